@@ -4,31 +4,10 @@ A verifier is a reward of `editcritic.reward` plus a rule. It calls no model and
 is selected by its reward's score. More names are in `selectors`, `selection`, `verifier` and `combinators`.
 """
 
-from .combinators import (
-    AllOf,
-    AnyOf,
-    Cascade,
-    Not,
-)
-from .selection import (
-    Budget,
-    Candidate,
-    Editor,
-    Journal,
-    Selection,
-    Selector,
-    edit_request,
-    select,
-)
-from .selectors import (
-    BestOfN,
-    SequentialEditing,
-)
-from .verifier import (
-    Decision,
-    Verifier,
-    at_least,
-)
+from .combinators import AllOf, AnyOf, Cascade, Not
+from .selection import Budget, Candidate, Editor, Journal, Selection, Selector, edit_request, select
+from .selectors import BestOfN, SequentialEditing
+from .verifier import Decision, Verifier, at_least
 
 __all__ = [
     "AllOf",

@@ -79,9 +79,6 @@ class Decisions(Sequence[Decision]):
     def __len__(self) -> int:
         return len(self.decisions)
 
-    def __iter__(self) -> Iterator[Decision]:
-        return iter(self.decisions)
-
     def to_json(self) -> list[dict[str, Any]]:
         return [{"id": name, **decision.to_json()} for name, decision in zip(self.ids, self.decisions, strict=True)]
 

@@ -16,9 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from ...integrations.dataset_rows import sample_from_row, stored_picture
+from ...integrations.dataset_rows import METADATA_FIELDS, is_absent, sample_from_row, stored_picture
 from ...integrations.row_check import BrokenFile, RowFile, RowReader
-from ...integrations.row_fields import METADATA_FIELDS, is_absent
 from ...reward import EditSample, Image
 from ...reward.image import FileIndex
 from ...reward.image_decoding import encoded_in_text

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ...reward import EditSample, Score
 from ...reward.missing_inputs import for_command
-from ...verifiers.selection.contenders import contenders
+from ...verifiers.selection.candidate import contenders
 from ..common.terminal import plain_table
 
 SCHEMA = 3

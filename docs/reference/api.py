@@ -99,7 +99,7 @@ PAGES = (
         "What the lines of [each trainer](../../trainers.md) import:",
         {
             "integrations.trainers": None,
-            "integrations.trainers.flow_grpo_statistics": ("leave_out_missing",),
+            "integrations.trainers.flow_grpo": ("leave_out_missing",),
             "integrations.trainers.trainer_reward": ("UnknownTrainerError",),
             "integrations.trainers.dance_grpo": ("DanceGRPOReward", "scored_advantages"),
             "integrations.trainers.omnigen2_rl": ("OmniGen2Reward", "log_scores", "process_grpo_rewards"),

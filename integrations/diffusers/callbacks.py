@@ -31,114 +31,10 @@ LogFn = Callable[[int, dict[str, float]], None]
 """Called with a step and its values by name, e.g. `lambda step, values: run.log(values, step=step)`."""
 
 
-class VerifierCallback:
-    """Scores a preview of every row of a batch after some of a pipeline's steps; a `callback_on_step_end`.
-
-    pipeline: one of `latent_decoding.LATENT_DECODERS`. judge: a reward, or a verifier. samples: the requested edits
-    (see `editcritic.verifiers.edit_request`), one per row of the batch or one for all; the preview becomes the edited
-    image. preview_steps: numbers of denoiser evaluations after which to score. stop_on_reject: whether to stop a batch
-    that a verifier rejects: the remaining steps are skipped, and the preview is returned. A batch stops only if all its
-    rows are rejected; undecided rows, e.g. after a failed judge, are not rejected. log: receives the values as
-    `metric/sample/row`; rows without a value are missing.
-
-    A preview that is none, as of latents with a NaN, is a failed score of its row, and the source takes its place.
-
-    Previews do not change the images: they sample no random numbers, and torch's RNG state is restored after scoring.
-    An exception of the judge is a failed score, and the generation continues. An offloaded autoencoder is loaded for
-    each preview, which takes time.
-
-    Raises TypeError for an unsupported pipeline or scheduler and, with `stop_on_reject`, one that cannot be
-    interrupted; ValueError for samples that lack what the judge needs, and for invalid steps. The pipeline call raises
-    ValueError at its first step if rows and samples do not match, or if it has too few steps.
-    """
-
-    def __init__(
-        self,
-        pipeline: Any,
-        judge: BaseReward | VerifierLike,
-        samples: EditSample | Sequence[EditSample],
-        *,
-        preview_steps: Iterable[int],
-        stop_on_reject: bool = False,
-        log: LogFn | None = None,
-    ) -> None:
-        self._variables = latent_decoder_of(pipeline).variables
-        self._tracker = SchedulerTracker(pipeline.scheduler)
-        if stop_on_reject and not hasattr(type(pipeline), "interrupt"):
-            raise TypeError(
-                f"{type(pipeline).__name__} has no interrupt, so its remaining steps cannot be skipped: use it without "
-                "stop_on_reject"
-            )
-        self._pipeline = pipeline
-        self._previews = PreviewScorer(
-            judge, samples, preview_steps=preview_steps, stop_on_reject=stop_on_reject, log=log
-        )
-        self._original_inputs: list[str] | None = None
-
-    @property
-    def previews(self) -> list[tuple[Preview, ...]]:
-        """See `PreviewScorer`."""
-        return self._previews.previews
-
-    @property
-    def decisions(self) -> list[tuple[Decision, ...]]:
-        """See `PreviewScorer`."""
-        return self._previews.decisions
-
-    @property
-    def stopped_at(self) -> int | None:
-        """See `PreviewScorer`."""
-        return self._previews.stopped_at
-
-    @property
-    def tensor_inputs(self) -> list[str]:
-        """Pass this as the pipeline's `callback_on_step_end_tensor_inputs`."""
-        return ["latents", *self._variables]
-
-    def __enter__(self) -> VerifierCallback:
-        self._tracker.__enter__()
-        # Pipelines pass those local variables of their loop to the callback that are listed here.
-        self._original_inputs = vars(self._pipeline).get("_callback_tensor_inputs")
-        names = getattr(self._pipeline, "_callback_tensor_inputs", [])
-        self._pipeline._callback_tensor_inputs = list(dict.fromkeys([*names, *self.tensor_inputs]))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._tracker.__exit__(kind, error, trace)
-        del self._pipeline._callback_tensor_inputs
-        if self._original_inputs is not None:
-            self._pipeline._callback_tensor_inputs = self._original_inputs
-
-    def __call__(self, pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-        """Called by the pipeline after step `step`, counted from 0."""
-        if missing := [name for name in self.tensor_inputs if name not in tensors]:
-            raise ValueError(
-                f"the callback did not receive {', '.join(missing)}: "
-                "pass callback_on_step_end_tensor_inputs=callback.tensor_inputs to the pipeline"
-            )
-        if self._score_preview(step + 1, tensors):
-            tensors["latents"] = self._tracker.pred_original_sample.to(tensors["latents"])
-            pipeline._interrupt = True
-        return tensors
-
-    def after_step(self, step: int, timestep: Any, latents: torch.Tensor) -> None:
-        """For pipelines that only have the older `callback=`: InstructPix2Pix on Stable Diffusion XL."""
-        self._score_preview((step + 1) * self._pipeline.scheduler.order, {"latents": latents})
-
-    def _score_preview(self, step: int, tensors: dict[str, Any]) -> bool:
-        if not self._previews.is_due(step, len(tensors["latents"]), len(self._pipeline.scheduler.timesteps)):
-            return False
-        expected = self._tracker.pred_original_sample
-        variables = {name: tensors[name] for name in self._variables}
-        return self._previews.score_previews(expected, lambda: decode_latents(self._pipeline, expected, **variables))
-
-
 class PreviewScorer:
     """Scores previews of the rows of a batch at some steps, and decides when to stop it.
 
-    Shared by pipelines with callbacks and modular pipelines. Arguments and errors are those of `VerifierCallback`.
+    The base of `VerifierCallback`, which says what its arguments and errors are; modular pipelines use it as it is.
 
     Of the last call: previews: for each scored step one `Preview` per row, with the last score of a verifier that has
     several. decisions: a verifier's, likewise. stopped_at: the number of evaluations after which the batch was stopped;
@@ -243,6 +139,93 @@ class PreviewScorer:
         failure = Score.failed(reason, cause=cause)
         decision = None if isinstance(self._judge, BaseReward) else Decision("can't tell", reason, (failure,))
         return (failure,), decision
+
+
+class VerifierCallback(PreviewScorer):
+    """Scores a preview of every row of a batch after some of a pipeline's steps; a `callback_on_step_end`.
+
+    pipeline: one of `latent_decoding.LATENT_DECODERS`. judge: a reward, or a verifier. samples: the requested edits
+    (see `editcritic.verifiers.edit_request`), one per row of the batch or one for all; the preview becomes the edited
+    image. preview_steps: numbers of denoiser evaluations after which to score. stop_on_reject: whether to stop a batch
+    that a verifier rejects: the remaining steps are skipped, and the preview is returned. A batch stops only if all its
+    rows are rejected; undecided rows, e.g. after a failed judge, are not rejected. log: receives the values as
+    `metric/sample/row`; rows without a value are missing.
+
+    A preview that is none, as of latents with a NaN, is a failed score of its row, and the source takes its place.
+
+    Previews do not change the images: they sample no random numbers, and torch's RNG state is restored after scoring.
+    An exception of the judge is a failed score, and the generation continues. An offloaded autoencoder is loaded for
+    each preview, which takes time.
+
+    Raises TypeError for an unsupported pipeline or scheduler and, with `stop_on_reject`, one that cannot be
+    interrupted; ValueError for samples that lack what the judge needs, and for invalid steps. The pipeline call raises
+    ValueError at its first step if rows and samples do not match, or if it has too few steps.
+    """
+
+    def __init__(
+        self,
+        pipeline: Any,
+        judge: BaseReward | VerifierLike,
+        samples: EditSample | Sequence[EditSample],
+        *,
+        preview_steps: Iterable[int],
+        stop_on_reject: bool = False,
+        log: LogFn | None = None,
+    ) -> None:
+        self._variables = latent_decoder_of(pipeline).variables
+        self._tracker = SchedulerTracker(pipeline.scheduler)
+        if stop_on_reject and not hasattr(type(pipeline), "interrupt"):
+            raise TypeError(
+                f"{type(pipeline).__name__} has no interrupt, so its remaining steps cannot be skipped: use it without "
+                "stop_on_reject"
+            )
+        super().__init__(judge, samples, preview_steps=preview_steps, stop_on_reject=stop_on_reject, log=log)
+        self._pipeline = pipeline
+        self._original_inputs: list[str] | None = None
+
+    @property
+    def tensor_inputs(self) -> list[str]:
+        """Pass this as the pipeline's `callback_on_step_end_tensor_inputs`."""
+        return ["latents", *self._variables]
+
+    def __enter__(self) -> VerifierCallback:
+        self._tracker.__enter__()
+        # Pipelines pass those local variables of their loop to the callback that are listed here.
+        self._original_inputs = vars(self._pipeline).get("_callback_tensor_inputs")
+        names = getattr(self._pipeline, "_callback_tensor_inputs", [])
+        self._pipeline._callback_tensor_inputs = list(dict.fromkeys([*names, *self.tensor_inputs]))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tracker.__exit__(kind, error, trace)
+        del self._pipeline._callback_tensor_inputs
+        if self._original_inputs is not None:
+            self._pipeline._callback_tensor_inputs = self._original_inputs
+
+    def __call__(self, pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+        """Called by the pipeline after step `step`, counted from 0."""
+        if missing := [name for name in self.tensor_inputs if name not in tensors]:
+            raise ValueError(
+                f"the callback did not receive {', '.join(missing)}: "
+                "pass callback_on_step_end_tensor_inputs=callback.tensor_inputs to the pipeline"
+            )
+        if self._score_preview(step + 1, tensors):
+            tensors["latents"] = self._tracker.pred_original_sample.to(tensors["latents"])
+            pipeline._interrupt = True
+        return tensors
+
+    def after_step(self, step: int, timestep: Any, latents: torch.Tensor) -> None:
+        """For pipelines that only have the older `callback=`: InstructPix2Pix on Stable Diffusion XL."""
+        self._score_preview((step + 1) * self._pipeline.scheduler.order, {"latents": latents})
+
+    def _score_preview(self, step: int, tensors: dict[str, Any]) -> bool:
+        if not self.is_due(step, len(tensors["latents"]), len(self._pipeline.scheduler.timesteps)):
+            return False
+        expected = self._tracker.pred_original_sample
+        variables = {name: tensors[name] for name in self._variables}
+        return self.score_previews(expected, lambda: decode_latents(self._pipeline, expected, **variables))
 
 
 def _name(sample: EditSample, score: Score) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from ...reward import Image
-from .finite_images import finite_images
 from .partial_denoising import patched
+from .pipeline_calls import finite_images
 
 _REPORT_PRED_ORIGINAL = (
     "DDIMScheduler",

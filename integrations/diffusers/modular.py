@@ -14,17 +14,13 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from diffusers.modular_pipelines import (
-    LoopSequentialPipelineBlocks,
-    ModularPipelineBlocks,
-    PipelineState,
-)
+from diffusers.modular_pipelines import LoopSequentialPipelineBlocks, ModularPipelineBlocks, PipelineState
 from diffusers.modular_pipelines.modular_pipeline_utils import InputParam
 
 from ...reward import Image
 from .callbacks import PreviewScorer
-from .finite_images import finite_images
 from .latent_decoding import SchedulerTracker
+from .pipeline_calls import finite_images
 
 _LOOP_OUTPUTS = ("latents", "images", "output_type")
 

@@ -6,10 +6,15 @@ bar, their methods and torch's global RNG state.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
+import numpy as np
+import PIL.Image
 import torch
 
 from ...reward import EditSample, Image, ImageError
@@ -17,7 +22,6 @@ from ...verifiers.selection.editor import DenoisingState, Editor, NoiseSpec
 from .partial_denoising import PartialDenoising, initial_state, renoised, seeded_scheduler
 from .pipeline_calls import PipelineCaller
 from .pipeline_families import FAMILIES, PipelineFamily, family_of
-from .pipeline_id import pipeline_id
 
 
 def make_editor(
@@ -54,11 +58,7 @@ def make_editor(
             raise ValueError("the batch size of a pipeline depends on its family: `batched` is for functions")
         calls = PipelineCaller(pipeline_or_function, family, batch_size, settings)
         name = id or pipeline_id(pipeline_or_function, settings)
-        return (
-            SinglePassEditor(name, calls, calls.single_pass_reason)
-            if calls.single_pass_reason
-            else DiffusersEditor(name, calls)
-        )
+        return SinglePassEditor(name, calls) if calls.single_pass_reason else DiffusersEditor(name, calls)
     if "DiffusionPipeline" in class_names:
         raise ValueError(_unknown_pipeline_message(pipeline_or_function))
     if not callable(pipeline_or_function):
@@ -68,18 +68,21 @@ def make_editor(
     return FunctionEditor(pipeline_or_function, name=id, batch_size=batch_size, batched=batched)
 
 
-class DiffusersEditor:
+class _PipelineEditor:
+    def __init__(self, name: str, calls: PipelineCaller) -> None:
+        self.id = name
+        self.nfe = calls.nfe
+        self.batch_size = calls.batch
+        self.single_pass_reason = calls.single_pass_reason
+        self._calls = calls
+
+
+class DiffusersEditor(_PipelineEditor):
     """A pipeline that can pause after any step: a `StepwiseEditor`. Created by `make_editor`.
 
     A candidate's noise is sampled on the CPU from its own seed, so that it depends neither on its batch nor on the
     device.
     """
-
-    def __init__(self, name: str, calls: PipelineCaller) -> None:
-        self.id = name
-        self.nfe = calls.nfe
-        self.batch_size = calls.batch
-        self._calls = calls
 
     def edit(
         self,
@@ -122,15 +125,8 @@ class DiffusersEditor:
         return [renoised(state, to, seed) for state, seed in zip(drafts, seeds, strict=True)]
 
 
-class SinglePassEditor:
+class SinglePassEditor(_PipelineEditor):
     """A pipeline that cannot pause, for `single_pass_reason`. An `Editor`, created by `make_editor`."""
-
-    def __init__(self, name: str, calls: PipelineCaller, single_pass_reason: str) -> None:
-        self.id = name
-        self.nfe = calls.nfe
-        self.batch_size = calls.batch
-        self.single_pass_reason = single_pass_reason
-        self._calls = calls
 
     def edit(
         self,
@@ -222,3 +218,58 @@ def _unknown_pipeline_message(pipeline: Any) -> str:
     if missing:
         return f"{name} is no instruction editor: its call has no {' and no '.join(missing)}. Supported: {supported}"
     return f"{name} is not a known editor: pass family= with its call convention. Supported: {supported}"
+
+
+def pipeline_id(pipeline: Any, settings: Mapping[str, Any]) -> str:
+    """Class, origin, settings of the call, weights, solver and library. Raises ValueError for settings without an id.
+
+    The scale of adapters is not included unless they are fused into the weights.
+    """
+    scheduler = pipeline.scheduler
+    settings_json = json.dumps(dict(settings), sort_keys=True, default=_setting_id)
+    # Without diffusers' own notes, whose order differs between processes.
+    config = {name: value for name, value in scheduler.config.items() if not name.startswith("_")}
+    solver = _digest(json.dumps(config, sort_keys=True, default=_config_id).encode())
+    weights = _weights_digest(pipeline)
+    return (
+        f"{type(pipeline).__name__} {getattr(pipeline, 'name_or_path', '')} {settings_json} weights {weights} "
+        f"{type(scheduler).__name__} {solver} diffusers {version('diffusers')}"
+    )
+
+
+def _weights_digest(pipeline: Any) -> str:
+    """Distinguishes weights by the first numbers of each tensor; tensors on no device (offloaded) are left out."""
+    digest = hashlib.sha256()
+    for name, module in sorted(pipeline.components.items()):
+        if isinstance(module, torch.nn.Module):
+            for key, tensor in sorted(module.state_dict().items()):
+                if not isinstance(tensor, torch.Tensor):
+                    continue
+                digest.update(f"{name}.{key} {tuple(tensor.shape)} {tensor.dtype}".encode())
+                if not tensor.is_meta:
+                    digest.update(tensor.detach().flatten()[:4].cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _config_id(value: Any) -> Any:
+    """An entry of a solver's configuration: arrays by all their numbers, other objects by their name."""
+    try:
+        return _setting_id(value)
+    except ValueError:
+        return str(value)
+
+
+def _setting_id(value: Any) -> Any:
+    """The id of a setting."""
+    if isinstance(value, Image):
+        return value.digest
+    if isinstance(value, torch.Tensor):
+        value = value.detach().float().cpu().numpy()
+    if isinstance(value, np.ndarray | PIL.Image.Image):
+        numbers = np.asarray(value)
+        return _digest(f"{numbers.shape} {numbers.dtype}".encode() + numbers.tobytes())
+    raise ValueError(f"a setting of type {type(value).__name__} has no stable id: pass id=")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from ...reward import EditSample, Score
 from ...reward.training.audit_probe import HackGains
-from ..diffusers.finite_images import finite_rows
 from ..diffusers.partial_denoising import patched
+from ..diffusers.pipeline_calls import finite_rows
 from .transitions import ForwardProcess, TransitionFn, Transitions, log_likelihood, sample_normal
 
 T = TypeVar("T")

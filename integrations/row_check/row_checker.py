@@ -20,8 +20,7 @@ from ...reward.engine.program import Gather, Program, RunOnce, Unanswered
 from ...reward.metrics.any_edit.plan_of_sample import plan_of
 from ...reward.plain_text import one_line
 from ...reward.sample import SampleTooLarge
-from ..dataset_rows import build_samples, sample_from_row, with_requirement
-from ..row_fields import METADATA_KEY, UnusableRow, table_of_row
+from ..dataset_rows import METADATA_KEY, UnusableRow, build_samples, sample_from_row, table_of_row, with_requirement
 from .row_files import PictureCheck, PictureReader, RowFile
 from .trainer_layouts import TrainerLayout
 

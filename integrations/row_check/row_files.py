@@ -22,8 +22,7 @@ from ...reward.image_decoding import decode, encoded_in_text, image_errors, read
 from ...reward.plain_text import one_line
 from ...reward.regular_files import nonempty_lines, open_regular
 from ...reward.strict_json import json_line
-from ..dataset_rows import stored_picture
-from ..row_fields import MAX_VALUES
+from ..dataset_rows import MAX_VALUES, stored_picture
 
 NumberedRow = tuple[int, Mapping[str, Any] | str]
 """The number of a row, and its values, or what is wrong with it."""

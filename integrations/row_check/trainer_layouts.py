@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ..dataset_rows import SOURCE_COLUMNS
-from ..row_fields import METADATA_FIELDS, METADATA_KEY, parse_text
+from ..dataset_rows import METADATA_FIELDS, METADATA_KEY, SOURCE_COLUMNS, parse_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dataset_rows import build_samples, images_from_batch, parse_metadata
-from ..row_fields import METADATA_KEY
+from ..dataset_rows import METADATA_KEY, build_samples, images_from_batch, parse_metadata
 from .trainer_reward import TrainerCode, TrainerReward, TrainerScores, UnknownTrainerError
 
 if TYPE_CHECKING:

@@ -27,14 +27,7 @@ from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row, sample_or_reason
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S
-from .reward_function import (
-    Rollout,
-    log_columns,
-    resolve_reward,
-    rollout_metrics,
-    rollout_values,
-    score_rollouts,
-)
+from .reward_function import Rollout, log_columns, resolve_reward, rollout_metrics, rollout_values, score_rollouts
 from .rollout_editor import AppliedEdits, FailedEdit, RolloutEditor, follow_up_request, resolve_editor
 
 _NO_PICTURE = "There is no picture to edit."
@@ -165,9 +158,9 @@ class EditingEnvironment:
         self._request, self.unusable = request, unusable
         self._edits: list[tuple[str, Image]] = []
         """Instruction and image of each edit in the current image."""
-        self._errors: list[str] = []
+        self.edit_errors: tuple[str, ...] = ()
         self._undone = 0
-        self._editor_error = ""
+        self.editor_error = ""
 
     @property
     def sample(self) -> EditSample:
@@ -182,19 +175,9 @@ class EditingEnvironment:
         return tuple(instruction for instruction, _ in self._edits)
 
     @property
-    def edit_errors(self) -> tuple[str, ...]:
-        """What failed edits said, in order."""
-        return tuple(self._errors)
-
-    @property
-    def editor_error(self) -> str:
-        """Why the editor cannot go on; empty if it can."""
-        return self._editor_error
-
-    @property
     def counts(self) -> dict[str, int]:
         """Edits that were requested, undone and failed."""
-        failed = len(self._errors)
+        failed = len(self.edit_errors)
         return {"edits": len(self._edits) + self._undone + failed, "edits/undone": self._undone, "edits/failed": failed}
 
     def reset(self, **row: Any) -> str:
@@ -239,12 +222,12 @@ class EditingEnvironment:
         with preserve_rng_state():
             edited = request if isinstance(request, FailedEdit) else factory.apply_edit(request)
         if isinstance(edited, FailedEdit):
-            self._errors.append(edited.reason)
-            self._editor_error = edited.reason if edited.editor_down else ""
+            self.edit_errors += (edited.reason,)
+            self.editor_error = edited.reason if edited.editor_down else ""
             message = f"The picture stays as it was: {edited.reason}."
         else:
             self._edits.append((text, edited))
-            self._editor_error = ""
+            self.editor_error = ""
             message = "The picture was edited."
         return f"{message} You can ask for {_edit_count(factory.max_edits - self.counts['edits'], more=True)}."
 
@@ -260,7 +243,7 @@ class EditingEnvironment:
             return "Nothing was undone: this is the original picture."
         instruction, _ = self._edits.pop()
         self._undone += 1
-        self._editor_error = ""
+        self.editor_error = ""
         return f'Undone: "{instruction}". {_history_text(self.instructions)}'
 
     def look(self) -> str | list[dict[str, Any]]:

@@ -25,12 +25,12 @@ from ..dataset_rows import (
     DatasetRow,
     completion_text,
     image_or_reason,
+    is_absent,
     sample_from_row,
     sample_or_reason,
     split_instructions,
 )
 from ..rng_state import preserve_rng_state
-from ..row_fields import is_absent
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, waiting_scorer
 from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
 

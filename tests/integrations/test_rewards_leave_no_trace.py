@@ -27,7 +27,7 @@ from editcritic.reward.queries import Detect, Embed, Judge, Message, Region, Yes
 from ..reward.experts.tiny_detectors import grounding_dino
 from ..reward.experts.tiny_vlms import tiny_llava
 from ..verifiers.numpy_editor import scenes
-from .trl_runs import asking, grpo, rows_of
+from .trl_runs import asking
 
 HERE = "cpu:0"
 """Where experts compute in these tests. It stands for an accelerator: weights that are given back go to `cpu`."""
@@ -198,27 +198,6 @@ def test_gradients_of_a_trainer_are_the_same_to_the_bit(way, reward):
     assert learned(lambda: way(reward)) == learned(lambda: None)
 
 
-def test_a_training_is_the_same_as_one_whose_rewards_are_read_from_a_list(reward, tmp_path):
-    logged = []
-
-    def asks(**columns: Any) -> list[float | None]:
-        logged.append(function(**columns))
-        return logged[-1]
-
-    def replays(**columns: Any) -> list[float | None]:
-        return next(remaining)
-
-    function = RewardFunction(reward, editor=Painted())
-    rows = rows_of(scenes(2))
-    trained = grpo(tmp_path / "asked", asks, rows)
-    remaining = iter(logged)
-    replayed = grpo(tmp_path / "replayed", replays, rows)
-    assert len({value for values in logged for value in values}) > 1
-    weights = zip(trained.model.named_parameters(), replayed.model.named_parameters(), strict=True)
-    for (name, weight), (_, replayed_weight) in weights:
-        assert torch.equal(weight, replayed_weight), name
-
-
 # -- memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -288,26 +267,21 @@ def test_who_serves_several_roles_is_offloaded_once_and_who_cannot_be_is_left_al
     assert (several.offloaded, other.offloaded) == (1, 1)
 
 
+@pytest.mark.parametrize("way", ["function", "rollouts"])
 @pytest.mark.parametrize("offload", [True, False])
-def test_a_reward_function_may_give_memory_back_after_each_call(offload, reward, ledger):
+def test_memory_may_be_given_back_after_each_call(way, offload, reward, ledger):
     function = RewardFunction(reward, editor=Painted(), offload=offload)
+    world = EditingEnvironments(reward, editor=Painted(), offload=offload)
     for words in ("wash", "dry"):
-        function(**asking(words, f"{words} it"))
-    away = Counter(ledger.moves)
-    assert away == ({HERE: 6, "cpu": 6} if offload else {HERE: 3})
+        if way == "function":
+            function(**asking(words, f"{words} it"))
+        else:
+            environment = world()
+            environment.reset(instruction="make it blue", source=scenes(1)[0].source.pil())
+            environment.edit(words)
+            world.reward([""], [""], environments=[environment])
+    assert Counter(ledger.moves) == ({HERE: 6, "cpu": 6} if offload else {HERE: 3})
     assert (ledger.held(HERE) == 0) is offload
-
-
-def test_memory_is_given_back_between_rollouts(reward, ledger):
-    (scene,) = scenes(1)
-    world = EditingEnvironments(reward, editor=Painted(), offload=True)
-    environment = world()
-    for words in ("wash", "dry"):
-        environment.reset(instruction="make it blue", source=scene.source.pil())
-        environment.edit(words)
-        world.reward([""], [""], environments=[environment])
-    assert Counter(ledger.moves) == {HERE: 6, "cpu": 6}
-    assert ledger.held(HERE) == 0
 
 
 def test_memory_is_given_back_when_the_reward_raises(reward, ledger):

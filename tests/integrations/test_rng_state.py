@@ -46,25 +46,22 @@ def after(work) -> tuple[float, float, float]:
     return drawn()
 
 
-def test_random_numbers_go_on_as_if_no_reward_had_been_asked():
+def test_random_numbers_go_on_as_if_no_reward_had_been_asked_also_after_an_error():
     editor = Drawing()
     reward = RewardFunction(graded(), editor=editor)
     assert after(lambda: reward(**asking("a", "b"))) == after(lambda: None)
     assert set(editor.graphs) == {False}
     assert torch.is_grad_enabled()
 
+    def draws_and_fails(completion, completion_ids, row):
+        drawn()
+        raise ValueError("one picture, please")
 
-def test_an_error_leaves_random_numbers_alone_as_well():
     def wrong():
         with pytest.raises(ValueError, match="one picture"):
             RewardFunction(graded(), decode_image=draws_and_fails)(**asking("a"))
 
     assert after(wrong) == after(lambda: None)
-
-
-def draws_and_fails(completion, completion_ids, row):
-    drawn()
-    raise ValueError("one picture, please")
 
 
 @pytest.mark.parametrize("calls", [1, 6])

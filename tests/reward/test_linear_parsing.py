@@ -99,7 +99,7 @@ def parsers() -> dict[str, Callable[[str], object]]:
     from editcritic.benchmarks.sceneedit.experts.segmenter import _JOINT, _SEVERAL
     from editcritic.benchmarks.suites.construction.reply_rules import garbled_reason, parse_sentence
     from editcritic.integrations.dataset_rows import split_instructions
-    from editcritic.integrations.diffusers.ledits import concepts
+    from editcritic.integrations.diffusers.pipeline_families import concepts
     from editcritic.reward.edit_plan import plan_schema
     from editcritic.reward.experts.judging.chat_completions import extract_tool_calls
     from editcritic.reward.metrics.any_edit.instruction_words import clauses_of, split_quotes, words_of

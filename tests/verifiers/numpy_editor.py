@@ -18,8 +18,8 @@ from editcritic.reward import Card, EditSample, Image, Program, Reward, Score
 from editcritic.reward.engine import ask_many
 from editcritic.reward.metrics import Gate
 from editcritic.reward.queries import Measurement, Rate
-from editcritic.verifiers import edit_request
-from editcritic.verifiers.selection import DenoisingState, NoiseSpec
+from editcritic.verifiers import Candidate, Selection, edit_request, select
+from editcritic.verifiers.selection import DenoisingState, NoiseSpec, Selections, Selector
 from editcritic.verifiers.selection.budget import Cost
 
 from ..reward.fakes import Fake, Says
@@ -193,6 +193,34 @@ def scenes(count: int, **fields: Any) -> list[EditSample]:
     """So many different images to edit."""
     pixels = [_random("scene", number).integers(0, 256, (8, 8, 3), np.uint8) for number in range(count)]
     return [edit_request("make it blue", one, id=f"s{number}", **fields) for number, one in enumerate(pixels)]
+
+
+def pick(selector: Selector, samples: int | EditSample | Sequence[EditSample] = 1, **options: Any) -> Selections:
+    """`select` for so many scenes or these samples, with a painter and `graded` unless others are given."""
+    some = scenes(samples) if isinstance(samples, int) else samples
+    return select(selector, some, **{"editor": Painter(), "reward": graded(), **options})
+
+
+def won(selection: Selection) -> Candidate:
+    assert selection.winner is not None
+    return selection.winner
+
+
+def worth(one: Candidate | Selection) -> float:
+    assert one.value is not None
+    return one.value
+
+
+def shown(candidate: Candidate) -> Image:
+    assert candidate.picture is not None
+    return candidate.picture
+
+
+def without_time(data: Any) -> Any:
+    """A report without what differs from run to run: seconds, and how much was known."""
+    if isinstance(data, dict):
+        return {name: without_time(value) for name, value in data.items() if name not in ("seconds", "cached_cost")}
+    return [without_time(item) for item in data] if isinstance(data, list) else data
 
 
 def _random(*parts: Any) -> np.random.Generator:

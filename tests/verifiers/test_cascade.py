@@ -90,9 +90,7 @@ def test_combinations_are_kleenes(tree: Any) -> None:
 @given(trees=st.lists(TREES, min_size=1, max_size=4), order=st.randoms(use_true_random=False))
 def test_de_morgan_and_any_order(trees: list[Any], order: Any) -> None:
     shuffled = order.sample(trees, len(trees))
-
     neither = answer(Not(AnyOf(*(grown(one) for one in trees))))
-
     assert neither == answer(AllOf(*(Not(grown(one)) for one in shuffled)))
 
 
@@ -101,7 +99,6 @@ def test_what_is_settled_is_not_asked_about() -> None:
     every = AllOf(first, second).decide(scenes(3), lambda *_: ())
     assert [one.answer for one in every] == ["reject", "can't tell", "accept"]
     assert second.seen == ["s1", "s2"]
-
     second = Told("reject", "reject", "reject")
     some = AnyOf(first, second).decide(scenes(3), lambda *_: ())
     assert [one.answer for one in some] == ["reject", "can't tell", "accept"]
@@ -113,7 +110,6 @@ def test_reasons_and_scores_are_those_it_rests_on() -> None:
     fine = Verifier(graded(None, "following"), lambda _: (True, "it is blue"))
     bad = Verifier(graded(None, "second"), lambda _: (False, "the sky has changed"))
     unsure = Verifier(graded(None, "consistency"), lambda _: (None, "too dark to tell"))
-
     assert AllOf(fine, bad)(samples)[0].reason == "the sky has changed"
     assert AnyOf(bad, fine)(samples)[0].reason == "it is blue"
     assert AllOf(fine, fine, unsure)(samples)[0].reason == "too dark to tell"
@@ -139,9 +135,7 @@ def test_the_judge_sees_only_what_the_cheap_one_cant_tell() -> None:
         Verifier(graded(cheap, "consistency", role="preference"), Between(0.3, 0.8)),
         Verifier(graded(dear, "following"), at_least(0.5)),
     )
-
     decisions = cascade(samples)
-
     doubtful = [one for one in samples if 0.3 <= read(one.edited, "consistency") < 0.8]
     assert sum(cheap.seen.values()) == 30
     assert sum(dear.seen.values()) == len(doubtful)
@@ -153,25 +147,12 @@ def test_the_judge_sees_only_what_the_cheap_one_cant_tell() -> None:
         assert len(one.scores) == (2 if sample in doubtful else 1)
 
 
-def test_without_survivors_the_judge_is_not_asked() -> None:
-    dear = judge()
-    cascade = Cascade(Verifier(graded(), at_least(0.5)), Verifier(graded(dear), at_least(0.5)))
-
-    assert len(cascade(edited(5)).stats["reward_calls"]) == 1
-    assert not dear.calls
-
-
-def test_what_no_stage_can_tell_has_all_their_reasons() -> None:
-    cascade = Cascade(Verifier(graded(), lambda _: (None, "dark")), Verifier(graded(), lambda _: (None, "small")))
-    (decisions,) = cascade(edited(1))
-    assert (decisions.answer, decisions.reason) == ("can't tell", "dark; small")
-
-
-def test_a_certain_stage_speaks_for_itself() -> None:
-    cascade = Cascade(
-        Verifier(graded(), lambda _: (None, "dark")), Verifier(graded(), lambda _: (False, "the cup is red"))
-    )
-    assert cascade(edited(1))[0].reason == "the cup is red"
+def test_what_no_stage_can_tell_has_all_their_reasons_and_a_certain_stage_its_own() -> None:
+    dark, small = Verifier(graded(), lambda _: (None, "dark")), Verifier(graded(), lambda _: (None, "small"))
+    red = Verifier(graded(), lambda _: (False, "red"))
+    for second, answer, reason in ((small, "can't tell", "dark; small"), (red, "reject", "red")):
+        (decision,) = Cascade(dark, second)(edited(1))
+        assert (decision.answer, decision.reason) == (answer, reason)
 
 
 def test_stages_share_answers() -> None:
@@ -180,9 +161,7 @@ def test_stages_share_answers() -> None:
         Reward(Graded(qualities), {"judge": expert}, engine=engine)
         for qualities in (("following",), ("consistency", "following"))
     ]
-
     Cascade(Verifier(rewards[0], Between(accept=2.0)), Verifier(rewards[1], at_least(0.5)))(samples)
-
     assert max(expert.seen.values()) == 1
     assert len(expert.seen) == 20
 

@@ -9,8 +9,7 @@ import pytest
 
 from editcritic.verifiers import BestOfN, Journal, select
 
-from .numpy_editor import Painter, graded, scenes
-from .selectors.test_best_of_n import without_time
+from .numpy_editor import Painter, graded, scenes, without_time
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,10 +80,8 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, moment: int) -> None:
     calls = tmp_path / "calls"
     before = [int(line) for line in calls.read_text().split()] if calls.exists() else []
     painter = Painter(batch_size=2)
-
     with Journal(tmp_path / "journal") as journal:
         result = select(BestOfN(4), scenes(3), editor=painter, reward=graded(), journal=journal)
-
     whole = select(BestOfN(4), scenes(3), editor=Painter(batch_size=2), reward=graded())
     assert without_time(result.to_json()) == without_time(whole.to_json())
     # One call may have been under way, with its images not kept.

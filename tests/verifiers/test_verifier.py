@@ -42,11 +42,9 @@ def test_every_threshold_has_to_be_reached(
     """Kleene's conjunction of the conditions; a part that does not apply sets none."""
     score = Score.of(value, parts={"following": following, "keeping": keeping})
     rule = at_least(wanted, following=least, keeping=least)
-
     parts = [part for part in (following, keeping) if part.status != "not_applicable"]
     conditions = [value >= wanted, *(None if part.value is None else part.value >= least for part in parts)]
     expected = "reject" if False in conditions else "can't tell" if None in conditions else "accept"
-
     decision = verdict(score, rule)
     assert decision.answer == expected
     assert decision.reason
@@ -62,36 +60,24 @@ def test_what_a_guard_rejected_is_rejected_by_any_rule(rule: Any) -> None:
     assert (decision.answer, decision.reason) == ("reject", "a guard rejected it (a copy of the source)")
 
 
-def test_what_was_too_low_is_said_with_the_scores_own_words() -> None:
-    score = Score.of(0.25, parts={"following": Score.of(0.2, "the cup is still red"), "keeping": Score.of(0.9)})
-
-    decision = verdict(score, at_least(0.5, following=0.5, keeping=0.5))
-
-    assert decision.answer == "reject"
-    assert decision.reason == (
-        "says is 0.25, and 0.5 is needed; following is 0.2, and 0.5 is needed (the cup is still red)"
+def test_what_was_too_low_or_reached_is_said_with_the_scores_own_words() -> None:
+    parts = {"following": Score.of(0.2, "the cup is still red"), "keeping": Score.of(0.9)}
+    decision = verdict(Score.of(0.25, parts=parts), at_least(0.5, following=0.5, keeping=0.5))
+    assert (decision.answer, decision.reason) == (
+        "reject",
+        "says is 0.25, and 0.5 is needed; following is 0.2, and 0.5 is needed (the cup is still red)",
     )
-
-
-def test_what_was_reached_is_said() -> None:
     decision = verdict(Score.of(0.8, parts={"following": Score.of(0.6)}), at_least(0.7, following=0.5))
-
-    assert decision.accepted
-    assert decision.reason == "says is 0.8, at least 0.7; following is 0.6, at least 0.5"
+    assert (decision.answer, decision.reason) == ("accept", "says is 0.8, at least 0.7; following is 0.6, at least 0.5")
 
 
 def test_parts_of_parts_are_found_and_the_first_of_the_outermost_counts() -> None:
     inner = Score.of(0.2, parts={"following": Score.of(0.1), "keeping": Score.of(0.9)})
     other = Score.of(0.2, parts={"keeping": Score.of(0.1)})
     score = Score.of(1.0, parts={"reward": inner, "other": other, "following": Score.of(0.8)})
-
     assert verdict(score, at_least(following=0.5)).accepted
     assert verdict(score, at_least(keeping=0.5)).accepted
-
-
-def test_a_part_that_is_not_there_cant_be_told() -> None:
     decision = verdict(Score.of(1.0, parts={"following": Score.of(0.8)}), at_least(folowing=0.5))
-
     assert decision.answer == "can't tell"
     assert decision.reason == "there is no folowing among the parts of says (following)"
 
@@ -141,9 +127,16 @@ def test_a_rule_is_any_function_of_a_score(ruling: Any, answer: str, reason: str
     assert (decision.answer, decision.reason) == (answer, reason)
 
 
-def test_a_rule_that_says_a_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="True, False or None"):
-        verdict(Score.of(0.5), lambda score: score.value)
+def test_what_cannot_be_decided_is_refused() -> None:
+    lacking = Verifier(Reward(Says(Score.of(1.0), requires=("mask",)), {}), at_least(0.5))
+    down = Verifier(graded(judge(rule=lambda _: Failure("down"))), at_least(0.5))
+    for decide, error, message in (
+        (lambda: verdict(Score.of(0.5), lambda score: score.value), ValueError, "True, False or None"),
+        (lambda: lacking(scenes(1)), ValueError, "mask"),
+        (lambda: down(edited(20)), TooManyFailures, "down"),
+    ):
+        with pytest.raises(error, match=message):
+            decide()
 
 
 @pytest.mark.parametrize(
@@ -160,65 +153,41 @@ def test_a_score_without_a_value_cant_be_told_and_no_rule_sees_it(score: Score, 
 
 
 def test_what_does_not_apply_may_be_fine() -> None:
-    assert verdict(Score.not_applicable("no text"), at_least(0.5), not_applicable="accept").accepted
-    assert not verdict(Score.abstained("too dark"), at_least(0.5), not_applicable="accept").accepted
+    for score, fine in ((Score.not_applicable("no text"), True), (Score.abstained("too dark"), False)):
+        assert verdict(score, at_least(0.5), not_applicable="accept").accepted == fine
 
 
 # -- batches ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_decided_in_its_order_with_what_it_cost() -> None:
-    samples, expert = edited(20), judge()
+    samples = edited(20)
 
-    decision = Verifier(graded(expert), at_least(0.5))(samples)
+    def rule(query: Any) -> Any:
+        return Abstention("too dark") if query.image == samples[2].edited else Measurement(read(query.image))
 
-    assert decision.answers == ["accept" if read(one.edited) >= 0.5 else "reject" for one in samples]
-    assert 0 < decision.count("accept") < 20
-    assert decision.count("accept") + decision.count("reject") == len(decision) == 20
-    assert decision.ids == tuple(one.id for one in samples)
-    (call,) = decision.stats["reward_calls"]
+    expert = judge(rule=rule)
+    decisions = Verifier(graded(expert), at_least(0.5))(samples)
+    answers = ["accept" if read(one.edited) >= 0.5 else "reject" for one in samples]
+    assert decisions.answers == [*answers[:2], "can't tell", *answers[3:]]
+    assert 0 < decisions.count("accept") < 20
+    assert decisions.count("accept") + decisions.count("reject") == len(decisions) - 1 == 19
+    assert decisions.ids == tuple(one.id for one in samples)
+    (call,) = decisions.stats["reward_calls"]
     assert call["reward"].startswith("graded@1#")
-    assert (call["samples"], call["queries"]) == (20, 20)
-    assert sum(expert.seen.values()) == 20
+    assert (call["samples"], call["queries"], sum(expert.seen.values())) == (20, 20, 20)
 
 
 def test_a_decision_holds_the_evidence_it_rests_on() -> None:
     one, two = Evidence("seen", text="a cup"), Evidence("read", text="CUP")
     score = Score.of(0.5, evidence=[one], parts={"letters": Score.of(1.0, evidence=[two])})
-
     decision = verdict(score, at_least(0.5))
-
     assert decision.evidence == (one, two)
     assert decision.to_json()["scores"][0]["parts"]["letters"]["evidence"] == [two.to_json()]
-
-
-def test_a_sample_that_lacks_something_is_refused_before_anybody_is_asked() -> None:
-    lacking = Verifier(Reward(Says(Score.of(1.0), requires=("mask",)), {}), at_least(0.5))
-    with pytest.raises(ValueError, match="mask"):
-        lacking(scenes(1))
-
-
-def test_a_judge_that_is_down_stops_a_batch() -> None:
-    down = Verifier(graded(judge(rule=lambda _: Failure("down"))), at_least(0.5))
-    with pytest.raises(TooManyFailures):
-        down(edited(20))
-
-
-def test_an_abstention_of_one_changes_no_other() -> None:
-    samples = edited(6)
-
-    def rule(query: Any) -> Any:
-        return Abstention("too dark") if query.image == samples[2].edited else Measurement(read(query.image))
-
-    decision = Verifier(graded(judge(rule=rule)), at_least(0.5))(samples)
-    whole = Verifier(graded(), at_least(0.5))(samples)
-
-    assert decision.answers == [*whole.answers[:2], "can't tell", *whole.answers[3:]]
 
 
 def test_a_verifier_travels_to_another_process() -> None:
     verifier = Verifier(Reward(Rated(), {"preference": Seeded(3)}), AtLeast(0.5, {}), not_applicable="accept")
     copy = pickle.loads(pickle.dumps(verifier))
-
     assert copy.rule == verifier.rule
     assert copy(edited(8)).to_json() == verifier(edited(8)).to_json()

@@ -1,38 +1,11 @@
 """The selection run: generation, scoring, budget, journal."""
 
-from .budget import (
-    Budget,
-    Cost,
-)
-from .candidate import (
-    Candidate,
-    Preview,
-    Selection,
-    Selections,
-    TournamentMatch,
-)
-from .editor import (
-    DenoisingState,
-    Editor,
-    EditorError,
-    NoiseSpec,
-    StepwiseEditor,
-)
-from .generation import (
-    CandidateRequest,
-    PartialCandidate,
-)
-from .journal import (
-    Journal,
-    JournalError,
-)
-from .selection_run import (
-    SelectionRun,
-    SelectionStopped,
-    Selector,
-    edit_request,
-    select,
-)
+from .budget import Budget, Cost
+from .candidate import Candidate, Preview, Selection, Selections, TournamentMatch
+from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor
+from .generation import CandidateRequest, PartialCandidate
+from .journal import Journal, JournalError
+from .selection_run import SelectionRun, SelectionStopped, Selector, edit_request, select
 
 __all__ = [
     "Budget",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, overload
 
@@ -180,9 +180,6 @@ class Selections(Sequence[Selection]):
     def __len__(self) -> int:
         return len(self.selections)
 
-    def __iter__(self) -> Iterator[Selection]:
-        return iter(self.selections)
-
     def to_json(self) -> dict[str, Any]:
         """As plain data: the report of a selection."""
         return {
@@ -192,3 +189,19 @@ class Selections(Sequence[Selection]):
             "cached_cost": self.cached_cost.to_json(),
             "selections": [selection.to_json() for selection in self.selections],
         }
+
+
+def contenders(scores: Sequence[Score], lowest: float | None) -> tuple[list[int], str]:
+    """Indices of the scores that may be the best, in order; without any, why, unless no score has a value.
+
+    lowest: the lower bound of the reward's range. Scores of edits that a guard rejected contend only if there are no
+    other values. Nothing contends if all contenders were rejected or have the lowest value while others have no value:
+    a known bad edit is not preferred to an unknown one.
+    """
+    valued = [index for index, score in enumerate(scores) if score.value is not None]
+    standing = [index for index in valued if not scores[index].rejected] or valued
+    unknown = [score for score in scores if score.value is None]
+    if standing and unknown and all(scores[index].rejected or scores[index].value == lowest for index in standing):
+        reason = f"{len(valued)} of {len(scores)} candidates were rejected, and the others could not be judged"
+        return [], f"{reason}: {unknown[0].reason}"
+    return standing, ""

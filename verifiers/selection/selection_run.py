@@ -17,8 +17,7 @@ from ...reward import BaseReward, Box, Card, EditSample, Image, Reward, Score, T
 from ...reward.boxes import boxes_of_corners
 from ...reward.metrics.pairwise import PairedSampleMetric, PairwiseMetric, compare_scores, pack_pair
 from .budget import Budget, Cost, sum_costs
-from .candidate import Candidate, CandidateStatus, Preview, Selection, Selections, TournamentMatch
-from .contenders import contenders
+from .candidate import Candidate, CandidateStatus, Preview, Selection, Selections, TournamentMatch, contenders
 from .editor import Editor, EditorError, NoiseSpec
 from .generation import CandidateGenerator, CandidateRequest, GeneratedImage, PartialCandidate
 from .journal import Journal

@@ -1,39 +1,13 @@
 """Selectors: which candidates are generated, and which one is kept."""
 
-from .adaptive import (
-    AdaptiveBestOfN,
-)
-from .beam import (
-    BeamSearch,
-)
-from .best_of_n import (
-    BestOfN,
-)
-from .fk_steering import (
-    FKSteering,
-)
-from .halving import (
-    SuccessiveHalving,
-)
-from .noise_search import (
-    SearchOverPaths,
-    ZeroOrderSearch,
-)
-from .preview_calibration import (
-    PreviewCalibration,
-    calibrate_previews,
-)
-from .retry import (
-    RetryUntilAccepted,
-)
-from .sequential import (
-    MultiTurnEditing,
-    SequentialEditing,
-)
-from .tournament import (
-    KnockoutTournament,
-    RoundRobinTournament,
-)
+from .adaptive import AdaptiveBestOfN, BestOfN
+from .fk_steering import FKSteering
+from .halving import SuccessiveHalving
+from .noise_search import SearchOverPaths, ZeroOrderSearch
+from .preview_calibration import PreviewCalibration, calibrate_previews
+from .retry import RetryUntilAccepted
+from .sequential import BeamSearch, MultiTurnEditing, SequentialEditing
+from .tournament import KnockoutTournament, RoundRobinTournament
 
 __all__ = [
     "AdaptiveBestOfN",

@@ -1,12 +1,17 @@
-"""Adaptive best-of-N: allocates NFE to the samples with the largest expected gain of another candidate."""
+"""Best-of-N, and an adaptive one that allocates NFE to the samples with the largest expected gain.
+
+What another candidate of a prompt is expected to gain is learnt in the run, or judged by the prompts of a calibration
+(`PastPrompts`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +21,31 @@ from ..selection.candidate import Candidate, Selection
 from ..selection.generation import PartialCandidate
 from ..selection.selection_run import SelectionRun
 from .halving import rank_by_preview, stage_ends
-from .past_prompts import Observation, PastPrompts
 from .preview_calibration import PreviewCalibration
+
+
+@dataclass(frozen=True)
+class BestOfN:
+    """`n` candidates per sample, from consecutive seeds. A larger n never lowers the chosen value."""
+
+    n: int = 16
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"best-of-n needs at least one candidate, got {self.n}")
+
+    def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
+        rows = run.generate_interleaved(
+            [[run.request(sample, number) for number in range(self.n)] for sample in samples]
+        )
+        return [
+            run.make_selection(sample, candidates, self.n) for sample, candidates in zip(samples, rows, strict=True)
+        ]
+
+
+Gains = list[tuple[float, Mapping[int, float]]]
+"""For each sample what the NFE of an image are expected to gain: by starting a new candidate, and by finishing each
+paused one, by number."""
 
 _SHRINKAGE = 2.0  # pseudo-count of the mean over all samples in the mean of one sample
 _MIN_ROUNDS = 8  # rounds in which every sample could be served once, so that each uses the results of the one before
@@ -98,7 +126,7 @@ class AdaptiveBestOfN:
         while not run.stop_reason:
             room = allowed - sum(state.spent + state.reserved for state in states)
             chosen = []
-            for state, number in self._most_promising(estimates, states)[:max_count]:
+            for state, number in self._most_promising(estimates(states), states)[:max_count]:
                 if (needed := state.needed(number)) <= room:
                     chosen.append((state, number))
                     room -= needed
@@ -108,9 +136,9 @@ class AdaptiveBestOfN:
         _advance(run, [(state, state.best_preview) for state in states if state.reserved])
         return [run.make_selection(state.sample, state.candidates(run), self.n) for state in states]
 
-    def _estimates(self, run: SelectionRun) -> _Estimates:
+    def _estimates(self, run: SelectionRun) -> Callable[[Sequence[_SampleState]], Gains]:
         if self._past is None or self._recorded is None:
-            return _LearntInRun(*run.card.range)
+            return functools.partial(_gains_learnt_in_run, *run.card.range)
         if (self._recorded.editor, self._past.nfe) != (run.editor.id, run.nfe_per_image):
             raise ValueError(
                 f"the calibration is of {self._recorded.editor}, {self._past.nfe} steps, and the editor is "
@@ -121,14 +149,14 @@ class AdaptiveBestOfN:
                 f"the calibration is of the reward {self._recorded.reward.get('metric')}, and this one is "
                 f"{run.reward.signature}: calibrate with this one"
             )
-        return _LearntBefore(self._past, *run.card.range)
+        return _GainsLearntBefore(self._past, *run.card.range)
 
-    def _most_promising(self, estimates: _Estimates, states: Sequence[_SampleState]) -> list[tuple[_SampleState, int]]:
+    def _most_promising(self, expected: Gains, states: Sequence[_SampleState]) -> list[tuple[_SampleState, int]]:
         """Candidates to start or to finish whose expected gain per image is above `min_gain`, largest first, at most
         `max_per_round` per sample.
         """
         promising: list[tuple[float, int, int]] = []
-        for row, (state, (new_gain, gains)) in enumerate(zip(states, estimates.gains(states), strict=True)):
+        for row, (state, (new_gain, gains)) in enumerate(zip(states, expected, strict=True)):
             start = len(state.done) + len(state.paused)
             offers = [(-gain, row, number) for number, gain in gains.items()]
             offers += [(-new_gain, row, number) for number in range(start, min(start + self.max_per_round, self.n))]
@@ -217,23 +245,14 @@ class _SampleState:
         return self.nfe - self.pause - self.reserved if number in self.paused else self.pause
 
 
-class _Estimates(Protocol):
-    """What the NFE of an image are expected to gain."""
-
-    def gains(self, states: Sequence[_SampleState]) -> list[tuple[float, Mapping[int, float]]]:
-        """For each sample, by starting a new candidate, and by finishing each paused one, by number."""
-        ...
-
-
-class _LearntBefore:
+class _GainsLearntBefore:
     """Of past prompts. low, high: the range of the reward."""
 
     def __init__(self, past: PastPrompts, low: float | None, high: float | None) -> None:
         self._past, self._low, self._high = past, low, high
         self._known: dict[str, tuple[object, tuple[float, Mapping[int, float]]]] = {}  # by sample: changes with it only
 
-    def gains(self, states: Sequence[_SampleState]) -> list[tuple[float, Mapping[int, float]]]:
-        """See `_Estimates`."""
+    def __call__(self, states: Sequence[_SampleState]) -> Gains:
         for state in states:
             known = state.seen, tuple(state.paused)
             if state.sample.id not in self._known or self._known[state.sample.id][0] != known:
@@ -249,21 +268,15 @@ class _LearntBefore:
         return rate * state.nfe, {number: rate * state.nfe for number, rate in rates.items()}
 
 
-class _LearntInRun:
+def _gains_learnt_in_run(low: float | None, high: float | None, states: Sequence[_SampleState]) -> Gains:
     """Of this run's candidates, without pauses. low, high: the range of the reward."""
-
-    def __init__(self, low: float | None, high: float | None) -> None:
-        self._low, self._high = low, high
-
-    def gains(self, states: Sequence[_SampleState]) -> list[tuple[float, Mapping[int, float]]]:
-        """See `_Estimates`."""
-        model = _GainModel(states)
-        lowest = model.lowest if self._low is None else self._low
-        bests = [lowest if state.best is None else state.best for state in states]
-        expected = [np.array([model.expected(state, len(state.done))]) for state in states]
-        return [
-            (float(model.gains(value, best, self._high)[0]), {}) for value, best in zip(expected, bests, strict=True)
-        ]
+    model = _GainModel(states)
+    lowest = model.lowest if low is None else low
+    bests = [lowest if state.best is None else state.best for state in states]
+    return [
+        (model.gain(model.expected(state, len(state.done)), best, high), {})
+        for state, best in zip(states, bests, strict=True)
+    ]
 
 
 class _GainModel:
@@ -299,16 +312,124 @@ class _GainModel:
         ]
         return (sum(values) + _SHRINKAGE * self._mean) / (len(values) + _SHRINKAGE)
 
-    def gains(self, expected: NDArray[np.float64], best: float, high: float | None) -> NDArray[np.float64]:
-        """The expected gain over `best` of candidates with these expected values; `high` is the maximum value."""
+    def gain(self, expected: float, best: float, high: float | None) -> float:
+        """The expected gain over `best` of a candidate with this expected value; `high` is the maximum value."""
         if high is not None and best >= high:
-            return np.zeros(len(expected))
+            return 0.0
         if not len(self._off):
-            return np.full(len(expected), np.inf)
-        weights = np.exp(-0.5 * ((expected[:, None] - self._expected) / self._near) ** 2) + 1e-3
-        lead = expected[:, None] + self._off - best
-        gains = self._blur * np.logaddexp(0.0, lead / self._blur)  # of a logistic kernel, in closed form
+            return math.inf
+        weights = np.exp(-0.5 * ((expected - self._expected) / self._near) ** 2) + 1e-3
+        gains = self._blur * np.logaddexp(0.0, (expected + self._off - best) / self._blur)  # of a logistic kernel
         if high is not None:
             gains = np.minimum(gains, high - best)
-        means: NDArray[np.float64] = (weights * gains).sum(axis=1) / weights.sum(axis=1)
-        return means
+        return float((weights * gains).sum() / weights.sum())
+
+
+Vector = NDArray[np.float64]
+
+# Bandwidths are in standard deviations of the calibration's final values.
+_FINAL_BANDWIDTH = 0.1  # of final values in the likelihood
+_PREVIEW_BANDWIDTH = 0.35  # of previews in the likelihood
+_RELATED_BANDWIDTH = 0.2  # of previews, for the final values that followed them
+_MIN_IMPROVEMENT = 0.1  # less is not a gain: it is within the error of matching a prompt to past ones
+_FLOOR = 0.01  # of a likelihood: any prompt may do what none of the past ones did
+_TEMPERING = 0.5  # power of the likelihood, because the candidates of a prompt are not independent observations
+_CELLS = 32  # of the distribution of previews
+_MAX_PAIRS = 10**7  # prompts times candidates
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What is known of a candidate: its preview's value, the value of its final image, or both; None if unknown."""
+
+    preview: float | None
+    final: float | None = None
+
+
+class PastPrompts:
+    """The prompts of a calibration. preview_step: of the previews that are used; 0 for none.
+
+    A preview without a value counts as the lowest one, a final image without a value as no improvement. Raises
+    ValueError for a step that was not recorded, without any final value, and for more than 10 million candidates.
+    """
+
+    def __init__(self, calibration: PreviewCalibration, preview_step: int) -> None:
+        if preview_step and preview_step not in calibration.steps[:-1]:
+            recorded = ", ".join(map(str, calibration.steps[:-1])) or "none"
+            raise ValueError(f"the calibration has no previews at step {preview_step}: it has {recorded}")
+        rows = [np.array(row, float) for row in calibration.values.values() if len(row)]
+        finals = np.concatenate([row[:, -1] for row in rows]) if rows else np.empty(0)
+        finals = finals[np.isfinite(finals)]
+        if not len(finals):
+            raise ValueError("the calibration has no final values")
+        self.nfe = calibration.steps[-1]
+        self.lowest = float(finals.min())
+        self._unit = float(finals.std()) or 1.0
+        self._start = preview_step or self.nfe
+        shape = len(rows), max(map(len, rows))
+        if shape[0] * shape[1] > _MAX_PAIRS:
+            raise ValueError(f"the calibration has {shape[0]:,} prompts and up to {shape[1]:,} candidates: too many")
+        self._share = np.zeros(shape)  # of a candidate in its prompt
+        self._finals = np.full(shape, -np.inf)
+        self._previews = np.zeros(shape) if preview_step else None
+        for number, row in enumerate(rows):
+            self._share[number, : len(row)] = 1 / len(row)
+            self._finals[number, : len(row)] = np.where(np.isfinite(row[:, -1]), row[:, -1], -np.inf)
+            if self._previews is not None:
+                self._previews[number, : len(row)] = row[:, calibration.steps.index(preview_step)]
+        if self._previews is not None:
+            valued = self._previews[np.isfinite(self._previews)]
+            self._lowest_preview = float(valued.min()) if len(valued) else 0.0
+            self._previews[~np.isfinite(self._previews)] = self._lowest_preview
+            self._cells = np.unique(np.quantile(self._previews[self._share > 0], np.linspace(0, 1, _CELLS)))
+            self._cell_of = np.searchsorted((self._cells[1:] + self._cells[:-1]) / 2, self._previews)
+
+    def gain_rates(
+        self, seen: Sequence[Observation], best: float, high: float | None, paused: Mapping[int, Observation]
+    ) -> tuple[float, dict[int, float]]:
+        """The expected gain over `best` per NFE, of a new candidate and of the paused ones, by number.
+
+        seen: of the prompt's candidates, paused ones included. high: the maximum value, if any. With previews a new
+        candidate is finished only if its own is good enough; what counts is the best such rule, which has the highest
+        ratio of expected gain to expected NFE (the Gittins index of the candidate).
+        """
+        posterior = self._posterior(seen)
+        weights = self._share * posterior[:, None]
+        gains = np.maximum(self._finals - best - _MIN_IMPROVEMENT * self._unit, 0.0)
+        if high is not None:
+            gains = np.minimum(gains, max(high - best, 0.0))
+        if self._previews is None:
+            return float((weights * gains).sum()) / self.nfe, {}
+        rates = {}
+        rest = self.nfe - self._start
+        for number, partial in paused.items():
+            related = weights * self._kernel(self._preview(partial), self._previews, _RELATED_BANDWIDTH)
+            rates[number] = float((related * gains).sum() / max(related.sum(), 1e-12)) / rest
+        mass = np.bincount(self._cell_of.ravel(), weights.ravel(), len(self._cells))
+        gained = np.bincount(self._cell_of.ravel(), (weights * gains).ravel(), len(self._cells))
+        smooth = self._kernel(self._cells[:, None], self._cells, _RELATED_BANDWIDTH)
+        expected = (smooth @ gained) / np.maximum(smooth @ mass, 1e-12)
+        order = np.argsort(-expected, kind="stable")
+        finished = np.cumsum(mass[order])
+        return float((np.cumsum((mass * expected)[order]) / (self._start + finished * rest)).max()), rates
+
+    def _posterior(self, seen: Sequence[Observation]) -> Vector:
+        """The weight of each past prompt, given what was seen of the new one; equal weights, given nothing."""
+        logarithm = np.zeros(len(self._share))
+        for candidate in seen:
+            likelihood = self._share
+            if self._previews is not None:
+                likelihood = likelihood * self._kernel(self._preview(candidate), self._previews, _PREVIEW_BANDWIDTH)
+            if candidate.final is not None:
+                likelihood = likelihood * self._kernel(candidate.final, self._finals, _FINAL_BANDWIDTH)
+            logarithm += np.log(likelihood.sum(axis=1) + _FLOOR)
+        weights: Vector = np.exp(_TEMPERING * (logarithm - logarithm.max()))
+        weights /= weights.sum()
+        return weights
+
+    def _preview(self, seen: Observation) -> float:
+        return self._lowest_preview if seen.preview is None else seen.preview
+
+    def _kernel(self, value: float | Vector, others: Vector, bandwidth: float) -> Vector:
+        kernel: Vector = np.exp(-0.5 * ((value - others) / (bandwidth * self._unit)) ** 2)
+        return kernel

@@ -21,8 +21,17 @@ from ..selection.editor import EditorError, StepwiseEditor
 from ..selection.generation import PartialCandidate
 from ..selection.journal import Journal
 from ..selection.selection_run import SelectionRun, SelectionStopped
-from .halving import CandidateRows, SuccessiveHalving, advance_interleaved, check_checkpoints, stage_ends
-from .halving_plan import HalvingPlan, ValueArray, best_plan, rank_order
+from .halving import (
+    CandidateRows,
+    HalvingPlan,
+    SuccessiveHalving,
+    ValueArray,
+    advance_interleaved,
+    best_plan,
+    check_checkpoints,
+    rank_order,
+    stage_ends,
+)
 
 SCHEMA = 1
 """Version of the JSON form of calibrations."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...dataset_rows import sample_row, with_requirement
-from ...row_fields import METADATA_KEY
+from ...dataset_rows import METADATA_KEY, sample_row, with_requirement
 from ..http_protocol import SCHEMA, APIError, ScoreRequest
 from .request_decoding import BodyParts, decode_request_json, read_json
 from .restricted_pickle import PickledImage

@@ -15,7 +15,7 @@ item may require several: each is scored separately, and has one number, `score`
 history: the images in order, the first one before any edit. Each later one was edited from the one before by its text,
 or else by the text of the turn before: UniRL's own scorers read a history of two in this way, and its client puts the
 same text into both. A history of two with different texts is rejected. Only images in base64 are read: no videos, no
-shared memory, no paths. metadata: see `integrations.row_fields`.
+shared memory, no paths. metadata: see `integrations.dataset_rows`.
 
 Failed samples are asked again before the answer (`retried_scoring`). An item that abstained, or failed for a reason
 that may be the edit's, has the lowest value of its reward's range, as in UniRL's own process (`trainers.unirl`). One

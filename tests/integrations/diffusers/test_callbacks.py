@@ -44,10 +44,19 @@ def editor():
 
 def edit(pipeline, look=None, rows=ROWS, **more):
     if look is not None:
-        more |= {"callback_on_step_end": look, "callback_on_step_end_tensor_inputs": look.tensor_inputs}
+        more = {"callback_on_step_end": look, "callback_on_step_end_tensor_inputs": look.tensor_inputs, **more}
     seeds = [torch.Generator().manual_seed(seed) for seed in range(rows)]
     small = picture(0, 32, 32).pil()
     return pipeline([small] * rows, [SAMPLE.instruction] * rows, **{"generator": seeds} | more).images
+
+
+def looking(pipeline, judge=None, samples=SAMPLE, steps=(2,), *, log=None, stop=False, **more):
+    """A callback that has looked at a call."""
+    with VerifierCallback(
+        pipeline, judge or reward(), samples, preview_steps=list(steps), log=log, stop_on_reject=stop
+    ) as look:
+        edit(pipeline, look, **more)
+    return look
 
 
 class Counted:
@@ -92,13 +101,11 @@ def test_the_last_look_shows_what_is_returned_and_looking_changes_nothing(loaded
 
 
 def test_previews_are_those_of_a_run_in_pieces(editor):
-    with VerifierCallback(editor, reward(), SAMPLE, preview_steps=[3]) as look:
-        edit(editor, look)
     small = (picture(0, 32, 32),)
     drafts = [initial_state(small, SAMPLE.instruction, NoiseSpec(seed)) for seed in range(ROWS)]
     with PartialDenoising(editor, drafts, 3) as piece:
         images = edit(editor, generator=piece.generators)
-    assert [one.picture for one in look.previews[0]] == [Image.of(image) for image in images]
+    assert [one.picture for one in looking(editor, steps=[3]).previews[0]] == [Image.of(image) for image in images]
 
 
 def test_a_reward_that_draws_random_numbers_changes_no_picture(editor, monkeypatch):
@@ -120,9 +127,9 @@ def test_a_reward_that_draws_random_numbers_changes_no_picture(editor, monkeypat
 # -- scores -----------------------------------------------------------------------------------------------------------
 
 
-def test_each_row_is_scored_with_its_own_sample(editor):
+def test_each_row_is_scored_with_its_own_sample_and_logged_by_step_and_name(editor):
     samples = [edit_request("Remove red circle", SOURCE, id=name, target_text=name) for name in ("one", "two")]
-    queried = []
+    queried, lines = [], []
 
     class Noted(Rated):
         def __call__(self, sample):
@@ -130,53 +137,28 @@ def test_each_row_is_scored_with_its_own_sample(editor):
             return super().__call__(sample)
 
     judge = Reward(Noted(), {"preference": Fake(brightness)})
-    with VerifierCallback(editor, judge, samples, preview_steps=[2, 5]) as look:
-        edit(editor, look)
+    look = looking(editor, judge, samples, [2, 5], log=lambda *line: lines.append(line))
     assert [sample.id for sample in queried] == ["one/0", "two/1"] * 2
     assert [sample.target_text for sample in queried] == ["one", "two"] * 2
     assert [sample.group for sample in queried] == [samples[0].group] * 4
-    row_previews = [preview for row in look.previews for preview in row]
-    assert [sample.edited for sample in queried] == [preview.picture for preview in row_previews]
-    assert [preview.score.value for preview in row_previews] == [
-        float(preview.picture.pixels.mean()) / 255 for preview in row_previews
-    ]
-
-
-def test_values_are_logged_by_step_and_name(editor):
-    lines = []
-    with VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2, 5], log=lambda *line: lines.append(line)) as look:
-        edit(editor, look)
-    assert lines == [
-        (step_previews[0].step, {f"rated/edit/{row}": preview.score.value for row, preview in enumerate(step_previews)})
-        for step_previews in look.previews
-    ]
-
-
-def test_looks_are_those_of_the_last_call(editor):
-    with VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2]) as look:
-        edit(editor, look)
-        first = look.previews
-        edit(editor, look, rows=1)
-    assert [len(step_previews) for step_previews in first] == [ROWS]
-    assert [len(step_previews) for step_previews in look.previews] == [1]
+    previews = [preview for row in look.previews for preview in row]
+    assert [sample.edited for sample in queried] == [preview.picture for preview in previews]
+    values = [float(preview.picture.pixels.mean()) / 255 for preview in previews]
+    assert [preview.score.value for preview in previews] == values
+    names = ("rated/one/0", "rated/two/1")
+    assert lines == [(2, dict(zip(names, values[:2], strict=True))), (5, dict(zip(names, values[2:], strict=True)))]
 
 
 @pytest.mark.parametrize("options", [{"on_failures": "none"}, {"max_failure_rate": 0.0}])
 def test_a_judge_that_fails_stops_nothing(editor, options):
     few = {"rows": 20, "num_inference_steps": 3, "output_type": "np"}
-    alone = edit(editor, **few)
     lines = []
     judge = strict(fails, **options)
-    with VerifierCallback(
-        editor, judge, SAMPLE, preview_steps=[2], stop_on_reject=True, log=lambda *line: lines.append(line)
-    ) as look:
-        watched = edit(editor, look, **few)
-    assert np.array_equal(alone, watched)
+    look = looking(editor, judge, log=lambda *line: lines.append(line), stop=True, **few)
     assert {one.score.status for one in look.previews[0]} == {"failed"}
     assert all("the judge is down" in one.score.reason for one in look.previews[0])
     assert {one.answer for one in look.decisions[0]} == {"can't tell"}
-    assert lines == [(2, {})]
-    assert look.stopped_at is None
+    assert (lines, look.stopped_at) == ([(2, {})], None)
 
 
 def test_a_metric_with_a_bug_stops_nothing(editor):
@@ -185,22 +167,11 @@ def test_a_metric_with_a_bug_stops_nothing(editor):
             raise KeyError("lost")
             yield
 
-    with VerifierCallback(editor, Reward(Broken(Score.of(1.0))), SAMPLE, preview_steps=[2]) as look:
-        edit(editor, look)
+    look = looking(editor, Reward(Broken(Score.of(1.0))))
     assert look.previews[0][0].score == Score.failed("the judge failed: KeyError: 'lost'", cause="infrastructure")
 
 
 # -- giving up --------------------------------------------------------------------------------------------------------
-
-
-def test_a_hopeless_batch_ends_as_what_it_was_expected_to_become(editor):
-    with (
-        Counted(editor) as denoiser,
-        VerifierCallback(editor, strict(), SAMPLE, preview_steps=[1, 3, 5], stop_on_reject=True) as look,
-    ):
-        images = edit(editor, look)
-    assert look.stopped_at == denoiser.calls == 1
-    assert [one.picture for one in look.previews[0]] == [Image.of(image) for image in images]
 
 
 def test_every_kind_of_pipeline_that_can_be_given_up_is(loaded_kind):  # noqa: F811
@@ -224,10 +195,12 @@ def test_the_next_call_starts_afresh(editor):
     judge = Verifier(Reward(says), at_least(0.5))
     with VerifierCallback(editor, judge, SAMPLE, preview_steps=[2], stop_on_reject=True) as look:
         edit(editor, look)
+        first = look.previews
         assert look.stopped_at == 2
         says.score = Score.of(1.0)
         watched = edit(editor, look, output_type="np")
     assert look.stopped_at is None
+    assert [len(first), len(look.previews)] == [1, 1]
     assert np.array_equal(alone, watched)
 
 
@@ -239,52 +212,46 @@ def test_one_row_that_may_come_to_something_keeps_the_batch(editor, other):
         return next(rows)(query)
 
     judge = strict(each, 0.5, on_failures="none")
-    with VerifierCallback(editor, judge, SAMPLE, preview_steps=[2], stop_on_reject=True) as look:
-        edit(editor, look)
-    assert look.stopped_at is None
+    assert looking(editor, judge, stop=True).stopped_at is None
 
 
-def test_nothing_is_given_up_after_the_last_step(editor):
-    with VerifierCallback(editor, strict(), SAMPLE, preview_steps=[8], stop_on_reject=True) as look:
-        edit(editor, look)
-    assert look.stopped_at is None
-    assert len(look.previews) == 1
-
-
-def test_what_is_rejected_goes_on_unless_it_is_to_stop(editor):
-    with Counted(editor) as denoiser, VerifierCallback(editor, strict(), SAMPLE, preview_steps=[2]) as look:
-        edit(editor, look)
-    assert look.stopped_at is None
-    assert denoiser.calls == 8
+def test_what_is_rejected_goes_on_unless_it_is_to_stop_before_the_last_step(editor):
+    assert looking(editor, strict(), steps=[8], stop=True).stopped_at is None
+    with Counted(editor) as denoiser:
+        look = looking(editor, strict())
+    assert (look.stopped_at, denoiser.calls) == (None, 8)
     assert [one.answer for one in look.decisions[0]] == ["reject"] * ROWS
 
 
 def test_a_verifier_may_be_made_of_several(editor):
     lines = []
     both = AllOf(strict(least=0.0), Verifier(Reward(Says(Score.of(0.25))), at_least(0.5)))
-    with VerifierCallback(
-        editor, both, SAMPLE, preview_steps=[2], stop_on_reject=True, log=lambda *line: lines.append(line)
-    ) as look:
-        edit(editor, look)
+    look = looking(editor, both, stop=True, log=lambda *line: lines.append(line))
     assert look.stopped_at == 2
-    (decisions,), (row_previews,) = look.decisions, look.previews
-    assert [one.score for one in row_previews] == [one.scores[-1] for one in decisions]
-    bright = [one.picture.pixels.mean() / 255 for one in row_previews]
-    assert lines == [
-        (2, {"rated/edit/0": bright[0], "says/edit/0": 0.25, "rated/edit/1": bright[1], "says/edit/1": 0.25})
-    ]
+    (decisions,), (previews,) = look.decisions, look.previews
+    assert [one.score for one in previews] == [one.scores[-1] for one in decisions]
+    bright = [one.picture.pixels.mean() / 255 for one in previews]
+    rated = {"rated/edit/0": bright[0], "says/edit/0": 0.25, "rated/edit/1": bright[1], "says/edit/1": 0.25}
+    assert lines == [(2, rated)]
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 
-def test_a_pipeline_is_as_before_when_its_call_fails(editor):
-    problem = "3 samples for a batch of 2: give one, or one for each row"
-    with (
-        pytest.raises(ValueError, match=problem),
-        VerifierCallback(editor, reward(), [SAMPLE] * 3, preview_steps=[2]) as look,
-    ):
-        edit(editor, look)
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"samples": [SAMPLE] * 3}, "3 samples for a batch of 2: give one, or one for each row"),
+        ({"steps": [9]}, "takes 8 steps, but preview_steps has 9"),
+        (
+            {"callback_on_step_end_tensor_inputs": ["latents"]},
+            "did not receive height, width: pass callback_on_step_end_tensor_inputs",
+        ),
+    ],
+)
+def test_a_pipeline_is_as_before_when_its_call_fails(editor, options, problem):
+    with pytest.raises(ValueError, match=problem):
+        looking(editor, **options)
     assert "_callback_tensor_inputs" not in vars(editor)
     assert "step" not in vars(editor.scheduler)
 
@@ -320,24 +287,6 @@ def test_samples_that_lack_what_the_reward_needs_are_refused(editor):
             VerifierCallback(editor, judge, SAMPLE, preview_steps=[2])
 
 
-def test_more_steps_than_there_are_are_refused(editor):
-    problem = "takes 8 steps, but preview_steps has 9"
-    with (
-        pytest.raises(ValueError, match=problem),
-        VerifierCallback(editor, reward(), SAMPLE, preview_steps=[9]) as look,
-    ):
-        edit(editor, look)
-
-
-def test_it_says_that_tensors_have_to_be_asked_for(editor):
-    problem = "did not receive height, width: pass callback_on_step_end_tensor_inputs"
-    with (
-        pytest.raises(ValueError, match=problem),
-        VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2]) as look,
-    ):
-        edit(editor, callback_on_step_end=look)
-
-
 def test_a_scheduler_that_is_not_known_is_refused(editor, monkeypatch):
     monkeypatch.setattr(editor, "scheduler", PNDMScheduler())
     with pytest.raises(TypeError, match="PNDMScheduler has no known prediction"):
@@ -365,11 +314,9 @@ def overflow(monkeypatch, pipeline, row):
 def test_a_preview_of_nan_is_a_failed_score_of_its_row_and_no_black_picture(editor, judge, monkeypatch):
     lines = []
     overflow(monkeypatch, editor, row=1)
-    with VerifierCallback(editor, judge, SAMPLE, preview_steps=[2], log=lambda *line: lines.append(line)) as look:
-        edit(editor, look)
+    look = looking(editor, judge, log=lambda *line: lines.append(line))
     (first, second, *_) = look.previews[0]
-    assert first.score.status == "scored"
-    assert second.score.status == "failed"
+    assert [first.score.status, second.score.status] == ["scored", "failed"]
     assert "NaN or infinite, which the pipeline returns as black" in second.score.reason
     assert second.picture == SOURCE
     assert "rated/edit/1" not in lines[0][1]

@@ -167,12 +167,8 @@ PUBLISHED = {
 }
 
 
-def test_every_layout_is_tried() -> None:
-    assert set(PUBLISHED) == set(TRAINER_LAYOUTS)
-
-
 @pytest.mark.parametrize("pictures", ["header", "decode"])
-@pytest.mark.parametrize("trainer", PUBLISHED)
+@pytest.mark.parametrize("trainer", TRAINER_LAYOUTS)
 def test_a_data_set_as_published_is_usable(trainer: str, pictures: str, folder: Path) -> None:
     report = check(PUBLISHED[trainer](folder), trainer, pictures=pictures, reward=Reward.of("any-edit"))
     assert report.findings == ()
@@ -271,20 +267,16 @@ def test_what_the_check_says_is_what_the_adapter_does(folder: Path) -> None:
         {"targets": [[1, 2]]}, {"metadata": {"a": 1}}, {"dimensions": ["x"] * 100}, {"operations": ["a", 7]},
     ]  # fmt: skip
     rows: list[dict[str, Any]] = [{"prompt": "Make it red", "editcritic": table} for table in fields]
-    rows += [{"prompt": ""}, {"prompt": "x" * 5_000}, {"prompt": "\ud800"}]
-    rows = [{**row, "image": "0.png"} for row in rows]
+    rows += [{"prompt": ""}, {"prompt": "x" * 5_000}]
     adapter = FlowGRPOReward(lambda samples: [Score.of(0.5) for _ in samples], missing="nan")
     source = PIL.Image.open(folder / "0.png").convert("RGB")
     for row in rows:
-        if row["prompt"] == "\ud800":
-            continue  # no file in UTF-8 can have it
-        report = check(jsonl(folder / "rows.jsonl", [row]), "flow-grpo")
+        report = check(jsonl(folder / "rows.jsonl", [{**row, "image": "0.png"}]), "flow-grpo")
         try:
             value = adapter([source], [row["prompt"]], [row], [source])[0]["avg"][0]
+            outcome = ["unscored"] if math.isnan(value) else []
         except ValueError:
             outcome = ["ends the run"]
-        else:
-            outcome = ["unscored"] if math.isnan(value) else []
         assert [one.consequence for one in report.findings if one.consequence != "note"] == outcome, row
 
 

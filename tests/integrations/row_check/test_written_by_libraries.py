@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from editcritic.integrations.row_check import TRAINER_LAYOUTS, CheckOptions, RowFile, RowsReport, check_rows
 
-from .test_row_checker import encoded, found, jsonl, verl_rows
+from .test_row_checker import encoded, jsonl
 
 FIELDS: list[dict[str, Any]] = [
     {"boxes": {"cup": [[0, 0, 9, 9]]}, "operations": [{"instruction": "Make it red"}]},
@@ -27,14 +26,6 @@ def trl_rows() -> list[dict[str, Any]]:
         {"id": number, "instruction": "Make the dog red", "source": {"bytes": encoded(number), "path": None}} | fields
         for number, fields in enumerate(FIELDS)
     ]
-
-
-def test_pandas_writes_the_recipe_of_verl_omni(tmp_path: Path) -> None:
-    rows = verl_rows(source_img=encoded, editcritic=lambda number: FIELDS[number])
-    pd.DataFrame(rows).to_parquet(tmp_path / "train.parquet", row_group_size=2)
-    report = check(tmp_path / "train.parquet", "verl-omni")
-    assert found(report) == {"pixel boxes": ("note", [0, 1])}
-    assert (report.rows, report.groups) == (3, 3)
 
 
 @pytest.mark.parametrize("feature", ["images", "text"])
@@ -68,14 +59,3 @@ def test_what_datasets_makes_of_jsonl_is_usable_as_parquet(tmp_path: Path) -> No
         report = check(tmp_path / name, "flow-factory")
         assert report.rows == report.groups == 3
         assert {one.kind for one in report.findings} == {"pixel boxes"}
-
-
-def test_a_field_that_one_row_has_wrong_is_wrong_in_that_row_only(tmp_path: Path) -> None:
-    import datasets
-
-    rows = [
-        {**row, "editcritic": table} for row, table in zip(trl_rows(), [{"hnt": "a"}, {"hint": "b"}, None], strict=True)
-    ]
-    rows = [{name: row[name] for name in ("instruction", "source", "editcritic")} for row in rows]
-    datasets.Dataset.from_list(rows).to_parquet(str(tmp_path / "train.parquet"))
-    assert found(check(tmp_path / "train.parquet", "trl")) == {"fields": ("ends the run", [0])}

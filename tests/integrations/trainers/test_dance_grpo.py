@@ -15,28 +15,18 @@ import torch.distributed as dist
 
 from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward, scored_advantages
 
-from ...trainer_pages import git_apply, hunks
+from ...trainer_pages import hunks
 from ..process_pair import found_by_both
-from .trainer_cases import Batch, Judge, batch, check_log, documented, values
+from .patched_scripts import patched_script
+from .trainer_cases import Batch, Judge, batch, documented, values
 
 EDITS = batch()
-RESTATED = Path(__file__).parent / "restated" / "dance_grpo"
-ADDRESS = "http://127.0.0.1:8321"
-REWARD = f'DanceGRPOReward("{ADDRESS}", missing="nan")'
 
 
-def changed(name: str, **replaced: str) -> types.ModuleType:
-    """A restated module with the documented changes. replaced: text -> another."""
-    source = (RESTATED / f"{name}.py").read_text(encoding="utf-8")
-    for hunk in hunks("\n".join(f"```diff\n{diff}```" for diff in documented("DanceGRPO", "diff"))):
-        if Path(hunk.file).stem == name:
-            source = git_apply(hunk.patch, {hunk.file: source.encode()})[0][hunk.file].decode()
-    for text, other in replaced.items():
-        assert text in source
-        source = source.replace(text, other)
-    module = types.ModuleType(name)
-    exec(compile(source, f"{name}.py", "exec"), vars(module))
-    return module
+def changed(name: str, **given: Any) -> types.ModuleType:
+    """A restated module with the documented changes."""
+    page = hunks("\n".join(f"```diff\n{diff}```" for diff in documented("DanceGRPO", "diff")))
+    return patched_script(f"dance_grpo/{name}", [one.patch for one in page if Path(one.file).stem == name], {}, **given)
 
 
 # -- a step -----------------------------------------------------------------------------------------------------------
@@ -51,7 +41,6 @@ class Args:
     base_image_path: str
     train_batch_size: int
     num_generations: int
-    use_group: bool = True
     use_hpsv2: bool = False
     sampling_steps: int = 3
     eta: float = 0.3
@@ -97,16 +86,12 @@ class Step:
     weight: float = math.nan
 
     @property
-    def rewards(self) -> torch.Tensor:
-        return torch.tensor(self.printed["reward"])
-
-    @property
-    def advantages(self) -> torch.Tensor:
-        return torch.tensor(self.printed["advantage"])
+    def advantages(self) -> list[float]:
+        return self.printed["advantage"]
 
 
-def run_step(folder: Path, edits: Batch, reward: DanceGRPOReward | str, *, use_group: bool = True) -> Step:
-    """Prepare a data set in the folder, and take one step. reward: in place of the documented one, or its address."""
+def run_step(folder: Path, edits: Batch, reward: Any) -> Step:
+    """Prepare a data set in the folder, and take one step."""
     size = edits.group_size
     rows = []
     for row, source in enumerate(edits.sources[::size]):
@@ -114,17 +99,15 @@ def run_step(folder: Path, edits: Batch, reward: DanceGRPOReward | str, *, use_g
         rows.append({"source_image": f"source-{row}.png", "instruction": edits.prompts[row * size]})
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (folder / "images").mkdir()
-    args = Args(str(folder / "rl"), str(folder / "rows.jsonl"), str(folder), len(rows), size, use_group)
+    args = Args(str(folder / "rl"), str(folder / "rows.jsonl"), str(folder), len(rows), size)
     args.data_json_path = str(folder / "rl" / "videos2caption.json")
     changed("preprocess_qwenimage_edit_embeddings").main(args)
-    replaced = {ADDRESS: reward} if isinstance(reward, str) else {REWARD: "given_reward"}
-    script = changed("train_grpo_qwenimage_edit", **replaced)
     step = Step()
 
     def keep(name: str, value: Any) -> None:
         step.printed.setdefault(name, []).append(value)
 
-    vars(script).update(print=keep, given_reward=reward)
+    script = changed("train_grpo_qwenimage_edit", reward=reward, print=keep)
     transformer = Transformer()
     torch.manual_seed(0)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
@@ -148,42 +131,9 @@ def rewarded(judge: Judge, **options: Any) -> DanceGRPOReward:
     return DanceGRPOReward(judge.reward(on_failures="none"), **{"missing": "nan", "outage_timeout_s": 0, **options})
 
 
-def test_a_reward_without_parts_logs_none(tmp_path):
-    check_log("DanceGRPO", run_step(tmp_path, EDITS, rewarded(Judge(parts=False))).logged, parts=False, share=0)
-
-
 def row(number: int, source: Any = None) -> dict[str, Any]:
     """A caption, decoded."""
     return {"instruction": EDITS.prompts[number], "source_image": source or EDITS.sources[number]}
-
-
-def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others(tmp_path):
-    judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
-    step = run_step(tmp_path, EDITS, rewarded(judge))
-    known = [row for row in range(16) if row != 5]
-    rewards = torch.tensor([0.0 if row == 10 else value for row, value in enumerate(values(EDITS))])
-    torch.testing.assert_close(step.rewards[known], rewards[known])
-    assert step.rewards[5].isnan()
-    for rows in (
-        list(range(4)),
-        [4, 6, 7],
-        list(range(8, 12)),
-        list(range(12, 16)),
-    ):  # the trainer's formula, of a group that the missing one is not in
-        group = rewards[rows]
-        torch.testing.assert_close(step.advantages[rows], (group - group.mean()) / (group.std() + 1e-8))
-    assert step.advantages[5] == 0
-    assert step.mean_reward == pytest.approx(rewards[known].mean().item())
-    check_log("DanceGRPO", step.logged)
-    assert step.logged["editcritic/reward"] == pytest.approx(rewards[known].mean().item())
-    assert math.isfinite(step.logged["train_loss"])
-    assert math.isfinite(step.weight)
-    assert step.weight != 0.5
-
-
-def test_without_groups_the_script_ends_by_itself(tmp_path):
-    with pytest.raises(UnboundLocalError, match="encoder_hidden_states"):
-        run_step(tmp_path, EDITS, rewarded(Judge()), use_group=False)
 
 
 @pytest.mark.parametrize("caption", ["make it blue", json.dumps({"instruction": "make it blue"}), "[1]"])

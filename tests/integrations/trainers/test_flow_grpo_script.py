@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.trainers import flow_grpo as adapter
-
 from .flow_grpo_rollouts import Log, by_edit, call_order, rollouts
 from .patched_scripts import patched_script
-from .trainer_cases import Judge, batch, check_log, documented, served, values
+from .trainer_cases import Judge, batch, check_log, documented, values
 
 EDITS = batch()
 TRACKERS = {"flow_grpo_script": "flow_grpo", "edit_r1_script": "edit_r1"}
@@ -64,26 +62,6 @@ def test_others_advantages_are_as_if_a_failed_edit_were_not_there(name, global_s
 
 
 @each_script
-def test_with_the_trainers_own_tracker_a_failed_edit_spoils_the_others(name, monkeypatch):
-    monkeypatch.setattr(adapter, "leave_out_missing", lambda tracker: tracker)
-    for global_std, spoiled in ((True, 16), (False, 4)):
-        tracked = patched(name, failing(5)).PerPromptStatTracker(global_std)
-        rewards = [math.nan if row == 5 else value for row, value in enumerate(values(EDITS))]
-        prompts = [f"{prompt} {row // 4}" for row, prompt in enumerate(EDITS.prompts)]
-        result = tracked.update(prompts, np.array(rewards)[:, None])
-        assert np.isnan(result[0] if isinstance(result, tuple) else result).sum() == spoiled
-
-
-@each_script
-@pytest.mark.filterwarnings("ignore:Degrees of freedom")  # the deviation of that group, which is NaN
-def test_a_group_without_any_value_has_no_advantage_and_the_others_keep_theirs(name):
-    got = run(name, failing(*range(4, 8)), statistics=True)
-    assert [got.advantages[row] for row in range(4, 8)] == [0.0] * 4
-    assert sum(value != 0 for value in got.advantages.values()) == 12
-    assert all(math.isfinite(value) for value in got.log.values())
-
-
-@each_script
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("parts", [True, False])
 def test_the_log_has_numbers_only_whether_the_reward_has_parts_or_not(name, parts):
@@ -123,21 +101,6 @@ def test_it_trains_beside_a_reward_of_flow_grpo():
     config = script.Config(reward_fn={"editcritic": 0.0, "jpeg_compressibility": 0.5})  # only logged
     script.main(config, rollouts(EDITS, 4), log)
     assert math.isfinite(log["reward_avg"])
-
-
-def test_calls_from_eight_threads_have_their_own_values():
-    edits, judge = batch(groups=16), Judge()
-    with served(judge.reward()) as url:
-        for reward in (Judge().reward(), url):
-            script = patched("flow_grpo_script", reward)
-            config = script.Config()
-            config.sample.num_batches_per_epoch = 16
-            got = by_edit(edits, script.main(config, rollouts(edits, 4), Log()).advantages)
-            groups = np.array(values(edits)).reshape(16, 4)
-            wanted = (groups - groups.mean(axis=1, keepdims=True)) / (groups.std() + 1e-4)
-            # the script holds float32
-            np.testing.assert_allclose([got[row] for row in range(64)], wanted.ravel(), atol=1e-5)
-    assert sum(judge.batches) == 64
 
 
 def test_images_of_mixed_precision_are_scored():

@@ -1,5 +1,7 @@
 """A judge server that is killed while training runs: what each adapter gives its trainer, and when it is back."""
 
+from __future__ import annotations
+
 import math
 import socket
 import time
@@ -15,11 +17,11 @@ from editcritic.integrations.diffusion_rl import diffusion_trainer
 from editcritic.integrations.serving.client import RemoteReward
 from editcritic.integrations.trainers.trainer_reward import TrainerReward, UnscoredError
 from editcritic.reward import Reward
-
-from ...reward.fakes import Fake, Rated, known
-from ..serving.processes import judge
-from .entries import ENTRIES, TAKES_NONE, Entry, Row, Values, rows_of, samples_of
-from .trainer_cases import Batch, batch
+from tests.integrations.serving.processes import judge
+from tests.integrations.trainers.entries import ENTRIES, TAKES_NONE, Entry, Row, Values, rows_of, samples_of
+from tests.integrations.trainers.killed_trainer import killed_and_restarted
+from tests.integrations.trainers.trainer_cases import Batch, Judge, batch, values
+from tests.reward.fakes import Fake, Rated, known
 
 NEEDS = ("torch",)
 
@@ -115,3 +117,11 @@ def test_a_server_that_is_back_in_time_scores_as_if_nothing_had_happened(steps, 
     before, during = steps[name, "wait"]
     assert before == pytest.approx(rated(EDITS))
     assert during == pytest.approx(rated(LATER))
+
+
+def score_batch(url: str) -> list[float]:
+    return TrainerReward(url)(samples_of(rows_of(batch()))).values
+
+
+def test_a_restarted_trainer_has_the_same_values_and_no_question_is_repeated():
+    assert killed_and_restarted(f"{__name__}:score_batch", Judge()) == (values(batch()), 16)

@@ -23,6 +23,8 @@ from ...reward.training.policies import HACKS, Policy
 from .entries import ENTRIES, rows_of, rows_of_samples, samples_of
 from .trainer_cases import Judge, Parted, batch, documented
 
+ROWS = samples_of(rows_of(batch()))
+
 
 def monitored(entry: str, reward: Reward, **options: Any) -> Callable[[list[EditSample]], Any]:
     """A call of an entry whose reward is monitored in steps of 64."""
@@ -86,56 +88,39 @@ def test_a_hack_that_the_reward_pays_is_named_through_each_entry_before_any_poli
     assert torch.equal(torch.random.get_rng_state(), state) or entry == "verl_omni"  # which scores in threads
 
 
-def test_scores_are_the_same_with_a_probe_and_the_trainers_random_numbers_too():
-    rows = samples_of(rows_of(batch()))
-    plain = TrainerReward(Reward(Parted(), {"preference": Fake(colourful)}))
-    probed = TrainerReward(Reward(Parted(), {"preference": Fake(colourful)}), monitor=16, monitor_probe="every=1")
-    states = []
-    for reward in (plain, probed):
+def test_scores_and_random_numbers_are_the_same_with_a_monitor_and_columns_have_the_number_of_alarms():
+    states, rewards, results = [], [], []
+    for options in ({}, {"monitor": "16", "monitor_probe": "every=1"}):
+        rewards.append(TrainerReward(Reward(Parted(), {"preference": Fake(colourful)}), **options))
         torch.manual_seed(0)
         np.random.seed(0)  # noqa: NPY002  (the trainer's)
-        result = reward(rows)
-        states.append((result.values, torch.rand(3).tolist(), np.random.random(3).tolist()))  # noqa: NPY002
+        results.append(rewards[-1](ROWS))
+        states.append((results[-1].values, torch.rand(3).tolist(), np.random.random(3).tolist()))  # noqa: NPY002
     assert states[0] == states[1]
-    assert probed.monitor is not None
-    assert probed.monitor.probe_failures == 0
-    assert "hack/best" in probed.monitor.latest
-
-
-def test_columns_have_the_number_of_alarms_and_values_are_the_same():
-    edits = batch()
-    rows = samples_of(rows_of(edits))
-    plain, watched = TrainerReward(Judge().reward()), TrainerReward(Judge().reward(), monitor="16")
-    one, other = plain(rows), watched(rows)
-    assert one.values == other.values
-    assert set(other.columns) - set(one.columns) == {"alarms"}
-    assert other.columns["alarms"] == [0.0] * 16
-    assert watched.monitor is not None
-    assert watched.monitor.steps == 1
-    assert watched.monitor.latest["reward"] == pytest.approx(np.mean(one.values))
+    assert set(results[1].columns) - set(results[0].columns) == {"alarms"}
+    assert results[1].columns["alarms"] == [0.0] * 16
+    monitor = rewards[1].monitor
+    assert (monitor.probe_failures, monitor.steps) == (0, 1)
+    assert "hack/best" in monitor.latest
+    assert monitor.latest["reward"] == pytest.approx(np.mean(results[0].values))
 
 
 def test_a_sample_that_is_asked_again_counts_once_and_a_row_that_is_no_edit_does_not():
-    edits = batch()
-    judge = Judge(failing={edits.edited[5].digest: 1})
-    watched = TrainerReward(judge.reward(), monitor=8, missing="nan")
-    watched([*samples_of(rows_of(edits)), "the image edited: NaN"])
-    assert watched.monitor is not None
+    judge = Judge(failing={batch().edited[5].digest: 1})
+    watched: Any = TrainerReward(judge.reward(), monitor=8, missing="nan")
+    watched([*ROWS, "the image edited: NaN"])
     assert watched.monitor.steps == 2
     assert [numbers["unscored"] for _, numbers in watched.monitor.history] == [0.0, 0.0]
 
 
 def test_the_held_out_reward_may_be_a_spec_or_a_server_that_is_gone(caplog):
-    edits = batch()
     with serve_in_thread(ScoringService(Judge().reward())) as url:
-        served = TrainerReward(Judge().reward(), monitor=16, heldout=url)
-        served(samples_of(rows_of(edits)))
-        assert served.monitor is not None
+        served: Any = TrainerReward(Judge().reward(), monitor=16, heldout=url)
+        served(ROWS)
         assert served.monitor.latest["heldout"] == served.monitor.latest["reward"]
         assert served.monitor.latest["agreement"] == 1.0
-    gone = TrainerReward(Judge().reward(), monitor=16, heldout=f"{url}?outage_timeout_s=0.2&deadline_s=1")
-    assert not any(math.isnan(value) for value in gone(samples_of(rows_of(edits))).values)
-    assert gone.monitor is not None
+    gone: Any = TrainerReward(Judge().reward(), monitor=16, heldout=f"{url}?outage_timeout_s=0.2&deadline_s=1")
+    assert not any(math.isnan(value) for value in gone(ROWS).values)
     assert (gone.monitor.heldout_failures, gone.monitor.steps) == (1, 1)
     assert "the held-out reward did not score step 0" in caplog.text
 
@@ -155,16 +140,14 @@ def test_options_that_mean_nothing_are_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     with pytest.raises(ValueError, match=r"put \{rank\} into monitor_state"):
         TrainerReward(Judge().reward(), monitor=16, monitor_state=str(tmp_path / "state.json"))
-    TrainerReward(Judge().reward(), monitor=16, monitor_state=str(tmp_path / "s-{rank}.json"))(
-        samples_of(rows_of(batch()))
-    )
+    TrainerReward(Judge().reward(), monitor=16, monitor_state=str(tmp_path / "s-{rank}.json"))(ROWS)
     assert [path.name for path in tmp_path.iterdir()] == ["s-1.json"]
 
 
 def test_a_restarted_trainer_keeps_its_baseline(tmp_path: Path):
     path = str(tmp_path / "monitor.json")
     for _ in range(3):
-        TrainerReward(Judge().reward(), monitor=16, monitor_state=path)(samples_of(rows_of(batch())))
+        TrainerReward(Judge().reward(), monitor=16, monitor_state=path)(ROWS)
     last = TrainerReward(Judge().reward(), monitor=16, monitor_state=path).monitor
     assert last is not None
     assert (last.steps, len(last.history)) == (3, 3)
@@ -177,11 +160,6 @@ def test_the_documented_lines_are_options_of_adapters():
     options = dict(line.partition("#")[0].strip().split(": ", 1) for line in lines)
     assert set(options) == {"monitor", "heldout", "monitor_probe", "monitor_state"}
     given = {name: options[name] for name in ("monitor", "heldout", "monitor_probe")}
-    reward = TrainerReward(Judge().reward(), **given)
-    assert reward.monitor is not None
-    assert reward.monitor.probe is not None
-    assert reward.monitor.probe.every == 10
-    assert reward.monitor.step_samples == int(options["monitor"])
-    assert reward.monitor.heldout is not None
-    scores = reward.monitor.heldout(samples_of(rows_of(batch())))
-    assert [type(score) for score in scores] == [Score] * 16
+    monitor: Any = TrainerReward(Judge().reward(), **given).monitor
+    assert (monitor.probe.every, monitor.step_samples) == (10, int(options["monitor"]))
+    assert [type(score) for score in monitor.heldout(ROWS)] == [Score] * 16

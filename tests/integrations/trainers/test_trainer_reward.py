@@ -35,7 +35,6 @@ from .trainer_cases import Judge, batch, served, values
 
 EDITS = batch()
 SAMPLES = samples_of(rows_of(EDITS))
-SLEEP = "editcritic.integrations.trainers.trainer_reward.sleep"
 
 
 def test_values_are_those_of_the_reward_and_parts_are_columns():
@@ -48,11 +47,14 @@ def test_values_are_those_of_the_reward_and_parts_are_columns():
     assert len(set(scored.columns["judge_seconds"])) == 1
 
 
-def test_a_failure_that_passes_is_asked_again_at_once_and_the_others_are_not():
+def test_a_failure_that_passes_is_asked_again_at_once_and_the_others_are_not_nor_counted_again():
     judge = Judge(failing={EDITS.edited[5].digest: 1})
-    scored = TrainerReward(judge.reward())(SAMPLES)
-    assert scored.values == values(EDITS)
+    assert TrainerReward(judge.reward())(SAMPLES).values == values(EDITS)
     assert sum(judge.batches) == 17
+    judge = Judge(failing={EDITS.edited[5].digest: 1})
+    reward = MonitoredReward(judge.reward(on_failures="none"), step_samples=len(EDITS.edited) + 1)
+    assert TrainerReward(reward)(SAMPLES).values == values(EDITS)
+    assert reward.monitor.steps == 0  # one more edit would complete the first
 
 
 def test_a_callable_that_infrastructure_fails_is_asked_again_after_pauses_within_the_time_of_an_outage(monkeypatch):
@@ -86,24 +88,6 @@ class Clock:
         self.now += seconds
 
 
-def test_a_monitored_reward_counts_an_edit_that_is_asked_again_once():
-    judge = Judge(failing={EDITS.edited[5].digest: 1})
-    reward = MonitoredReward(judge.reward(on_failures="none"), step_samples=len(EDITS.edited) + 1)
-    assert TrainerReward(reward)(SAMPLES).values == values(EDITS)
-    assert reward.monitor.steps == 0  # one more edit would complete the first
-
-
-@pytest.mark.parametrize("on_failures", ["raise", "wait", "none"])
-def test_edits_that_fail_among_many_that_do_not_are_no_outage(monkeypatch, on_failures):
-    clock = Clock(monkeypatch)
-    edits = batch(groups=16)
-    judge = Judge(failing=Judge.always(*edits.edited[:20:4]))
-    scored = TrainerReward(judge.reward(on_failures=on_failures), missing="nan")(samples_of(rows_of(edits)))
-    assert [math.isnan(value) for value in scored.values] == [row in range(0, 20, 4) for row in range(64)]
-    assert sum(judge.batches) == 64 + 5
-    assert clock.slept == []
-
-
 @pytest.mark.parametrize("on_failures", ["wait", "none"])
 def test_an_outage_of_a_rewards_expert_is_waited_for_once_and_what_was_scored_is_kept(monkeypatch, on_failures):
     clock = Clock(monkeypatch)
@@ -120,11 +104,19 @@ def test_an_outage_of_a_rewards_expert_is_waited_for_once_and_what_was_scored_is
         TrainerReward(reward, outage_timeout_s=100.0)(named)
 
 
-def test_with_raise_an_outage_ends_the_run_at_once(monkeypatch):
+@pytest.mark.parametrize("on_failures", ["raise", "wait", "none"])
+def test_edits_that_fail_among_many_that_do_not_are_no_outage(monkeypatch, on_failures):
     clock = Clock(monkeypatch)
-    reward = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="raise")
-    with pytest.raises(TooManyFailures):
-        TrainerReward(reward, missing="nan")(SAMPLES)
+    edits = batch(groups=16)
+    judge = Judge(failing=Judge.always(*edits.edited[:20:4]))
+    scored = TrainerReward(judge.reward(on_failures=on_failures), missing="nan")(samples_of(rows_of(edits)))
+    assert [math.isnan(value) for value in scored.values] == [row in range(0, 20, 4) for row in range(64)]
+    assert sum(judge.batches) == 64 + 5
+    if on_failures == "raise":  # which ends the run in an outage at once
+        with pytest.raises(TooManyFailures):
+            TrainerReward(Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="raise"), missing="nan")(
+                SAMPLES
+            )
     assert clock.slept == []
 
 
@@ -172,7 +164,7 @@ def test_a_time_out_of_collectives_that_ends_before_the_outage_is_warned_of(capl
 
 
 def test_an_edit_that_nobody_can_judge_has_the_lowest_value_and_is_not_asked_after_a_pause(monkeypatch):
-    monkeypatch.setattr(SLEEP, no_pause)
+    clock = Clock(monkeypatch)
     judge = Judge(abstaining={EDITS.edited[3].digest})
     scored = TrainerReward(judge.reward())(SAMPLES)
     assert scored.values[3] == 0.0
@@ -180,23 +172,21 @@ def test_an_edit_that_nobody_can_judge_has_the_lowest_value_and_is_not_asked_aft
     assert scored.columns["unscored"] == [0.0] * 16
     excluded = TrainerReward(judge.reward(), abstained="exclude", missing="nan")(SAMPLES)
     assert math.isnan(excluded.values[3])
-
-
-def no_pause(seconds: float) -> None:
-    raise AssertionError(f"a pause of {seconds} s")
+    assert clock.slept == []
 
 
 def test_a_missing_value_is_no_number_and_only_a_filled_column_has_the_mean_of_the_others():
-    judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    scored = TrainerReward(judge.reward(on_failures="none"), missing="nan", outage_timeout_s=0)(SAMPLES)
+    def scored_without(*failing: Image) -> Any:
+        reward = Judge(failing=Judge.always(*failing)).reward(on_failures="none")
+        return TrainerReward(reward, missing="nan", outage_timeout_s=0)(SAMPLES)
+
+    scored, empty = scored_without(EDITS.edited[5]), scored_without(*EDITS.edited)
     known = [value for row, value in enumerate(values(EDITS)) if row != 5]
     assert math.isnan(scored.values[5])
     assert scored.values[:5] + scored.values[6:] == known
     assert math.isnan(scored.columns["following"][5])
     assert scored.filled_columns["following"] == [*known[:5], pytest.approx(sum(known) / 15), *known[5:]]
     assert scored.columns["unscored"] == [float(row == 5) for row in range(16)]
-    faulty = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="none")
-    empty = TrainerReward(faulty, missing="nan", outage_timeout_s=0)(SAMPLES)
     assert set(empty.columns) == set(scored.columns), "the names do not depend on what became of a call"
     assert all(math.isnan(value) for value in (*empty.values, *empty.filled_columns["guard"]))
 
@@ -260,8 +250,3 @@ def test_parts_are_named_by_path_and_the_nearest_counts():
     (sample, *_) = SAMPLES
     columns = reward([sample]).columns
     assert [columns[name][0] for name in reward.logged_parts] == [0.75, 0.0, 0.5]
-
-
-def test_images_of_groups_are_different():
-    images: list[Image] = [*EDITS.edited, *EDITS.sources[::4]]
-    assert len({image.digest for image in images}) == 20

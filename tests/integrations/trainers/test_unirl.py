@@ -25,13 +25,11 @@ from .restated.unirl import (
     RewardResponse,
     Sample,
     Texts,
-    advantages_of_june,
     installed,
     instantiate,
-    logged,
     rollout_and_score,
 )  # fmt: skip
-from .trainer_cases import Batch, Judge, batch, check_log, documented, served, values
+from .trainer_cases import Batch, Judge, batch, documented, served, values
 
 EDITS = batch()
 ADDRESS = "http://127.0.0.1:8321"
@@ -73,60 +71,9 @@ def service(client: bool = False, url: str = ADDRESS, **changes: Any) -> Any:
         return instantiate(recipe)["reward"]
 
 
-def step(edits: Batch, *, use_global_std: bool = False, **recipe: Any) -> Part:
+def step(edits: Batch, **recipe: Any) -> Part:
     with installed():
-        return rollout_and_score(service(**recipe), rollout(edits), use_global_std=use_global_std)
-
-
-def group(edits: Batch, rows: list[int]) -> Batch:
-    """A batch of one group."""
-    return Batch(
-        [edits.prompts[row] for row in rows], [edits.sources[row] for row in rows],
-        [edits.edited[row] for row in rows], len(rows),
-    )  # fmt: skip
-
-
-def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others():
-    judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
-    part = step(EDITS, reward=judge.reward(on_failures="none"), outage_timeout_s="0")
-    without = step(group(EDITS, [4, 6, 7]), reward=Judge().reward())
-    clean = step(EDITS, reward=Judge().reward())
-    assert part.advantages is not None
-    assert without.advantages is not None
-    assert clean.advantages is not None
-    torch.testing.assert_close(part.advantages[[4, 6, 7]], without.advantages)
-    assert part.advantages[5] == 0
-    others = [*range(4), *range(12, 16)]
-    torch.testing.assert_close(part.advantages[others], clean.advantages[others])
-    assert part.advantages[10] == part.advantages[8:12].min() < 0, "an abstention has the lowest value"
-    assert torch.isfinite(part.advantages).all()
-    metrics = logged(part)
-    check_log("UniRL", {f"rollout/{name}": value for name, value in metrics.items()})
-    plain = logged(step(EDITS, reward=Judge(parts=False).reward()))
-    check_log("UniRL", {f"rollout/{name}": value for name, value in plain.items()}, parts=False, share=0)
-    known = [0.0 if row == 10 else value for row, value in enumerate(values(EDITS)) if row != 5]
-    assert metrics["reward_mean"] == pytest.approx(sum(known) / 15)
-    assert metrics["reward_judge_seconds_mean"] > 0
-
-
-def test_neither_do_they_where_all_groups_share_one_deviation():
-    judge = Judge(failing=Judge.always(EDITS.edited[5]))
-    part = step(EDITS, use_global_std=True, reward=judge.reward(on_failures="none"), outage_timeout_s=0)
-    rewards = torch.tensor([value for row, value in enumerate(values(EDITS)) if row != 5])
-    expected = []
-    for rows in (range(4), range(4, 7), range(7, 11), range(11, 15)):
-        expected += list((rewards[list(rows)] - rewards[list(rows)].mean()) / (rewards.std(unbiased=False) + 1e-8))
-    assert part.advantages is not None
-    torch.testing.assert_close(part.advantages[[row for row in range(16) if row != 5]], torch.stack(expected))
-    assert part.advantages[5] == 0
-
-
-def test_a_group_without_any_value_has_no_advantage():
-    judge = Judge(failing=Judge.always(*EDITS.edited[4:8]))
-    part = step(EDITS, reward=judge.reward(on_failures="none"), outage_timeout_s=0)
-    assert part.advantages is not None
-    assert part.advantages[4:8].tolist() == [0.0] * 4
-    assert torch.isfinite(part.advantages).all()
+        return rollout_and_score(service(**recipe), rollout(edits))
 
 
 def test_by_default_a_missing_edit_is_flagged_and_ends_the_run_with_its_reason():
@@ -136,7 +83,6 @@ def test_by_default_a_missing_edit_is_flagged_and_ends_the_run_with_its_reason()
 
 
 def test_nan_is_refused_beside_a_unirl_whose_advantages_it_would_reach():
-    assert torch.isnan(advantages_of_june(torch.tensor([0.1, math.nan, 0.3, 0.4, 0.5, 0.6]), 3)[:3]).all()
     with installed(leaves_nan_out=False):
         with pytest.raises(ValueError, match=r"missing='nan' needs a UniRL .* update it, or leave missing at 'raise'"):
             UniRLRewardBackend(Judge().reward(), missing="nan")

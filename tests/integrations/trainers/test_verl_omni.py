@@ -96,11 +96,6 @@ def rewards(data: restated.DataProto) -> list[float]:
     return [float(value) for value in data.batch["rm_scores"][:, 0]]
 
 
-def single(edits: Batch) -> list[float]:
-    """The values of the edits, as verl-omni rounds them."""
-    return [float(np.float32(value)) for value in values(edits)]
-
-
 @pytest.fixture(autouse=True)
 def own_modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """verl-omni's module of estimators is the restated one, and scorers are those of the test."""
@@ -155,40 +150,17 @@ def test_with_several_rewards_a_sample_that_one_has_not_scored_is_left_out():
 
 
 @pytest.mark.parametrize("served", [faulty()], indirect=True)
-@pytest.mark.parametrize("global_std", [True, False])
-def test_a_missing_score_changes_no_other_advantage_and_the_log_has_its_share(served, global_std):
-    data, metrics = step([*lines(SINGLE, WITHOUT_MISSING, url=served[0]), f"algorithm.global_std={global_std}"], EDITS)
-    assert math.isnan(rewards(data)[5])
-    assert rewards(data)[10] == 0.0
+def test_with_a_missing_score_the_engine_updates_and_both_logs_have_its_share(served):
+    data, metrics = step([*lines(SINGLE, WITHOUT_MISSING, url=served[0]), "algorithm.global_std=False"], EDITS)
     known = [row for row in range(16) if row != 5]
-    advantages = data.batch["advantages"]
-    assert torch.equal(advantages[known], advantages_of(known, global_std))
-    assert torch.equal(advantages[5], torch.zeros(STEPS))
+    assert torch.equal(data.batch["advantages"][known], advantages_of(known, global_std=False))
+    assert torch.equal(data.batch["advantages"][5], torch.zeros(STEPS))
     weights = torch.ones(1, requires_grad=True)
     assert restated.optimizer_step(weights, weights * torch.ones(16, STEPS), data)
     check_log("verl-omni", metrics)
     assert metrics["critic/reward_scored/mean"] == pytest.approx(np.mean([rewards(data)[row] for row in known]))
     assert math.isnan(metrics["critic/rewards/mean"])
-    validated = restated.validate(data)
-    check_log("verl-omni, validation", validated)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("served", [Judge(parts=False)], indirect=True)
-def test_a_reward_without_parts_logs_none(served):
-    _, metrics = step(lines(SINGLE, url=served[0]), EDITS)
-    check_log("verl-omni", metrics, parts=False, share=0)
-    assert all(map(math.isfinite, metrics.values()))
-
-
-@pytest.mark.parametrize("served", [faulty()], indirect=True)
-@pytest.mark.parametrize(("global_std", "poisoned"), [(True, 16), (False, 4)])
-def test_with_the_trainers_own_estimator_a_nan_loses_the_step(served, global_std, poisoned):
-    settings = [line for line in lines(SINGLE, WITHOUT_MISSING, url=served[0]) if "adv_estimator" not in line]
-    data, _ = step([*settings, f"algorithm.global_std={global_std}"], EDITS)
-    assert int(data.batch["advantages"].isnan().any(dim=1).sum()) == poisoned
-    weights = torch.ones(1, requires_grad=True)
-    assert not restated.optimizer_step(weights, weights * torch.ones(16, STEPS), data)
+    check_log("verl-omni, validation", restated.validate(data))
 
 
 @pytest.mark.parametrize("served", [faulty()], indirect=True)
@@ -197,22 +169,6 @@ def test_a_missing_score_ends_the_run_unless_the_lines_say_otherwise(served):
         step(lines(SINGLE, url=served[0]), EDITS)
     with pytest.raises(RuntimeError, match="Required sub-reward 'edits' failed: 1 of 1 edits have no score"):
         step(lines(SEVERAL, url=served[0]), EDITS)
-
-
-@pytest.mark.parametrize("served", [faulty()], indirect=True)
-def test_several_rewards_without_required_make_up_a_zero_as_the_page_says(served):
-    settings = [line for line in lines(SEVERAL, url=served[0]) if "required" not in line]
-    data, metrics = step(settings, EDITS)
-    assert rewards(data)[5] == 0.0
-    assert "critic/reward/edits/unscored/mean" not in metrics
-
-
-@pytest.mark.parametrize("page", [SINGLE, SEVERAL], ids=["single", "several"])
-def test_64_edits_at_once_are_few_batches_of_a_server(served, page):
-    url, judge = served
-    edits = batch(groups=16)
-    assert rewards(step(lines(page, url=url), edits)[0]) == single(edits)
-    assert len(judge.batches) <= 3
 
 
 def test_a_reward_of_the_configuration_is_built_once():
@@ -332,24 +288,21 @@ def test_another_side_than_that_of_the_picture_has_to_be_given(input_dir):
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside.png", "/etc/passwd", "..", "", ".", "C:\\a.png", "below\\..\\..\\outside.png", 3, "a\0b"]
+    ("name", "reason"),
+    [
+        *((name, "") for name in ("../outside.png", "/etc/passwd", "..", "", ".", "C:\\a.png", 3, "a\0b")),
+        ("below\\..\\..\\outside.png", ""),
+        *((name, f" names in image_root: .*{name}") for name in ("link.png", "below")),
+        ("missing.png", " names in image_root: .*No such file"),
+    ],
 )
-def test_a_name_that_leads_out_of_the_folder_is_refused(input_dir, name):
-    picture(3).pil().save(input_dir / "outside.png")
-    (row, *_) = restated.prepared_rows(input_dir, "train", 16)
-    row["extra_info"]["image"] = name
-    with pytest.raises(ValueError, match=r"extra_info\['image'\]"):
-        rated([row], Seen(), image_root=str(input_dir / "images"), missing="nan")
-
-
-def test_a_link_that_leads_out_of_the_folder_and_a_missing_file_are_refused(input_dir):
+def test_a_name_that_leads_out_of_the_folder_or_to_no_file_is_refused(input_dir, name, reason):
     picture(3).pil().save(input_dir / "outside.png")
     (input_dir / "images" / "link.png").symlink_to(input_dir / "outside.png")
     (row, *_) = restated.prepared_rows(input_dir, "train", 16)
-    for name, reason in (("link.png", "link.png"), ("missing.png", "No such file"), ("below", "below")):
-        row["extra_info"]["image"] = name
-        with pytest.raises(ValueError, match=rf"names in image_root: .*{reason}"):
-            rated([row], Seen(), image_root=str(input_dir / "images"), missing="nan")
+    row["extra_info"]["image"] = name
+    with pytest.raises(ValueError, match=rf"extra_info\['image'\]{reason}"):
+        rated([row], Seen(), image_root=str(input_dir / "images"), missing="nan")
 
 
 def test_a_damaged_source_or_one_of_which_nothing_is_left_is_a_missing_score(input_dir):

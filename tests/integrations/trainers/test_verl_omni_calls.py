@@ -32,11 +32,15 @@ async def gather(calls: CoalescedCalls[int, int], rows: range) -> list[int | Bas
     return await asyncio.wait_for(asyncio.gather(*map(calls, rows), return_exceptions=True), 30)
 
 
-def test_calls_at_once_are_one_call_in_order():
+def test_calls_at_once_are_one_call_in_order_and_errors_are_those_of_their_rows():
     doubler = Doubler()
     calls = CoalescedCalls(doubler, quiet_s=0.5, longest_s=10)  # a busy machine may pause for longer than the default
     assert asyncio.run(gather(calls, range(64))) == list(range(0, 128, 2))
     assert doubler.batches == [list(range(64))]
+    results = asyncio.run(gather(CoalescedCalls(doubler), range(100, 104)))
+    assert [str(result) for result in results] == ["200", "101 is odd", "204", "103 is odd"]
+    broken = asyncio.run(gather(CoalescedCalls(doubler), range(665, 668)))
+    assert [str(error) for error in broken] == ["no server"] * 3
 
 
 def test_a_call_alone_does_not_wait_long():
@@ -95,14 +99,6 @@ def test_while_all_are_under_way_calls_gather():
 
     assert asyncio.run(asyncio.wait_for(run(), 30)) == list(range(0, 16, 2))
     assert doubler.batches == [[0], [*range(1, 8)]]
-
-
-def test_an_error_is_that_of_its_row_and_one_of_the_whole_is_everybodys():
-    doubler = Doubler()
-    results = asyncio.run(gather(CoalescedCalls(doubler), range(100, 104)))
-    assert [str(result) for result in results] == ["200", "101 is odd", "204", "103 is odd"]
-    broken = asyncio.run(gather(CoalescedCalls(doubler), range(665, 668)))
-    assert [str(error) for error in broken] == ["no server"] * 3
 
 
 @pytest.mark.parametrize("when", ["waiting", "running"])

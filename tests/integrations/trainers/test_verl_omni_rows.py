@@ -76,46 +76,22 @@ def test_a_schema_of_datasets_that_would_not_know_the_field_is_left_out(rows, tm
     assert parquet.read_schema(tmp_path / "out.parquet").metadata == {b"kept": b"yes"}
 
 
-def without_picture(rows: list[dict[str, Any]]) -> None:
-    rows[3]["images"] = []
-
-
-def without_bytes(rows: list[dict[str, Any]]) -> None:
-    rows[3]["images"] = [{"bytes": None}]
-
-
-def without_info(rows: list[dict[str, Any]]) -> None:
-    rows[3]["extra_info"] = None
-
-
-def with_sources(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        row["extra_info"]["source_img"] = row["images"]
-
-
-def without_images(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        del row["images"]
-
-
-def with_paths(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        row["images"] = ["a.png"]
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("changed", "changes", "message"),
     [
-        (without_picture, "row group 0: row 3 has no picture with bytes in images"),
-        (without_bytes, "row group 0: row has no picture with bytes in images"),
-        (without_info, "row group 0 has rows without extra_info"),
-        (with_sources, "has extra_info.source_img already"),
-        (without_images, "expected the columns images and extra_info .*, got data_source, prompt"),
-        (with_paths, "images must be lists of tables with the field bytes, got list<.*string"),
+        ([3], {"images": []}, "row group 0: row 3 has no picture with bytes in images"),
+        ([3], {"images": [{"bytes": None}]}, "row group 0: row has no picture with bytes in images"),
+        ([3], {"extra_info": None}, "row group 0 has rows without extra_info"),
+        (range(10), {"extra_info": {"source_img": [{"bytes": b"x"}]}}, "has extra_info.source_img already"),
+        (range(10), {"images": ["a.png"]}, "images must be lists of tables with the field bytes, got list<.*string"),
+        (range(10), {}, "expected the columns images and extra_info .*, got data_source, prompt"),
     ],
 )
-def test_another_layout_is_refused_and_nothing_is_left(rows, tmp_path, change, message):
-    change(rows)
+def test_another_layout_is_refused_and_nothing_is_left(rows, tmp_path, changed, changes, message):
+    for row in changed:
+        rows[row].update(changes)
+        if not changes:
+            del rows[row]["images"]
     source = written(rows, tmp_path / "train.parquet")
     before = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(ValueError, match=message):

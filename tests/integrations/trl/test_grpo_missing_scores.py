@@ -116,22 +116,6 @@ def test_a_missing_score_changes_no_other_advantage_than_its_absence_does(scale:
     assert entry["parted/judge_seconds"] > 0
 
 
-def test_a_reward_without_parts_logs_none(tmp_path: Path) -> None:
-    names = {"judge": Judge(parts=False), "decode_image": decoder(EDITS.edited)}
-    check_log("TRL", logged(trained(tmp_path, EDITS, IN_PROCESS, names))[2], parts=False, share=0)
-
-
-def test_a_group_without_any_score_has_no_advantage_and_the_others_keep_theirs(tmp_path: Path) -> None:
-    judge = Judge(failing=Judge.always(*EDITS.edited[4:8], *EDITS.edited[9:12]))
-    names = {"judge": judge, "decode_image": decoder(EDITS.edited)}
-    _, advantages, entry = logged(trained(tmp_path, EDITS, IN_PROCESS, names))
-    assert advantages[4:12] == [0.0] * 8  # the second group, and one edit that has nothing to be compared with
-    others = [*range(4), *range(12, 16)]
-    expected = advantages_without(values(EDITS), [], "group")
-    assert [advantages[row] for row in others] == pytest.approx([expected[row] for row in others], abs=1e-5)
-    assert entry["parted/unscored"] == 7 / 16
-
-
 def test_nothing_scored_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
     judge = Judge(failing=Judge.always(*EDITS.edited))
     names = {"judge": judge, "decode_image": decoder(EDITS.edited)}

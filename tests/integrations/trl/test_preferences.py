@@ -27,19 +27,21 @@ def values_of(pairs: PreferencePairs) -> list[tuple[float, float]]:
     return sorted((pair.chosen.value, pair.rejected.value) for pair in pairs.pairs)
 
 
-def test_the_better_one_is_chosen():
+def test_the_better_one_is_chosen_and_never_what_a_guard_rejected():
     pairs = make_preference_pairs(rollouts(0.1, 0.9, 0.5), balanced=False)
     assert values_of(pairs) == [(0.5, 0.1), (0.9, 0.1), (0.9, 0.5)]
     assert sorted(pair.margin for pair in pairs.pairs) == pytest.approx([0.4, 0.4, 0.8])
+    for value, expected in ((-0.5, []), (0.5, [(0.5, 0.0)])):  # below 0, as a fallback on another scale may give
+        one, other = rollouts(value, 0.0)
+        guarded = [one, replace(other, score=rejection())]
+        assert values_of(make_preference_pairs(guarded, balanced=False)) == expected
 
 
-def test_what_a_guard_rejected_is_never_chosen():
-    one, other = rollouts(-0.5, 0.0)  # as a fallback on another scale may give
-    pairs = make_preference_pairs([one, replace(other, score=rejection())], balanced=False)
-    assert len(pairs) == 0
-    one, other = rollouts(0.5, 0.0)
-    pairs = make_preference_pairs([one, replace(other, score=rejection())], balanced=False)
-    assert values_of(pairs) == [(0.5, 0.0)]
+def test_an_edit_is_compared_with_edits_of_the_same_picture_by_the_same_words_only():
+    _, second = rollouts(0.5, 0.2, group="a")
+    other = replace(second, sample=replace(sample_of(second), instruction="make it red"))
+    some = [*rollouts(0.1, group="a"), *rollouts(0.9, group="b"), other]
+    assert len(make_preference_pairs(some, balanced=False)) == 0
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=6))
@@ -58,16 +60,6 @@ def test_without_a_value_nothing_is_chosen_and_no_other_pair_changes(drawn):
         return {(pair.chosen.position, pair.rejected.position) for pair in pairs.pairs}
 
     assert positions(partial) == {pair for pair in positions(whole) if not hidden & set(pair)}
-
-
-def test_an_edit_is_compared_with_edits_of_the_same_picture_by_the_same_words_only():
-    other = [
-        replace(rollout, sample=replace(sample_of(rollout), instruction="make it red"))
-        for rollout in rollouts(0.5, 0.2, group="a")[1:]
-    ]
-    assert (
-        len(make_preference_pairs([*rollouts(0.1, group="a"), *rollouts(0.9, group="b"), *other], balanced=False)) == 0
-    )
 
 
 @pytest.mark.parametrize(
@@ -126,14 +118,11 @@ def test_balance_costs_no_more_than_it_must():
     assert make_preference_pairs(always_longer).dropped == {"unscored": 0, "same": 0, "near ties": 0, "unbalanced": 20}
 
 
-def test_a_group_gives_so_many_pairs_and_another_seed_gives_others():
+def test_a_group_gives_so_many_pairs_in_turn_and_another_seed_gives_others():
     many = rollouts(*(number * 7 % 12 / 12 for number in range(12)))
     few = [make_preference_pairs(many, max_per_group=6, seed=seed) for seed in range(4)]
     assert {len(pairs) for pairs in few} == {6}
     assert len({tuple(pair.chosen.sample.id for pair in pairs.pairs) for pairs in few}) > 1
-
-
-def test_every_group_has_its_first_turn_before_one_has_its_second():
     many = [rollout for number in range(10) for rollout in rollouts(0.1, 0.5, 0.9, group=f"{number}")]
     pairs = make_preference_pairs(many, balanced=False)
     assert len(pairs) == 30
@@ -148,21 +137,15 @@ def test_wrong_settings_are_refused(wrong):
         make_preference_pairs([], **wrong)
 
 
-def test_selections_give_pairs_of_what_was_made_and_scored():
-    painter = Painter(bad_seeds=(2,))
-    selections = select(BestOfN(6), scenes(3), editor=painter, reward=graded(judge(rule=half_known)))
+def test_selections_give_pairs_of_what_was_made_and_scored_and_turns_of_a_chain_are_apart():
+    reward = graded(judge(rule=half_known))
+    selections = select(BestOfN(6), scenes(3), editor=Painter(bad_seeds=(2,)), reward=reward)
     pairs = make_preference_pairs(selections, max_per_group=20, balanced=False)
-    assert (
-        pairs.dropped["unscored"]
-        == sum(candidate.value is None for selection in selections for candidate in selection.candidates)
-        >= 3
-    )
+    unscored = sum(candidate.value is None for selection in selections for candidate in selection.candidates)
+    assert pairs.dropped["unscored"] == unscored >= 3
     for pair in pairs.pairs:
         assert pair.margin == pytest.approx(read(pair.chosen.sample.edited) - read(pair.rejected.sample.edited))
         assert pair.chosen.sample.source == pair.rejected.sample.source
-
-
-def test_turns_of_a_chain_are_apart():
     (sample,) = scenes(1, operations=(Operation("wash it"), Operation("dry it")))
     selections = select(MultiTurnEditing(3), sample, editor=Painter(), reward=graded())
     pairs = make_preference_pairs(selections, max_per_group=20, balanced=False)

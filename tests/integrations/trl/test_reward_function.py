@@ -15,9 +15,8 @@ from editcritic.benchmarks.sceneedit import toy
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.benchmarks.sceneedit.trials import single_edit_trials
-from editcritic.integrations.dataset_rows import sample_from_row
+from editcritic.integrations.dataset_rows import UnusableRow, sample_from_row
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
-from editcritic.integrations.row_fields import UnusableRow
 from editcritic.integrations.trl.preferences import make_preference_pairs
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction, rollout_metrics
 from editcritic.reward import Expert, Image, Reward, Score, SpecError
@@ -34,16 +33,12 @@ def step(number):
 
 
 def test_what_the_policy_writes_is_carried_out_and_judged_by_what_was_asked_for():
-    painter, expert = Painter(), judge()
-    reward = RewardFunction(graded(expert), editor=painter)
+    painter = Painter()
+    reward = RewardFunction(graded(), editor=painter)
     values = reward(**asking("paint it blue", "a bluer one"))
     assert [words for words, _ in painter.requests] == ["paint it blue", "a bluer one"]
     rollouts = reward.rollouts(**asking("paint it blue", "a bluer one"))
-    assert (
-        [rollout.score.value for rollout in rollouts]
-        == values
-        == [read(sample_of(rollout).edited) for rollout in rollouts]
-    )
+    assert [one.score.value for one in rollouts] == values == [read(sample_of(one).edited) for one in rollouts]
     assert {sample_of(rollout).instruction for rollout in rollouts} == {"make it blue"}
     assert len({sample_of(rollout).group for rollout in rollouts}) == 1
     assert len({sample_of(rollout).id for rollout in rollouts}) == 2
@@ -83,25 +78,18 @@ def shade_of(completion, completion_ids, row):
     return np.full((8, 8, 3), completion_ids[0], np.uint8) if len(completion_ids) else None
 
 
-def test_completions_can_be_pictures():
-    reward = RewardFunction(graded(), decode_image=shade_of)
-    (rollout,) = reward.rollouts(**asking("", completion_ids=[[7]]))
-    assert sample_of(rollout).edited == Image.of(np.full((8, 8, 3), 7, np.uint8))
-    assert rollout.score.value == read(sample_of(rollout).edited)
-
-
-def test_tokens_that_are_no_picture_have_no_score_and_the_lowest_value():
+def test_pictures_can_be_completions_or_a_column_and_what_is_none_has_the_lowest_value():
     texts: dict[str, Any] = {}
     reward = RewardFunction(graded(), decode_image=shade_of)
-    first, second = reward(**asking("", "", completion_ids=[[7], []]), log_extra=texts.__setitem__)
-    assert (first, second) == (read(Image.of(np.full((8, 8, 3), 7, np.uint8))), 0.0)
+    grey = Image.of(np.full((8, 8, 3), 7, np.uint8))
+    call = asking("", "", completion_ids=[[7], []])
+    assert sample_of(reward.rollouts(**call)[0]).edited == grey
+    assert reward(**call, log_extra=texts.__setitem__) == [read(grey), 0.0]
     assert texts["graded/reason"][1] == "the completion is no image"
-
-
-def test_pictures_can_be_a_column():
     edited = scenes(2)[1].source
-    (rollout,) = RewardFunction(graded()).rollouts(**asking("", edited=[edited.pil()]))
-    assert sample_of(rollout).edited == edited
+    one, *others = RewardFunction(graded()).rollouts(**asking("", "", "", edited=[edited.pil(), np.nan, None]))
+    assert sample_of(one).edited == edited
+    assert [(other.score.status, other.sample) for other in others] == [("failed", None)] * 2
 
 
 def test_a_score_without_a_value_is_none_and_never_a_number():
@@ -247,21 +235,16 @@ def test_trl_sees_a_name_and_whether_it_is_asynchronous():
 # -- real trainers ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [lambda reward: reward, AsyncRewardFunction], ids=["sync", "async"])
-def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(kind, tmp_path):
+def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(tmp_path):
     samples = [trial.sample for trial in single_edit_trials(2, seed=1)]
     by_words = {sample.instruction: sample for sample in samples}
-
-    def to_sample(row):
-        return by_words[row["instruction"]]
-
     function = RewardFunction(
         Reward.of("edit-balanced", scene_experts()),
-        to_sample=to_sample,
+        to_sample=lambda row: by_words[row["instruction"]],
         editor=make_editor(load_pretrained()),
         name="edits",
     )
-    trainer = grpo(tmp_path, kind(function), rows_of(samples))
+    trainer = grpo(tmp_path, AsyncRewardFunction(function), rows_of(samples))
     steps = [entry for entry in trainer.state.log_history if "reward" in entry]
     assert len(steps) == 2
     for entry in steps:
@@ -304,13 +287,6 @@ def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():
     assert make_preference_pairs(rollouts).dropped["unscored"] == 5
 
 
-def test_a_row_with_nothing_in_edited_is_no_copy_of_its_source():
-    reward, good = RewardFunction(graded()), scenes(1)[0].source.pil()
-    rollouts = reward.rollouts(**asking("a", "b", "c", edited=[good, np.nan, None]))
-    assert [rollout.score.status for rollout in rollouts] == ["scored", "failed", "failed"]
-    assert [rollout.sample is None for rollout in rollouts] == [False, True, True]
-
-
 def test_the_toy_experts_of_the_documents_are_pickled_with_the_reward():
     drawn = toy(2)
     reward = RewardFunction("any-edit", drawn.experts)
@@ -347,20 +323,17 @@ def test_instructions_that_are_too_long_cost_one_row_or_one_edit():
     assert [text for text, _ in painter.requests] == ["a", "wash"]
 
 
-def test_what_else_a_row_raises_ends_the_call():
-    def broken(row):
-        raise KeyError("instruction")
-
-    with pytest.raises(KeyError):
-        RewardFunction(graded(), to_sample=broken)(**asking("a"))
-
-
-def test_a_conversion_of_ones_own_says_that_a_row_is_no_edit():
+def test_a_conversion_of_ones_own_says_that_a_row_is_no_edit_and_other_errors_end_the_call():
     def picky(row):
         if row["completion"] == "b":
             raise UnusableRow("nothing to do")
+        if row["completion"] == "c":
+            raise KeyError("instruction")
         return sample_from_row(row)
 
-    first, second = RewardFunction(graded(), to_sample=picky, editor=Painter()).rollouts(**asking("a", "b"))
+    reward = RewardFunction(graded(), to_sample=picky, editor=Painter())
+    first, second = reward.rollouts(**asking("a", "b"))
     assert first.score.status == "scored"
     assert second.score == Score.failed("nothing to do")
+    with pytest.raises(KeyError):
+        reward(**asking("c"))

@@ -17,7 +17,6 @@ LIMITS = st.builds(Budget, *[st.none() | st.integers(1, 1000)] * 2, st.none() | 
 @given(costs=st.lists(COSTS))
 def test_a_total_is_the_sum_of_each_unit(costs: list[Cost]) -> None:
     total = sum_costs(costs)
-
     assert total.nfe == sum(cost.nfe for cost in costs)
     assert total.judge_calls == sum(cost.judge_calls for cost in costs)
     assert total.seconds == math.fsum(cost.seconds for cost in costs)
@@ -26,7 +25,6 @@ def test_a_total_is_the_sum_of_each_unit(costs: list[Cost]) -> None:
 @given(budget=LIMITS, spent=COSTS, each=COSTS)
 def test_as_many_fit_in_as_there_is_room_for(budget: Budget, spent: Cost, each: Cost) -> None:
     room = budget.remaining(spent, each)
-
     assert bool(budget.exhausted_reason(spent, each)) == (room < 1)
     if 0 < room < math.inf:
         for name in ("nfe", "judge_calls"):

@@ -17,13 +17,13 @@ import pytest
 from safetensors.numpy import save_file
 
 from editcritic.reward import Evidence, Score
-from editcritic.verifiers import BestOfN, Journal, select
+from editcritic.verifiers import BestOfN, Journal
 from editcritic.verifiers.selection import Cost, JournalError
 from editcritic.verifiers.selection.journal import MAX_ROW_BYTES, MAX_STATE_BYTES, _with_checksum
 from editcritic.verifiers.selectors import SuccessiveHalving
 
 from ...reward.fakes import picture
-from ..numpy_editor import Painter, graded, scenes
+from ..numpy_editor import Painter, pick
 
 SCORE = {"value": 0.5, "status": "scored"}
 SCORES: dict[str, object] = {
@@ -188,7 +188,7 @@ def test_a_hostile_state_is_not_a_failure_of_the_editor(tmp_path: Path) -> None:
 
     def run(painter: Painter) -> None:
         with Journal(tmp_path) as journal:
-            select(selector, scenes(1), editor=painter, reward=graded(), journal=journal)
+            pick(selector, editor=painter, journal=journal)
 
     run(Painter(bad_calls=range(2, 100)))
     states = list((tmp_path / "states").iterdir())
@@ -202,9 +202,9 @@ def test_a_hostile_state_is_not_a_failure_of_the_editor(tmp_path: Path) -> None:
 
 def test_a_run_of_a_stranger_is_resumed_where_nothing_is_wrong(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        before = select(BestOfN(3), scenes(1), editor=Painter(), reward=graded(), journal=journal)
+        before = pick(BestOfN(3), journal=journal)
     painter = Painter()
     with Journal(tmp_path) as journal:
-        after = select(BestOfN(3), scenes(1), editor=painter, reward=graded(), journal=journal)
+        after = pick(BestOfN(3), editor=painter, journal=journal)
     assert painter.calls == []
     assert after[0].picture == before[0].picture

@@ -13,12 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from editcritic.reward import Evidence, Image, Score
-from editcritic.verifiers import BestOfN, Journal, select
+from editcritic.verifiers import BestOfN, Journal
 from editcritic.verifiers.selection import Cost, JournalError
 
 from ...forked import forked
 from ...reward.fakes import picture
-from ..numpy_editor import Painter, graded, judge, scenes
+from ..numpy_editor import Painter, graded, judge, pick
 
 ARRAYS: dict[str, NDArray[Any]] = {
     "latents": np.arange(6, dtype=np.float32).reshape(2, 3)[:, ::-1],
@@ -35,9 +35,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Journal:
 def test_what_was_kept_is_there(journal: Journal) -> None:
     journal.put_image("a", picture(1), Cost(8, 0, 1.5), ARRAYS)
     journal.put_score("b", SCORE, Cost(0, 3, 0.5))
-
     image, arrays = journal.get_image("a"), journal.get_state("a")
-
     assert image == (picture(1), Cost(8, 0, 1.5))
     assert arrays is not None
     assert all(np.array_equal(arrays[name], array) for name, array in ARRAYS.items())
@@ -49,7 +47,6 @@ def test_what_was_kept_is_there(journal: Journal) -> None:
 def test_a_failed_score_is_not_kept(journal: Journal) -> None:
     journal.put_score("a", Score.failed("down"), Cost(0, 1))
     journal.put_score("b", Score.abstained("dark"), Cost(0, 1))
-
     assert journal.get_score("a") is None
     assert journal.get_score("b") is not None
     journal.close()
@@ -59,7 +56,6 @@ def test_what_was_kept_outlives_the_process(tmp_path: Path) -> None:
     with Journal(tmp_path) as first:
         first.put_image("a", picture(1), Cost(8), ARRAYS)
         first.put_score("a", SCORE, Cost())
-
     with Journal(tmp_path) as second:
         image, arrays = second.get_image("a"), second.get_state("a")
         assert image is not None
@@ -88,7 +84,6 @@ def test_a_spoilt_picture_is_unknown_until_it_is_kept_again(tmp_path: Path, spoi
         journal.put_image("a", picture(1), Cost(8))
         (file,) = (tmp_path / "images").iterdir()
         spoil(file)
-
         assert journal.get_image("a") is None
         journal.put_image("a", picture(1), Cost(8))
         assert journal.get_image("a") is not None
@@ -101,22 +96,19 @@ def test_a_spoilt_draft_is_unknown(tmp_path: Path, spoil: object) -> None:
         journal.put_image("a", picture(1), Cost(8), ARRAYS)
         (file,) = (tmp_path / "states").iterdir()
         spoil(file)
-
         assert journal.get_state("a") is None
         assert journal.get_image("a") is not None
 
 
 def test_a_run_makes_spoilt_pictures_again_and_no_others(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
-        before = select(BestOfN(4), scenes(1), editor=Painter(), reward=graded(), journal=journal)[0]
+        before = pick(BestOfN(4), journal=journal)[0]
     winner = before.picture
     assert winner is not None
     _truncated(tmp_path / "images" / f"{winner.digest}.png")
     painter, expert = Painter(), judge()
-
     with Journal(tmp_path) as journal:
-        after = select(BestOfN(4), scenes(1), editor=painter, reward=graded(expert), journal=journal)[0]
-
+        after = pick(BestOfN(4), editor=painter, reward=graded(expert), journal=journal)[0]
     assert painter.calls == [1]
     assert not expert.seen
     assert after.picture == winner
@@ -139,10 +131,8 @@ def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path: Path) 
     with sqlite3.connect(tmp_path / "journal.sqlite") as other:
         other.execute("create table made (cakes)")
     other.close()
-
     with pytest.raises(JournalError, match="a database of something else: give a new folder"):
         Journal(tmp_path)
-
     other = sqlite3.connect(tmp_path / "journal.sqlite")
     assert other.execute("select name from sqlite_master").fetchall() == [("made",)]
     other.close()
@@ -153,7 +143,6 @@ def test_a_journal_of_another_version_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "journal.sqlite") as database:
         database.execute("update meta set value = '99' where key = 'schema'")
     database.close()
-
     with pytest.raises(JournalError, match="schema 99"):
         Journal(tmp_path)
 

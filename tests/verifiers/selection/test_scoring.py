@@ -14,12 +14,12 @@ from editcritic.reward import Card, EditSample, Program, Reward, Score
 from editcritic.reward.engine import ask
 from editcritic.reward.metrics.baselines.single_question import JudgeYesNo
 from editcritic.reward.queries import Rate, Reply
-from editcritic.verifiers import Journal, Verifier, at_least, select
+from editcritic.verifiers import Journal, Verifier, at_least
 from editcritic.verifiers.selection.scoring import JournaledScorer
 from editcritic.verifiers.selectors.retry import RetryUntilAccepted
 
 from ...reward.fakes import Fake
-from ..numpy_editor import Painter, graded, judge, read, scenes
+from ..numpy_editor import graded, judge, pick, read, scenes
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def test_two_metrics_without_a_spec_share_no_score_within_a_run():
     expert = judge()
     own, second = Reward(local("following"), {"judge": expert}), Reward(local("second"), {"judge": expert})
     selector = RetryUntilAccepted(Verifier(second, at_least(0.6)), 8, feedback=None)
-    (selection,) = select(selector, scenes(1), editor=Painter(), reward=own)
+    (selection,) = pick(selector, reward=own)
     worths = [read(one.picture, "second") for one in selection.candidates if one.picture]
     assert [worth >= 0.6 for worth in worths] == [False] * (len(worths) - 1) + [True]
 

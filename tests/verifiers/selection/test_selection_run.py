@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from editcritic.reward import Box, EditSample
 from editcritic.reward.queries import Failure, Measurement
-from editcritic.verifiers import BestOfN, Budget, Journal, edit_request, select
+from editcritic.verifiers import BestOfN, Budget, Journal, edit_request
 from editcritic.verifiers.selection import (
     NoiseSpec,
     PartialCandidate,
@@ -24,8 +24,7 @@ from editcritic.verifiers.selection import (
     scoring,
 )
 
-from ..numpy_editor import Painter, Plain, graded, judge, read, same_cost, scenes
-from ..selectors.test_best_of_n import without_time
+from ..numpy_editor import Painter, Plain, graded, judge, pick, read, scenes, without_time
 
 
 def test_nothing_heavy_is_imported() -> None:
@@ -41,31 +40,24 @@ def test_nothing_heavy_is_imported() -> None:
 
 
 @settings(max_examples=20)  # each is a run or two
-@given(n=st.integers(1, 5), samples=st.integers(1, 3), questions=st.integers(1, 3))
-def test_what_was_spent_is_the_sum_of_what_was_done(n: int, samples: int, questions: int) -> None:
+@given(
+    n=st.integers(1, 5), samples=st.integers(1, 3), questions=st.integers(1, 3), role=st.sampled_from(["judge", "a"])
+)
+def test_what_was_spent_is_the_sum_of_what_was_done(n: int, samples: int, questions: int, role: str) -> None:
     painter, expert = Painter(), judge()
     qualities = ("following", "consistency", "second")[:questions]
-
-    result = select(BestOfN(n), scenes(samples), editor=painter, reward=graded(expert, *qualities))
-
-    assert result.spent.nfe == painter.evaluated == 8 * n * samples
-    assert result.spent.judge_calls == sum(expert.seen.values()) == n * samples * questions
-    assert result.full_cost.nfe == result.spent.nfe
+    result = pick(BestOfN(n), samples, editor=painter, reward=graded(expert, *qualities, role=role))
+    assert result.spent.nfe == result.full_cost.nfe == painter.evaluated == 8 * n * samples
+    assert sum(expert.seen.values()) == n * samples * questions
+    assert result.spent.judge_calls == (n * samples * questions if role == "judge" else 0)
     assert result.cached_cost.nfe == result.cached_cost.judge_calls == 0
-
-
-def test_only_a_judge_counts_as_a_judge() -> None:
-    result = select(BestOfN(2), scenes(1), editor=Painter(), reward=graded(role="preference"))
-    assert result.spent.judge_calls == 0
 
 
 @settings(max_examples=20)  # each is a run or two
 @given(limit=st.integers(24, 130), n=st.integers(1, 6), batch=st.integers(1, 7))
 def test_a_budget_of_evaluations_is_never_exceeded_and_fair(limit: int, n: int, batch: int) -> None:
     painter = Painter(batch_size=batch)
-
-    result = select(BestOfN(n), scenes(3), editor=painter, reward=graded(), budget=Budget(nfe=limit))
-
+    result = pick(BestOfN(n), 3, editor=painter, budget=Budget(nfe=limit))
     counts = [len(selection.candidates) for selection in result]
     assert result.spent.nfe == painter.evaluated == 8 * sum(counts) <= limit
     assert sum(counts) == min(3 * n, limit // 8)
@@ -74,33 +66,24 @@ def test_a_budget_of_evaluations_is_never_exceeded_and_fair(limit: int, n: int, 
     assert bool(result[0].stop_reason) == (limit // 8 < 3 * n)
 
 
-def test_why_it_ended_is_said() -> None:
-    (result,) = select(BestOfN(9), scenes(1), editor=Painter(), reward=graded(), budget=Budget(nfe=20))
-    assert result.stop_reason == "16 of 20 NFE are spent"
-
-
-def test_a_budget_too_small_for_a_candidate_of_each_is_refused_before_anything_is_made() -> None:
+def test_what_cannot_go_well_is_refused_before_anything_is_made() -> None:
     painter = Painter()
-    with pytest.raises(ValueError, match=r"23 NFE is too small.* 3 samples takes 24"):
-        select(BestOfN(2), scenes(3), editor=painter, reward=graded(), budget=Budget(nfe=23))
+    uncounted = Plain(painter)
+    uncounted.nfe = 0
+    for samples, editor, budget, message in (
+        (3, painter, Budget(nfe=23), r"23 NFE is too small.* 3 samples takes 24"),
+        (1, uncounted, Budget(nfe=16), "limit judge calls or seconds"),
+        (scenes(1) * 2, painter, None, "share an id"),
+        ([], painter, None, "no samples to edit"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            pick(BestOfN(2), samples, editor=editor, budget=budget)
     assert not painter.calls
-
-
-def test_a_budget_of_evaluations_is_refused_where_nobody_counts_them() -> None:
-    editor = Plain(Painter())
-    editor.nfe = 0
-    with pytest.raises(ValueError, match="limit judge calls or seconds"):
-        select(BestOfN(2), scenes(1), editor=editor, reward=graded(), budget=Budget(nfe=16))
-    assert select(BestOfN(2), scenes(1), editor=editor, reward=graded()).spent.nfe == 0
 
 
 def test_judge_calls_stop_at_their_budget() -> None:
     expert = judge()
-    result = select(
-        BestOfN(9), scenes(2), editor=Painter(), reward=graded(expert, "following", "second"),
-        budget=Budget(judge_calls=7),
-    )  # fmt: skip
-
+    result = pick(BestOfN(9), 2, reward=graded(expert, "following", "second"), budget=Budget(judge_calls=7))
     assert result.spent.judge_calls == sum(expert.seen.values()) == 6
     assert [len(selection.candidates) for selection in result] == [2, 1]
     assert result[0].stop_reason == "6 of 7 judge calls are spent"
@@ -115,19 +98,9 @@ def test_seconds_stop_at_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
         clock.now += 1.0
         return Measurement(read(query.image))
 
-    result = select(
-        BestOfN(9), scenes(1), editor=Painter(), reward=graded(judge(rule=slow, batch=1)), budget=Budget(seconds=5.5)
-    )
-
+    result = pick(BestOfN(9), reward=graded(judge(rule=slow, batch=1)), budget=Budget(seconds=5.5))
     assert result.spent.seconds == 5.0
     assert len(result[0].candidates) == 5
-
-
-def test_samples_with_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="share an id"):
-        select(BestOfN(1), scenes(1) * 2, editor=Painter(), reward=graded())
-    with pytest.raises(ValueError, match="no samples to edit"):
-        select(BestOfN(1), [], editor=Painter(), reward=graded())
 
 
 # -- overlapping ------------------------------------------------------------------------------------------------------
@@ -149,9 +122,8 @@ def test_a_batch_is_scored_while_the_next_one_is_made() -> None:
         return Measurement(read(query.image))
 
     expert = judge(rule=rule, batch=1)
-    together = select(BestOfN(4), scenes(1), editor=Waiting(batch_size=2), reward=graded(expert))
-    apart = select(BestOfN(4), scenes(1), editor=Painter(batch_size=4), reward=graded())
-
+    together = pick(BestOfN(4), editor=Waiting(batch_size=2), reward=graded(expert))
+    apart = pick(BestOfN(4), editor=Painter(batch_size=4))
     assert not met.broken
     assert without_time(together.to_json()) == without_time(apart.to_json())
 
@@ -162,9 +134,8 @@ def test_a_batch_is_scored_while_the_next_one_is_made() -> None:
 @settings(max_examples=20)  # each is a run or two
 @given(bad=st.sets(st.integers(0, 7), max_size=6), batch=st.integers(1, 9))
 def test_a_bad_seed_is_a_failed_candidate_and_no_other_is_lost(bad: set[int], batch: int) -> None:
-    good = select(BestOfN(9), scenes(1), editor=Painter(), reward=graded())[0]
-    (result,) = select(BestOfN(9), scenes(1), editor=Painter(batch_size=batch, bad_seeds=bad - {0}), reward=graded())
-
+    good = pick(BestOfN(9))[0]
+    (result,) = pick(BestOfN(9), editor=Painter(batch_size=batch, bad_seeds=bad - {0}))
     for one, other in zip(result.candidates, good.candidates, strict=True):
         if one.noise.seed in bad - {0}:
             assert one.status == "failed"
@@ -178,34 +149,22 @@ def test_a_bad_seed_is_a_failed_candidate_and_no_other_is_lost(bad: set[int], ba
 
 def test_a_batch_that_is_too_large_is_halved() -> None:
     painter = Painter(batch_size=8, most=3)
-    result = select(BestOfN(8), scenes(1), editor=painter, reward=graded())
-
+    result = pick(BestOfN(8), editor=painter)
     assert painter.calls == [8, 4, 2, 2, 4, 2, 2]
-    assert without_time(result.to_json()) == without_time(
-        select(BestOfN(8), scenes(1), editor=Painter(), reward=graded()).to_json()
-    )
-
-
-def test_a_call_that_fails_once_loses_nothing() -> None:
-    painter = Painter(batch_size=4, bad_calls=[2])
-    (result,) = select(BestOfN(8), scenes(1), editor=painter, reward=graded())
-
-    assert painter.calls == [4, 4, 2, 2]
-    assert all(one.status == "made" for one in result.candidates)
+    assert without_time(result.to_json()) == without_time(pick(BestOfN(8)).to_json())
 
 
 def test_an_editor_that_always_fails_stops_the_run() -> None:
     painter = Painter(batch_size=2, broken=True)
     with pytest.raises(SelectionStopped, match="no paint"):
-        select(BestOfN(40), scenes(2), editor=painter, reward=graded())
+        pick(BestOfN(40), 2, editor=painter)
     assert len(painter.calls) < 8
 
 
 def test_an_editor_that_has_made_pictures_may_fail_for_some_for_good() -> None:
     """Run again with what is known, it has the same result, though nothing that can be made is left to make."""
     painter, journal = Painter(batch_size=1, bad_seeds=range(1, 9)), Journal()
-    first, second = (select(BestOfN(9), scenes(1), editor=painter, reward=graded(), journal=journal) for _ in range(2))
-
+    first, second = (pick(BestOfN(9), editor=painter, journal=journal) for _ in range(2))
     assert first[0].winner is not None
     assert without_time(second.to_json()) == without_time(first.to_json())
 
@@ -216,7 +175,7 @@ def test_an_editor_that_makes_too_few_pictures_has_failed() -> None:
             return super().edit(*args, **options)[:0]
 
     with pytest.raises(SelectionStopped, match="returned 0 images for 1 requests"):
-        select(BestOfN(4), scenes(1), editor=Lazy(), reward=graded())
+        pick(BestOfN(4), editor=Lazy())
 
 
 # -- judges that fail -------------------------------------------------------------------------------------------------
@@ -231,44 +190,18 @@ def test_a_judge_that_breaks_down_stops_the_run_and_nothing_is_lost() -> None:
         return Measurement(read(query.image)) if left[0] >= 0 else Failure("gone home")
 
     with pytest.raises(SelectionStopped, match="gone home") as stopped:
-        select(BestOfN(20), scenes(2), editor=painter, reward=graded(judge(rule=rule)), journal=journal)
+        pick(BestOfN(20), 2, editor=painter, reward=graded(judge(rule=rule)), journal=journal)
     assert stopped.value.journal is journal
     made = sum(painter.calls)
     assert made < 40  # nobody would have scored the others
-
     again, healthy = Painter(batch_size=4), judge()
-    result = select(BestOfN(20), scenes(2), editor=again, reward=graded(healthy), journal=journal)
-
+    result = pick(BestOfN(20), 2, editor=again, reward=graded(healthy), journal=journal)
     assert sum(again.calls) == 40 - made
     assert sum(healthy.seen.values()) == 40 - 8
     assert result.cached_cost.nfe == 8 * made
     assert result.cached_cost.judge_calls == 8
-    whole = select(BestOfN(20), scenes(2), editor=Painter(), reward=graded())
+    whole = pick(BestOfN(20), 2)
     assert without_time(result.to_json()) == without_time(whole.to_json())
-
-
-def test_what_is_known_is_neither_made_nor_asked_again() -> None:
-    journal, painter, expert = Journal(), Painter(), judge()
-    first, second = (
-        select(BestOfN(5), scenes(2), editor=painter, reward=graded(expert, "following"), journal=journal)
-        for _ in range(2)
-    )
-
-    assert sum(painter.calls) == 10
-    assert sum(expert.seen.values()) == 10
-    assert same_cost(second.cached_cost, second.spent)
-    assert same_cost(second.spent, first.spent)
-    assert without_time(second.to_json()) == without_time(first.to_json())
-
-
-def test_another_reward_is_asked_about_what_was_made() -> None:
-    journal, painter, expert = Journal(), Painter(), judge()
-    select(BestOfN(5), scenes(1), editor=painter, reward=graded(), journal=journal)
-    (result,) = select(BestOfN(5), scenes(1), editor=painter, reward=graded(expert, "second"), journal=journal)
-
-    assert sum(painter.calls) == 5
-    assert sum(expert.seen.values()) == 5
-    assert result.value == max(read(one.picture, "second") for one in result.candidates if one.picture)
 
 
 # -- in stages --------------------------------------------------------------------------------------------------------
@@ -288,10 +221,8 @@ def test_stages_lead_to_the_same_pictures(stops: set[int], batch: int) -> None:
     staged = SelectionRun(painter, graded())
     partials = staged_to_the_end(staged, samples, sorted(stops))
     result = [staged.to_candidate(one) for one in partials]
-
     whole = SelectionRun(Painter(), graded())
     expected = whole.generate([whole.request(sample, number) for sample in samples for number in range(3)])
-
     assert [(one.picture, one.value, one.status) for one in result] == [
         (o.picture, o.value, o.status) for o in expected
     ]
@@ -305,10 +236,8 @@ def test_a_lost_draft_is_made_again_and_not_charged_again() -> None:
     stopped = first.advance([PartialCandidate(first.request(samples[0], 0))], 4)
     journal._states.clear()
     painter = Painter()
-
     second = SelectionRun(painter, graded(), journal=journal)
     (result,) = second.advance(second.advance([PartialCandidate(second.request(samples[0], 0))], 4), 8)
-
     assert stopped[0].previews[0].picture == result.previews[0].picture
     assert painter.evaluated == 8
     assert second.spent.nfe == result.cost.nfe == 8
@@ -319,10 +248,9 @@ def test_a_picture_costs_the_same_whoever_made_it() -> None:
     journal, samples, painter = Journal(), scenes(2), Painter()
     staged = SelectionRun(painter, graded(), journal=journal)
     staged_to_the_end(staged, samples, [3])
-    whole = select(BestOfN(4), samples, editor=painter, reward=graded(), journal=journal)
+    whole = pick(BestOfN(4), samples, editor=painter, journal=journal)
     again = SelectionRun(painter, graded(), journal=journal)
     staged_to_the_end(again, samples, [3])
-
     assert whole.spent.nfe == 4 * 2 * 8
     assert whole.cached_cost.nfe == 3 * 2 * 8
     assert again.spent.nfe == staged.spent.nfe == 3 * 2 * 8
@@ -335,11 +263,9 @@ def test_neighbours_and_ways_back_are_made_and_paid_by_where_they_start() -> Non
     run.advance([PartialCandidate(run.request(sample, 0))], 6)
     parent = run.candidate_noise(0)
     near, back = parent.perturbed(71, 0.1), parent.renoised(72, preview_step=6, restart_step=5)
-
     plain, beside, behind = run.generate(
         [replace(run.request(sample, number), noise=noise) for number, noise in enumerate((parent, near, back))]
     )
-
     assert [one.cost.nfe for one in (plain, beside, behind)] == [8, 8, 3]
     assert painter.evaluated == 6 + 8 + 8 + 3
     assert None not in (plain.value, beside.value, behind.value)
@@ -356,16 +282,10 @@ def test_an_editor_that_cannot_stop_half_way_says_so(noise: NoiseSpec) -> None:
     assert not painter.calls
 
 
-def test_a_whole_picture_needs_no_steps() -> None:
-    painter = Painter()
-    assert select(BestOfN(3), scenes(1), editor=Plain(painter), reward=graded())[0].winner is not None
-
-
 def test_a_budget_that_ends_between_stages_leaves_candidates_stopped() -> None:
     run = SelectionRun(Painter(batch_size=2), graded(), budget=Budget(nfe=20))
     partials = staged_to_the_end(run, scenes(1), [4])
     result = [run.to_candidate(one) for one in partials]
-
     assert run.spent.nfe == 20
     assert [one.status for one in result] == ["made", "made", "stopped"]
     assert result[2].value is None

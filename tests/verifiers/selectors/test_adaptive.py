@@ -1,17 +1,21 @@
 """Adaptive best of N: what it spends, where, and when it stops."""
 
+from __future__ import annotations
+
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
-from editcritic.reward.queries import Abstention, Failure, Measurement
+from editcritic.reward.queries import Abstention, Measurement
 from editcritic.verifiers import BestOfN, Budget, Journal, select
 from editcritic.verifiers.selection import Selections
 from editcritic.verifiers.selection.editor import Editor
 from editcritic.verifiers.selectors import AdaptiveBestOfN, PreviewCalibration, calibrate_previews
-
-from ..numpy_editor import Painter, Plain, gated, graded, judge, read, same_cost, scenes
+from editcritic.verifiers.selectors.adaptive import Observation, PastPrompts
+from tests.verifiers.numpy_editor import Painter, Plain, gated, graded, judge, pick, read, scenes
 
 
 def run(selector: Any, count: int = 6, editor: Editor | None = None, **options: Any) -> Selections:
@@ -35,10 +39,7 @@ def test_it_spends_its_share_and_no_more(share):
 
 
 def test_with_everything_allowed_it_is_best_of_n():
-    every = run(BestOfN(16))
-    result = run(AdaptiveBestOfN(16, 1.0))
-    assert [one.value for one in result] == [one.value for one in every]
-    assert [one.picture for one in result] == [one.picture for one in every]
+    assert [one.picture for one in run(AdaptiveBestOfN(16, 1.0))] == [one.picture for one in run(BestOfN(16))]
 
 
 def test_evaluations_move_to_samples_that_have_nothing_good_yet():
@@ -54,7 +55,7 @@ def test_evaluations_move_to_samples_that_have_nothing_good_yet():
             pixels[0, 0, :2] = 255
             return type(picture).of(pixels)
 
-    first, second = select(AdaptiveBestOfN(8, 0.5), scenes(2), editor=Lucky(), reward=graded())
+    first, second = pick(AdaptiveBestOfN(8, 0.5), 2, editor=Lucky())
     assert first.value == 1.0
     assert first.spent.nfe == 8  # nothing can beat it
     assert second.spent.nfe == 8 * 7
@@ -72,81 +73,15 @@ def test_a_share_that_grows_never_lowers_the_mean():
     assert values == sorted(values)
 
 
-def test_the_order_of_samples_and_the_seed_decide_nothing_else():
-    samples = scenes(5)
-    forward = select(AdaptiveBestOfN(8, 0.5), samples, editor=Painter(), reward=graded())
-    backward = select(AdaptiveBestOfN(8, 0.5), samples[::-1], editor=Painter(batch_size=16), reward=graded())
-    assert {one.sample.id: one.picture for one in forward} == {one.sample.id: one.picture for one in backward}
-
-
-def test_an_editor_that_cannot_stop_is_asked_for_whole_pictures():
-    result = run(AdaptiveBestOfN(8, 0.5), editor=Plain(Painter()))
-    assert all(cost.nfe == 8 for one in result for cost in (part.cost for part in one.candidates))
-    assert result.spent.nfe == 6 * 8 * 4
-
-
-def test_of_an_editor_that_counts_no_evaluations_the_share_is_one_of_pictures():
+@pytest.mark.parametrize("nfe", [8, 0])
+def test_an_editor_that_cannot_stop_or_counts_no_evaluations_is_asked_for_whole_pictures(nfe):
     painter = Painter()
-    uncounted = Plain(painter)
-    uncounted.nfe = 0
-    result = run(AdaptiveBestOfN(8, 0.5), editor=uncounted)
+    plain = Plain(painter)
+    plain.nfe = nfe
+    result = run(AdaptiveBestOfN(8, 0.5), editor=plain)
+    assert all(part.cost.nfe == nfe for one in result for part in one.candidates)
     assert sum(painter.calls) == sum(len(one.candidates) for one in result) == 6 * 4
-    assert result.spent.nfe == 0
-
-
-def test_one_candidate_of_each_is_made_whatever_the_share():
-    result = run(AdaptiveBestOfN(2, 0.1))
-    assert [len(one.candidates) for one in result] == [1] * 6
-
-
-def test_a_budget_below_the_share_ends_it():
-    result = run(AdaptiveBestOfN(16, 1.0), budget=Budget(nfe=100))
-    assert result.spent.nfe <= 100
-    assert all(one.winner is not None for one in result)
-
-
-def test_candidates_without_a_score_are_passed_over():
-    def rule(query):
-        value = read(query.image, query.prompt)
-        return Failure("no idea") if value > 0.7 else Measurement(value)
-
-    result = run(AdaptiveBestOfN(16, 0.5), reward=graded(judge(rule=rule), on_failures="none"))
-    assert all(one.value is None or one.value <= 0.7 for one in result)
-    assert any(one.winner is not None for one in result)
-
-
-def test_an_editor_that_fails_for_some_seeds_loses_those():
-    result = run(AdaptiveBestOfN(8, 1.0), editor=Painter(bad_seeds=(3, 5)))
-    for one in result:
-        assert one.winner is not None
-        assert {part.noise.seed for part in one.candidates if part.status == "failed"} == {3, 5}
-
-
-def test_running_again_makes_and_asks_nothing():
-    with Journal() as journal:
-        first = run(AdaptiveBestOfN(16, 0.4), journal=journal)
-        painter, expert = Painter(), judge()
-        again = run(AdaptiveBestOfN(16, 0.4), editor=painter, reward=graded(expert), journal=journal)
-    assert not painter.calls
-    assert not expert.seen
-    assert same_cost(again.spent, again.cached_cost)
-    assert [one.to_json() for one in again] == [one.to_json() for one in first]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n": 0}, "n >= 1"),
-        ({"budget_fraction": 0.0}, "budget_fraction"),
-        ({"budget_fraction": 1.5}, "budget_fraction"),
-        ({"preview_step": -1}, "denoising step from 1 on"),
-        ({"preview_step": 2}, "needs a calibration"),
-        ({"calibration": "no such file"}, "cannot read the calibration no such file"),
-    ],
-)
-def test_arguments_that_mean_nothing_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        AdaptiveBestOfN(**options)
+    assert result.spent.nfe == nfe * 6 * 4
 
 
 # -- with a calibration -----------------------------------------------------------------------------------------------
@@ -203,16 +138,16 @@ def test_one_image_of_each_is_finished_whatever_the_share_and_the_budget():
     assert all(one.winner is not None for one in limited)
 
 
-def test_a_gain_below_the_least_one_ends_it_with_previews_too():
-    few = run(with_previews(1.0, min_gain=0.05), 12)
-    assert 12 * 8 < few.spent.nfe < run(with_previews(1.0), 12).spent.nfe
-
-
-def test_the_order_of_samples_decides_nothing_with_previews():
-    samples = scenes(6)
-    forward = select(with_previews(0.3), samples, editor=Painter(), reward=graded())
-    backward = select(with_previews(0.3), samples[::-1], editor=Painter(batch_size=16), reward=graded())
-    assert {one.sample.id: one.picture for one in forward} == {one.sample.id: one.picture for one in backward}
+def test_neither_order_nor_a_journal_change_a_run_with_previews():
+    with Journal() as journal:
+        first = run(with_previews(0.3), journal=journal)
+        painter, expert = Painter(), judge()
+        again = run(with_previews(0.3), editor=painter, reward=graded(expert), journal=journal)
+    assert not painter.calls
+    assert not expert.seen
+    assert [one.to_json() for one in again] == [one.to_json() for one in first]
+    backward = select(with_previews(0.3), scenes(6)[::-1], editor=Painter(batch_size=16), reward=graded())
+    assert {one.sample.id: one.picture for one in first} == {one.sample.id: one.picture for one in backward}
 
 
 def test_failures_and_missing_scores_are_passed_over_with_previews():
@@ -241,16 +176,6 @@ def test_a_rejected_image_wins_only_where_all_finished_ones_were_rejected():
     assert [one.picture is not None and not rejects(one.picture) for one in result] == unrejected
 
 
-def test_a_run_with_previews_continues_from_its_journal():
-    with Journal() as journal:
-        first = run(with_previews(0.3), journal=journal)
-        painter, expert = Painter(), judge()
-        again = run(with_previews(0.3), editor=painter, reward=graded(expert), journal=journal)
-    assert not painter.calls
-    assert not expert.seen
-    assert [one.to_json() for one in again] == [one.to_json() for one in first]
-
-
 def test_a_calibration_is_given_as_a_file_too(tmp_path):
     past().save(tmp_path / "calibration.json")
     from_file = run(with_previews(0.3, calibration=f"{tmp_path / 'calibration.json'}"))
@@ -271,3 +196,99 @@ def test_a_calibration_of_something_else_is_refused():
     known = PreviewCalibration(plain.id, past().reward, past().steps, past().values)
     with pytest.raises(TypeError, match="not a StepwiseEditor"):
         run(with_previews(0.3, calibration=known), editor=plain)
+
+
+HOPELESS, RARE, EASY = [0, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1]
+
+
+def recorded(*prompts, previews=None, steps=(1, 8)):
+    """A calibration with these final values, and these previews at step 1 (default: the final values)."""
+    rows = [
+        tuple(zip(first, final, strict=True)) if len(steps) == 2 else tuple((value,) for value in final)
+        for first, final in zip(previews or prompts, prompts, strict=True)
+    ]
+    return PreviewCalibration("painter", {}, steps, {str(number): row for number, row in enumerate(rows)})
+
+
+def least(*prompts):
+    """What an improvement must exceed: a tenth of a standard deviation."""
+    return 0.1 * float(np.std(prompts))
+
+
+def test_before_anything_is_seen_all_past_prompts_count_alike():
+    past = PastPrompts(recorded(HOPELESS, RARE, EASY, steps=(8,)), 0)
+    rate, paused = past.gain_rates([], 0.0, None, {})
+    assert rate == pytest.approx((0 + 0.25 + 1) / 3 * (1 - least(HOPELESS, RARE, EASY)) / 8)
+    assert not paused
+
+
+def test_failures_make_another_failure_more_likely_and_never_certain():
+    past = PastPrompts(recorded(HOPELESS, RARE, EASY, steps=(8,)), 0)
+    rates = [past.gain_rates([Observation(None, 0.0)] * count, 0.0, None, {})[0] for count in range(12)]
+    assert all(later < earlier for earlier, later in pairwise(rates))
+    assert rates[-1] > 0
+
+
+def test_what_cannot_be_improved_gains_nothing():
+    past = PastPrompts(recorded(HOPELESS, RARE, EASY, steps=(8,)), 0)
+    assert past.gain_rates([], 1.0, None, {})[0] == 0
+    assert past.gain_rates([], 0.4, 0.4, {})[0] == 0
+    near = 1 - least(HOPELESS, RARE, EASY) / 2
+    assert past.gain_rates([], near, None, {})[0] == 0  # within the error of matching prompts
+
+
+def test_with_previews_a_candidate_is_worth_what_the_best_rule_of_finishing_it_gains():
+    """Previews that tell all: a quarter is finished, at 7 evaluations, and each of them gains."""
+    past = PastPrompts(recorded(RARE), 1)
+    gain = 1 - least(RARE)
+    rate, paused = past.gain_rates([], 0.0, None, {3: Observation(1.0), 5: Observation(0.0)})
+    assert rate == pytest.approx(0.25 * gain / (1 + 0.25 * 7))
+    assert paused[3] == pytest.approx(gain / 7)
+    assert paused[5] == pytest.approx(0, abs=1e-9)
+
+
+def test_previews_that_say_nothing_are_no_reason_to_stop():
+    """All previews are equal: every candidate that starts is finished, and costs 8."""
+    past = PastPrompts(recorded(RARE, previews=[[0.5] * 4]), 1)
+    rate, paused = past.gain_rates([], 0.0, None, {0: Observation(0.5)})
+    assert rate == pytest.approx(0.25 * (1 - least(RARE)) / 8)
+    assert paused[0] == pytest.approx(0.25 * (1 - least(RARE)) / 7)
+
+
+def test_a_prompt_is_judged_by_past_prompts_like_it():
+    """Low previews hide good images on one past prompt, and bad ones on the other; what was finished tells which."""
+    past = PastPrompts(recorded([1, 1, 1, 0], [0, 0, 0, 0], previews=[[0.1] * 4, [0.1] * 4]), 1)
+
+    def rate(final):
+        seen = [Observation(0.1, final)] * 2 + [Observation(0.1)]
+        return past.gain_rates(seen, 0.0, None, {2: seen[-1]})[1][2]
+
+    assert rate(1.0) > 2 * rate(0.0) > 0
+
+
+def test_scores_that_are_missing_pay_nothing():
+    nothing = float("nan")
+    past = PastPrompts(recorded([nothing, 1, 0, 0], previews=[[0.9, 1, 0, nothing]]), 1)
+    rates = past.gain_rates([], 0.0, None, {0: Observation(None), 1: Observation(0.0), 2: Observation(1.0)})[1]
+    assert rates[0] == rates[1] < rates[2]
+    finished = PastPrompts(recorded([nothing, 1, 0, 0], steps=(8,)), 0).gain_rates([], 0.0, None, {})[0]
+    assert finished == pytest.approx(0.25 * (1 - 0.1 * float(np.std([1, 0, 0]))) / 8)
+
+
+def test_prompts_may_have_lost_candidates():
+    calibration = recorded([0, 0, 0, 1], [1, 1], steps=(8,))
+    calibration = PreviewCalibration("painter", {}, (8,), {**calibration.values, "none": ()})
+    rate = PastPrompts(calibration, 0).gain_rates([], 0.0, None, {})[0]
+    assert rate == pytest.approx((0.25 + 1) / 2 * (1 - 0.1 * float(np.std([0, 0, 0, 1, 1, 1]))) / 8)
+
+
+def test_calibrations_that_say_nothing_are_refused():
+    with pytest.raises(ValueError, match="no previews at step 2: it has 1"):
+        PastPrompts(recorded(RARE), 2)
+    with pytest.raises(ValueError, match="no previews at step 8"):
+        PastPrompts(recorded(RARE), 8)
+    with pytest.raises(ValueError, match="no final values"):
+        PastPrompts(recorded([float("nan")] * 3), 1)
+    long, short = ((0.5, 0.5),) * 10_000, ((0.5, 0.5),)
+    with pytest.raises(ValueError, match="too many"):
+        PastPrompts(PreviewCalibration("e", {}, (1, 8), {"long": long, **{f"{n}": short for n in range(1000)}}), 1)

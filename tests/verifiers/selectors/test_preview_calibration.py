@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.verifiers import Journal, select
+from editcritic.verifiers import Journal
 from editcritic.verifiers.selection import SelectionStopped
-from editcritic.verifiers.selectors.halving import SuccessiveHalving
-from editcritic.verifiers.selectors.halving_plan import _plans
+from editcritic.verifiers.selectors.halving import SuccessiveHalving, _plans
 from editcritic.verifiers.selectors.preview_calibration import (
     BootstrapMean,
     PreviewCalibration,
@@ -19,7 +18,7 @@ from editcritic.verifiers.selectors.preview_calibration import (
     spearman,
 )
 
-from ..numpy_editor import Painter, Plain, graded, judge, scenes
+from ..numpy_editor import Painter, Plain, graded, judge, pick, scenes
 from .test_halving import Blind, Clear
 
 
@@ -63,31 +62,29 @@ def test_a_small_table_by_hand():
 def test_samples_whose_pictures_are_worth_the_same_are_reported_apart():
     assert SMALL.uninformative == ["flat"]
     assert (SMALL.preview_quality(1).samples, SMALL.preview_quality(1).num_pairs) == (2, 8)
-    assert "2 of 3 samples" in SMALL.table()
-
-
-def test_without_samples_that_differ_there_is_nothing_to_say():
     empty = recorded((1, 2), flat=[(0.1, 0.5), (0.2, 0.5)], none=[(0.1, None), (0.2, None)], lost=[])
     assert empty.uninformative == ["flat", "none", "lost"]
-    assert (
-        empty.preview_quality(1).spearman,
-        empty.preview_quality(1).top_hit_rate,
-        empty.preview_quality(1).num_pairs,
-    ) == (None, (None,) * 3, 0)
+    nothing = empty.preview_quality(1)
+    assert (nothing.spearman, nothing.top_hit_rate, nothing.num_pairs) == (None, (None,) * 3, 0)
     assert "–" in empty.table()
     with pytest.raises(ValueError, match="cannot plan"):
         empty.plan(2)
 
 
+def test_a_table_has_a_row_a_step():
+    lines = SMALL.table().splitlines()
+    assert "2 of 3 samples" in SMALL.table()
+    assert lines[0].startswith("| step | Spearman | best in top 1/2 |")
+    assert [line.split(" | ")[0] for line in lines[2:4]] == ["| 1 of 4", "| 2 of 4"]
+    assert lines[2].split(" | ")[1].startswith("-0.2 [")
+
+
 def test_what_has_no_value_is_not_paired_and_ranks_last():
-    gaps = recorded((1, 2), a=[(None, 0.9), (0.1, 0.2), (0.2, None), (0.3, 0.4)])
-    assert gaps.preview_quality(1).num_pairs == 2
-    assert gaps.preview_quality(1).spearman.value == pytest.approx(1)
-    assert gaps.preview_quality(1).regret[0].value == pytest.approx(0.9 - 0.4)  # kept: the last two
-    gaps = recorded((1, 2), a=[(0.1, 0.9), (0.5, None), (0.2, 0.2), (0.3, 0.4)])
-    assert gaps.preview_quality(1).regret[1].value == pytest.approx(
-        0.9 - 0.2
-    )  # kept: one without a value, as if the worst
+    gaps = recorded((1, 2), a=[(None, 0.9), (0.1, 0.2), (0.2, None), (0.3, 0.4)]).preview_quality(1)
+    assert (gaps.num_pairs, gaps.spearman.value) == (2, pytest.approx(1))
+    assert gaps.regret[0].value == pytest.approx(0.9 - 0.4)  # kept: the last two
+    gaps = recorded((1, 2), a=[(0.1, 0.9), (0.5, None), (0.2, 0.2), (0.3, 0.4)]).preview_quality(1)
+    assert gaps.regret[1].value == pytest.approx(0.9 - 0.2)  # kept: one without a value, as if the worst
 
 
 def test_tied_ranks_by_hand():
@@ -110,11 +107,6 @@ def test_intervals_hold_the_mean_and_narrow_with_more_samples():
     assert (BootstrapMean.of([]), BootstrapMean.of([0.3])) == (None, BootstrapMean(0.3))
 
 
-def test_a_step_that_was_not_looked_at_is_refused():
-    with pytest.raises(ValueError, match="the steps are 1, 2, 4"):
-        SMALL.preview_quality(3)
-
-
 # -- records ----------------------------------------------------------------------------------------------------------
 
 
@@ -126,15 +118,17 @@ def test_it_makes_and_scores_every_step_once_and_never_again():
     assert expert.seen.total() == 3 * 5 * 8
     calls = len(painter.calls)
     assert calibrate_previews(painter, graded(expert), scenes(3), n=5, journal=journal) == result
-    select(SuccessiveHalving(5, (1, 2)), scenes(3), editor=painter, reward=graded(expert), journal=journal)
+    pick(SuccessiveHalving(5, (1, 2)), 3, editor=painter, reward=graded(expert), journal=journal)
     assert (len(painter.calls), expert.seen.total()) == (calls, 120)
 
 
-def test_only_the_steps_that_were_chosen_are_looked_at():
+def test_only_the_steps_that_were_chosen_are_looked_at_and_failed_candidates_are_left_out():
     expert = judge()
-    result = calibrate_previews(Painter(), graded(expert), scenes(2), n=3, steps=(2, 5))
+    result = calibrate_previews(Painter(bad_seeds={1}), graded(expert), scenes(2), n=4, steps=(2, 5))
     assert result.steps == (2, 5, 8)
     assert expert.seen.total() == 2 * 3 * 3
+    assert result.failed == 2
+    assert [len(rows) for rows in result.values.values()] == [3, 3]
 
 
 def test_later_previews_say_more():
@@ -143,30 +137,22 @@ def test_later_previews_say_more():
     assert means[0] < means[3] < means[7] == pytest.approx(1)
 
 
-def test_candidates_that_failed_are_counted_and_left_out():
-    result = calibrate_previews(Painter(bad_seeds={1}), graded(), scenes(2), n=4, steps=(2,))
-    assert result.failed == 2
-    assert [len(rows) for rows in result.values.values()] == [3, 3]
-
-
-def test_what_is_down_stops_it_and_leaves_the_journal():
-    with pytest.raises(SelectionStopped, match="no paint"):
-        calibrate_previews(Painter(broken=True), graded(), scenes(1), n=4)
-
-
 def test_what_cannot_be_calibrated_is_refused():
-    with pytest.raises(ValueError, match="at least 2"):
-        calibrate_previews(Painter(), graded(), scenes(1), n=1)
-    with pytest.raises(ValueError, match="before the last of 8 steps"):
-        calibrate_previews(Painter(), graded(), scenes(1), steps=(2, 8))
-    with pytest.raises(TypeError, match="not a StepwiseEditor"):
-        calibrate_previews(Plain(Painter()), graded(), scenes(1))  # type: ignore[arg-type]
+    for painter, options, error, message in (
+        (Painter(), {"n": 1}, ValueError, "at least 2"),
+        (Painter(), {"steps": (2, 8)}, ValueError, "before the last of 8 steps"),
+        (Plain(Painter()), {}, TypeError, "not a StepwiseEditor"),
+        (Painter(broken=True), {"n": 4}, SelectionStopped, "no paint"),
+    ):
+        with pytest.raises(error, match=message):
+            calibrate_previews(painter, graded(), scenes(1), **options)  # type: ignore[arg-type]
 
 
 def test_it_is_the_same_after_a_file(tmp_path):
     result = calibrate_previews(Painter(), graded(), scenes(2), n=4, steps=(2, 5), seed=3)
     result.save(tmp_path / "painter.json")
     assert PreviewCalibration.load(tmp_path / "painter.json") == result
+    assert json.loads((tmp_path / "painter.json").read_text())["schema"] == 1
     assert result.reward["experts"] == {"judge": "reader"}
     assert "numpy" in (result.versions or {})
     assert [path.name for path in tmp_path.iterdir()] == ["painter.json"]
@@ -179,20 +165,10 @@ def test_a_file_that_is_something_else_is_refused(text, tmp_path):
         PreviewCalibration.load(tmp_path / "other.json")
 
 
-def test_a_table_has_a_row_a_step():
-    lines = SMALL.table().splitlines()
-    assert lines[0].startswith("| step | Spearman | best in top 1/2 |")
-    assert [line.split(" | ")[0] for line in lines[2:4]] == ["| 1 of 4", "| 2 of 4"]
-    assert lines[2].split(" | ")[1].startswith("-0.2 [")
-
-
-def test_a_plot_is_a_picture(tmp_path):
+def test_a_plot_is_a_picture_and_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     SMALL.plot(tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_without_matplotlib_a_plot_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"editcritic\[bench\]"):
         SMALL.plot(tmp_path / "plot.png")
@@ -216,7 +192,7 @@ def painted():
     ],
 )
 def test_a_plan_on_paper_chooses_what_it_chooses_in_truth(halving, painted):
-    result = select(halving, scenes(12), editor=Painter(), reward=graded())
+    result = pick(halving, 12)
     assert painted.simulate(halving) == {one.sample.id: one.value for one in result}
 
 
@@ -282,20 +258,13 @@ def test_with_useless_previews_a_plan_promises_no_more_than_chance():
     assert plan.retained_gain == pytest.approx(by_chance, abs=0.15)
 
 
-def test_a_plan_for_more_candidates_than_there_are_is_refused(painted):
-    with pytest.raises(ValueError, match="no sample has 9"):
-        painted.plan(9)
-    with pytest.raises(ValueError, match="starts 9"):
-        painted.simulate(SuccessiveHalving(9))
-    with pytest.raises(ValueError, match="not recorded"):
-        SMALL.simulate(SuccessiveHalving(4, (3,)))
-
-
-def test_a_share_that_nothing_fits_in_is_refused(painted):
-    with pytest.raises(ValueError, match="no plan fits"):
-        painted.plan(8, 0.1)
-
-
-def test_the_file_has_a_version(tmp_path):
-    SMALL.save(tmp_path / "small.json")
-    assert json.loads((tmp_path / "small.json").read_text())["schema"] == 1
+def test_what_was_not_recorded_or_fits_in_nothing_is_refused(painted):
+    for ask, message in (
+        (lambda: painted.plan(9), "no sample has 9"),
+        (lambda: painted.simulate(SuccessiveHalving(9)), "starts 9"),
+        (lambda: SMALL.simulate(SuccessiveHalving(4, (3,))), "not recorded"),
+        (lambda: painted.plan(8, 0.1), "no plan fits"),
+        (lambda: SMALL.preview_quality(3), "the steps are 1, 2, 4"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()

@@ -7,23 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward import Engine, Reward, Score
+from editcritic.reward import Reward
 from editcritic.reward.queries import Abstention, Failure, Measurement
-from editcritic.verifiers import Budget, Journal, select
+from editcritic.verifiers import Budget, Journal
 from editcritic.verifiers.combinators import AllOf
 from editcritic.verifiers.selection import Selections, SelectionStopped
 from editcritic.verifiers.selectors.retry import RetryUntilAccepted, append_rejection_reason
 from editcritic.verifiers.verifier import Decision, Verifier, VerifierLike, at_least
 
-from ..numpy_editor import Graded, Painter, gated, graded, judge, read, same_cost, scenes
-from .test_best_of_n import without_time
+from ..numpy_editor import Graded, Painter, gated, graded, judge, pick, read, scenes, worth
 
 
 def retried(verifier: VerifierLike | float, samples: int = 1, tries: int = 4, **how: Any) -> Selections:
-    how.setdefault("editor", Painter())
-    how.setdefault("reward", graded())
-    selector = RetryUntilAccepted(verifier, tries, **{name: how.pop(name) for name in ("feedback",) if name in how})
-    return select(selector, scenes(samples), **how)
+    feedback = {"feedback": how.pop("feedback")} if "feedback" in how else {}
+    return pick(RetryUntilAccepted(verifier, tries, **feedback), samples, **how)
 
 
 def second(least: float, **how: Any) -> Verifier:
@@ -33,7 +30,6 @@ def second(least: float, **how: Any) -> Verifier:
 
 def test_it_stops_at_the_first_that_is_accepted() -> None:
     result = retried(second(0.6), samples=6, tries=8, feedback=None)
-
     for selection in result:
         worths = [read(one.picture, "second") for one in selection.candidates if one.picture]
         assert [worth >= 0.6 for worth in worths] == [False] * (len(worths) - 1) + [True]
@@ -44,7 +40,6 @@ def test_it_stops_at_the_first_that_is_accepted() -> None:
 
 def test_if_none_is_accepted_the_best_is_returned_and_it_says_so() -> None:
     (result,) = retried(second(1.1), tries=5, feedback=None)
-
     assert len(result.candidates) == 5
     assert result.value == max(one.value for one in result.candidates if one.value is not None)
     assert result.reason.startswith("none of 5 attempts was accepted (the last time: graded is ")
@@ -54,55 +49,35 @@ def test_if_none_is_accepted_the_best_is_returned_and_it_says_so() -> None:
 def test_a_number_is_what_the_runs_own_reward_has_to_reach() -> None:
     expert = judge()
     result = retried(0.7, samples=3, tries=24, feedback=None, reward=graded(expert))
-
-    assert [selection.to_json()["reason"].split(" at ")[0] for selection in result] == ["accepted"] * 3
     for selection in result:
-        assert [(one.value or 0) >= 0.7 for one in selection.candidates][:-1] == [False] * (
-            len(selection.candidates) - 1
-        )
-        assert (selection.value or 0) >= 0.7
+        assert [worth(one) >= 0.7 for one in selection.candidates] == [False] * (len(selection.candidates) - 1) + [True]
+        assert selection.reason.startswith("accepted")
     assert sum(expert.seen.values()) == result.spent.judge_calls == sum(len(one.candidates) for one in result)
-
-
-def test_all_samples_go_in_step() -> None:
-    painter = Painter(batch_size=8)
-    retried(second(1.1), samples=6, tries=3, feedback=None, editor=painter)
-    assert painter.calls == [6, 6, 6]
 
 
 def test_the_editor_is_told_what_was_wrong_and_judged_by_what_was_asked() -> None:
     painter = Painter(heeds={"graded is": 3.0})
     (result,) = retried(Verifier(graded(), at_least(0.95)), editor=painter)
-
-    assert painter.requests[0] == ("make it blue", 0)
-    words, seed = painter.requests[1]
-    value = result.candidates[0].value
-    assert words == (
-        f"make it blue. An earlier attempt was turned down: graded is {value:.3g}, and 0.95 is needed. "
-        "Avoid that this time."
+    told = (
+        f"make it blue. An earlier attempt was turned down: graded is {result.candidates[0].value:.3g}, and 0.95 is "
+        "needed. Avoid that this time."
     )
-    assert seed == 1
-    assert len(result.candidates) == 2
+    assert painter.requests == [("make it blue", 0), (told, 1)]
     assert result.winner is not None
     assert all(one.sample is not None and one.sample.instruction == "make it blue" for one in result.candidates)
 
 
-def test_without_feedback_the_words_stay() -> None:
+def test_feedback_may_be_anybodys_or_none() -> None:
     painter = Painter()
     retried(second(1.1), editor=painter, feedback=None)
     assert painter.requests == [("make it blue", seed) for seed in range(4)]
-
-
-def test_feedback_may_be_anybodys() -> None:
-    painter = Painter()
-    seen = []
+    painter, seen = Painter(), []
 
     def feedback(sample: Any, decision: Decision) -> str:
         seen.append((sample.edited, decision.answer))
         return f"{sample.instruction} {len(seen)}"
 
     (result,) = retried(second(1.1), tries=3, editor=painter, feedback=feedback)
-
     assert [words for words, _ in painter.requests] == ["make it blue", "make it blue 1", "make it blue 2"]
     assert seen == [(one.picture, "reject") for one in result.candidates]
 
@@ -115,16 +90,12 @@ def test_doubt_leaves_the_words_alone() -> None:
     )
 
 
-def test_cant_tell_is_not_acceptance() -> None:
-    unsure = Verifier(graded(judge(name="unsure", rule=lambda _: Abstention("too dark"))), at_least(0.5))
-    (result,) = retried(unsure, tries=3)
-
+def test_neither_cant_tell_nor_what_the_reward_cannot_value_is_accepted() -> None:
+    dark = graded(judge(name="unsure", rule=lambda _: Abstention("too dark")))
+    (result,) = retried(Verifier(dark, at_least(0.5)), tries=3)
     assert len(result.candidates) == 3
     assert "none of 3 attempts was accepted (the last time: graded can't be told: too dark)" in result.reason
-
-
-def test_what_the_reward_cannot_value_is_not_accepted() -> None:
-    (result,) = retried(second(0.0), tries=3, reward=graded(judge(rule=lambda _: Abstention("too dark"))))
+    (result,) = retried(second(0.0), tries=3, reward=dark)
     assert len(result.candidates) == 3
     assert result.winner is None
 
@@ -132,7 +103,6 @@ def test_what_the_reward_cannot_value_is_not_accepted() -> None:
 def test_an_editor_that_fails_is_a_try() -> None:
     painter = Painter(bad_seeds=[1])
     (result,) = retried(second(1.1), tries=3, editor=painter)
-
     assert [one.status for one in result.candidates] == ["made", "failed", "made"]
     assert result.notes[1].startswith("candidate 1: the editor failed")
     assert result.winner is not None
@@ -144,42 +114,21 @@ def test_an_editor_that_fails_is_a_try() -> None:
 def test_the_verifier_is_paid_for() -> None:
     ours, theirs = judge(), judge(name="theirs")
     result = retried(second(0.6, expert=theirs), samples=4, reward=graded(ours), feedback=None)
-
     count = sum(len(selection.candidates) for selection in result)
     assert sum(ours.seen.values()) == sum(theirs.seen.values()) == count
     assert result.spent.judge_calls == 2 * count
     assert all(one.cost.judge_calls == 2 for selection in result for one in selection.candidates)
 
 
-def test_the_runs_own_reward_is_not_asked_or_paid_twice() -> None:
+def test_a_reward_that_two_ask_is_paid_once() -> None:
     expert = judge()
     reward = graded(expert)
     result = retried(AllOf(Verifier(reward, at_least(0.1)), Verifier(reward, at_least(0.6))), reward=reward)
-
-    count = len(result[0].candidates)
-    assert result.spent.judge_calls == sum(expert.seen.values()) == count
-
-
-def test_a_reward_that_two_verifiers_ask_is_paid_once() -> None:
+    assert result.spent.judge_calls == sum(expert.seen.values()) == len(result[0].candidates)
     expert = judge()
     reward = graded(expert, "second")
     result = retried(AllOf(Verifier(reward, at_least(0.1)), Verifier(reward, at_least(1.1))), tries=2)
-
-    assert sum(expert.seen.values()) == 2
-    assert result.spent.judge_calls == 4
-
-
-def test_what_the_verifier_said_is_in_the_journal() -> None:
-    journal, painter, expert = Journal(), Painter(), judge()
-    first, second_time = (
-        retried(second(0.7, expert=expert), samples=3, editor=painter, journal=journal) for _ in range(2)
-    )
-
-    count = sum(len(selection.candidates) for selection in first)
-    assert sum(painter.calls) == sum(expert.seen.values()) == count
-    assert same_cost(second_time.cached_cost, second_time.spent)
-    assert same_cost(second_time.spent, first.spent)
-    assert without_time(second_time.to_json()) == without_time(first.to_json())
+    assert (sum(expert.seen.values()), result.spent.judge_calls) == (2, 4)
 
 
 def test_a_verifier_that_breaks_down_stops_the_run_and_nothing_is_lost() -> None:
@@ -189,10 +138,8 @@ def test_a_verifier_that_breaks_down_stops_the_run_and_nothing_is_lost() -> None
         retried(broken, samples=30, tries=2, feedback=None, editor=painter, journal=journal)
     made = sum(painter.calls)
     assert made < 30
-
     healthy = second(1.1, expert=judge(name="theirs"))
     result = retried(healthy, samples=30, tries=2, feedback=None, editor=painter, journal=journal)
-
     assert sum(painter.calls) == 60
     assert result.cached_cost.nfe == 8 * made
 
@@ -200,50 +147,20 @@ def test_a_verifier_that_breaks_down_stops_the_run_and_nothing_is_lost() -> None
 def test_judge_calls_of_the_verifier_stop_at_the_budget() -> None:
     theirs = Verifier(graded(None, "second", "consistency", "following"), at_least(1.1))
     result = retried(theirs, samples=5, tries=6, feedback=None, budget=Budget(judge_calls=30))
-
     assert result.spent.judge_calls == 28  # 4 a candidate
     assert [len(selection.candidates) for selection in result] == [2, 2, 1, 1, 1]
     assert result[0].stop_reason == "28 of 30 judge calls are spent"
 
 
 @settings(max_examples=20)  # each is a run or two
-@given(
-    order=st.permutations(range(4)),
-    batch=st.integers(1, 6),
-    again=st.integers(1, 6),
-    limit=st.none() | st.just(10_000),
-)
-def test_order_batches_and_watching_a_budget_change_nothing(
-    order: list[int], batch: int, again: int, limit: int | None
-) -> None:
-    samples, verifier = scenes(4), Verifier(graded(), at_least(0.7))
-    one = select(RetryUntilAccepted(verifier), samples, editor=Painter(batch_size=batch), reward=graded())
-    shuffled = [samples[number] for number in order]
-    other = select(
-        RetryUntilAccepted(verifier),
-        shuffled,
-        editor=Painter(batch_size=again),
-        reward=graded(),
-        budget=Budget(judge_calls=limit),
-    )
-
-    by_id = {selection.sample.id: without_time(selection.to_json()) for selection in other}
-    assert [by_id[selection.sample.id] for selection in one] == [without_time(result.to_json()) for result in one]
-
-
-@settings(max_examples=20)  # each is a run or two
 @given(tries=st.integers(1, 5), more=st.integers(1, 5), least=st.floats(0.3, 1.2))
 def test_more_tries_never_lower_what_the_verifier_looks_at(tries: int, more: int, least: float) -> None:
-    engine, expert, journal = Engine(), judge(), Journal()
-    reward = Reward(Graded(), {"judge": expert}, engine=engine)
+    journal, reward = Journal(), graded()
     few, many = (
         retried(Verifier(reward, at_least(least)), tries=count, reward=reward, journal=journal)[0]
         for count in (tries, tries + more)
     )
-
-    assert few.value is not None
-    assert many.value is not None
-    assert many.value >= few.value
+    assert worth(many) >= worth(few)
 
 
 def test_what_the_verifier_needs_is_checked_first() -> None:
@@ -258,11 +175,6 @@ def test_what_the_verifier_needs_is_checked_first() -> None:
     with pytest.raises(ValueError, match="mask"):
         retried(needy, editor=painter)
     assert not painter.calls
-
-
-def test_one_try_or_more() -> None:
-    with pytest.raises(ValueError, match="got 0"):
-        RetryUntilAccepted(Verifier(graded(), lambda _: Score.of(1.0) is None), 0)
 
 
 def test_what_a_guard_of_the_reward_rejected_is_not_accepted_by_another_verifier() -> None:

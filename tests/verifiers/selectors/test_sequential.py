@@ -1,5 +1,8 @@
 """Step by step: the best goes on, judged as a part of the whole; chains of turns; what ends on the way."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +25,12 @@ from editcritic.reward import (
 )
 from editcritic.reward.metrics.edival.pools import update_pools
 from editcritic.reward.queries import Measurement, Rate
-from editcritic.verifiers import BestOfN, Budget, Candidate, Journal, Selection, select
-from editcritic.verifiers.selection import Selections
+from editcritic.verifiers import BestOfN, Budget, Candidate, Journal, Selection
+from editcritic.verifiers.selection import Selections, Selector
 from editcritic.verifiers.selection.selection_run import STEP_SEED_STRIDE
-from editcritic.verifiers.selectors.sequential import MultiTurnEditing, SequentialEditing, join_instructions
-
-from ..numpy_editor import Painter, graded, judge, read, scenes
+from editcritic.verifiers.selectors.sequential import BeamSearch, MultiTurnEditing, SequentialEditing, join_instructions
+from tests.reward.fakes import Says
+from tests.verifiers.numpy_editor import Painter, gated, graded, judge, pick, read, scenes, shown, worth
 
 RECOLOUR = Task("color_alter", object="cup", value="blue")
 REMOVE = Task("subject_remove", object="fork")
@@ -50,8 +53,9 @@ class Watching:
 
     card = Card("watching", 1, "good", roles=("judge",))
 
-    def __init__(self) -> None:
+    def __init__(self, selector: Selector, samples: Sequence[EditSample]) -> None:
         self.seen: list[EditSample] = []
+        self.selections = pick(selector, samples, reward=Reward(self, {"judge": judge()}))
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         self.seen.append(sample)
@@ -66,24 +70,12 @@ def at(selection: Selection, step: int) -> list[Candidate]:
     return [one for one in selection.candidates if one.step == step]
 
 
-def worth(candidate: Candidate) -> float:
-    assert candidate.value is not None
-    return candidate.value
-
-
-def shown(candidate: Candidate) -> Image:
-    assert candidate.picture is not None
-    return candidate.picture
-
-
-def won(selection: Selection) -> Candidate:
-    assert selection.winner is not None
-    return selection.winner
-
-
-def judged_as(candidate: Candidate) -> EditSample:
-    assert candidate.sample is not None
-    return candidate.sample
+def test_the_editor_is_given_the_turns_before():
+    (one,) = pick(MultiTurnEditing(2), compounds())
+    turns = [chosen.sample for chosen in one.steps if chosen.sample is not None]
+    for number, chosen in enumerate(one.steps):
+        words, earlier = [OPERATIONS[number].instruction], [tuple(turns[:number])]
+        assert Painter().edit([turns[number].sources], words, [chosen.noise.seed], history=earlier) == [chosen.picture]
 
 
 def as_json(selections: Selections) -> list[dict[str, Any]]:
@@ -95,7 +87,7 @@ def as_json(selections: Selections) -> list[dict[str, Any]]:
 
 def test_the_best_of_each_step_goes_on():
     painter = Painter()
-    for one in select(SequentialEditing(4), compounds(3), editor=painter, reward=graded()):
+    for one in pick(SequentialEditing(4), compounds(3), editor=painter):
         assert len(one.candidates) == 12
         assert [chosen.step for chosen in one.steps] == [1, 2, 3]
         sources = one.sample.sources
@@ -112,16 +104,17 @@ def test_the_best_of_each_step_goes_on():
     assert {words for words, _ in painter.requests} == {operation.instruction for operation in OPERATIONS}
 
 
-def test_a_step_is_judged_on_the_original_picture_by_the_operations_so_far():
-    watching = Watching()
-    (sample,) = compounds(boxes=BOXES)
-    select(SequentialEditing(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
-    instructions = {
-        1: "Change the color of cup to blue",
-        2: "Change the color of cup to blue and remove the fork",
-        3: WHOLE,
-    }
-    for step, instruction in instructions.items():
+@pytest.mark.parametrize(
+    ("published", "instructions"),
+    [
+        ({}, ("Change the color of cup to blue", "Change the color of cup to blue and remove the fork", WHOLE)),
+        ({"metadata": {"compounds": ["one", "two"]}}, ("one", "two", WHOLE)),
+    ],
+)
+def test_a_step_is_judged_on_the_original_picture_by_the_operations_so_far(published, instructions):
+    (sample,) = compounds(boxes=BOXES, **published)
+    watching = Watching(SequentialEditing(2), [sample])
+    for step, instruction in enumerate(instructions, start=1):
         assert len(watching.at(step)) == 2
         for one in watching.at(step):
             assert (one.instruction, one.operations, one.sources) == (instruction, OPERATIONS[:step], sample.sources)
@@ -129,28 +122,20 @@ def test_a_step_is_judged_on_the_original_picture_by_the_operations_so_far():
             assert one.boxes.keys() == BOXES.keys()
 
 
-def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
-    mask, reference = Image.of(scenes(9)[7].source), Image.of(scenes(9)[8].source)
-    whole: dict[str, Any] = {
-        "reference": reference,
-        "target_text": "SALE",
-        "hint": "there is a plum",
-        "targets": (Box(0.5, 0.5, 0.2, 0.2),),
-        "task": ADD,
-        "pools": Pools(("cup",), ("cup",), ("cup",)),
-        "dimensions": ("blending",),
-        "plan": EditPlan((PlannedOperation("other", WHOLE),)),
-        "group": "g",
-    }
-    (sample,) = compounds(mask=mask, **whole)
-    watching = Watching()
-    select(SequentialEditing(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+@pytest.mark.parametrize("selector", [SequentialEditing(1), MultiTurnEditing(1)])
+def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps(selector):
+    whole: dict[str, Any] = {"reference": scenes(9)[8].source, "target_text": "SALE", "hint": "there is a plum"}
+    whole |= {
+        "task": ADD, "pools": Pools(("cup",), ("cup",), ("cup",)), "dimensions": ("blending",), "group": "g",
+        "plan": EditPlan((PlannedOperation("other", WHOLE),)), "targets": (Box(0.5, 0.5, 0.2, 0.2),),
+    } if isinstance(selector, SequentialEditing) else {}  # fmt: skip
+    mask = scenes(9)[7].source
+    watching = Watching(selector, compounds(mask=mask, **whole))
     for step in (1, 2):
         (one,) = watching.at(step)
         assert (one.reference, one.target_text, one.hint, one.targets, one.dimensions) == (None, "", "", (), None)
-        assert one.plan is None
+        assert (one.plan, one.mask) == (None, mask)
         assert one.group != "g"
-        assert one.mask == mask
     (last,) = watching.at(3)
     assert {name: getattr(last, name) for name in whole} == whole
 
@@ -158,37 +143,27 @@ def test_what_is_said_of_the_finished_edit_is_not_told_to_earlier_steps():
 @pytest.mark.parametrize("selector", [SequentialEditing(1), MultiTurnEditing(1)])
 def test_pools_of_a_step_follow_from_its_boxes_or_are_those_of_the_finished_edit(selector):
     pools = Pools(("cup",), ("cup",), ("cup",))
-    boxed, bare = Watching(), Watching()
-    for watching, boxes in ((boxed, BOXES), (bare, {})):
-        (sample,) = compounds(boxes=boxes, pools=pools)
-        select(selector, sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
-    assert [one.pools for one in bare.seen] == [pools] * 3
-    assert boxed.seen[-1].pools == pools
-    assert [one.pools and one.pools.unchanged for one in boxed.seen] == [("fork",), (), ("cup",)]
+    boxed, bare = (Watching(selector, compounds(boxes=boxes, pools=pools)).seen for boxes in (BOXES, {}))
+    assert [one.pools for one in bare] == [pools] * 3
+    assert boxed[-1].pools == pools
+    assert [one.pools and one.pools.unchanged for one in boxed] == [("fork",), (), ("cup",)]
 
 
-@pytest.mark.parametrize("selector", [SequentialEditing(1), MultiTurnEditing(1)])
-def test_a_reward_that_needs_what_is_told_at_the_end_is_refused_before_anything_is_made(selector):
-    watching, painter = Watching(), Painter()
-    watching.card = replace(Watching.card, requires=("target_text",))
-    with pytest.raises(ValueError, match=r"step 1 of 3: watching needs target_text"):
-        select(selector, compounds(target_text="SALE"), editor=painter, reward=Reward(watching, {"judge": judge()}))
-    assert painter.calls == []
-
-
-def test_published_compound_instructions_are_taken():
-    watching = Watching()
-    (sample,) = compounds(metadata={"compounds": ["one", "two"]})
-    select(SequentialEditing(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
-    assert [one.instruction for one in watching.seen] == ["one", "two", WHOLE]
-
-
-@pytest.mark.parametrize("published", [["one"], "one two three", ["one", ""], ["one", 2]])
-def test_compound_instructions_that_do_not_fit_are_refused_before_anything_is_made(published):
+def refused(message: str, selector: Selector, samples: Sequence[EditSample], **options: Any) -> None:
     painter = Painter()
-    with pytest.raises(ValueError, match="at least 2 for 3 operations"):
-        select(SequentialEditing(2), compounds(metadata={"compounds": published}), editor=painter, reward=graded())
+    with pytest.raises(ValueError, match=message):
+        pick(selector, samples, editor=painter, **options)
     assert painter.calls == []
+
+
+def test_what_cannot_go_well_is_refused_before_anything_is_made():
+    needs = Reward(Says(Score.of(1.0), requires=("target_text",)), {})
+    for selector in (SequentialEditing(1), MultiTurnEditing(1)):
+        refused("step 1 of 3: says needs target_text", selector, compounds(target_text="SALE"), reward=needs)
+    for published in (["one"], "one two three", ["one", ""], ["one", 2]):
+        some = compounds(metadata={"compounds": published})
+        refused("at least 2 for 3 operations", SequentialEditing(2), some)
+    refused("each of 6 steps takes 48", SequentialEditing(4), compounds(2), budget=Budget(nfe=47))
 
 
 @pytest.mark.parametrize(
@@ -204,18 +179,9 @@ def test_operations_join_into_one_sentence(instructions, sentence):
     assert join_instructions(instructions) == sentence
 
 
-def test_one_candidate_a_step_is_plain_sequential_editing():
-    (one,) = select(SequentialEditing(1), compounds(), editor=Painter(), reward=graded(), seed=5)
-    sources = one.sample.sources
-    for step, operation in enumerate(OPERATIONS):
-        sources = tuple(Painter().edit([sources], [operation.instruction], [5 + STEP_SEED_STRIDE * step]))
-    assert one.picture == sources[0]
-    assert one.value == pytest.approx(read(sources[0]))
-
-
 def test_a_sample_without_operations_takes_one_step_as_in_best_of_n():
-    (steps,) = select(SequentialEditing(5), scenes(1), editor=Painter(), reward=graded())
-    (best,) = select(BestOfN(5), scenes(1), editor=Painter(), reward=graded())
+    (steps,) = pick(SequentialEditing(5))
+    (best,) = pick(BestOfN(5))
     assert (steps.picture, steps.value, steps.reason) == (best.picture, best.value, best.reason)
     assert steps.steps == (steps.winner,)
 
@@ -223,26 +189,12 @@ def test_a_sample_without_operations_takes_one_step_as_in_best_of_n():
 def test_the_steps_of_all_samples_are_made_together():
     painter = Painter(batch_size=6)
     samples = [*compounds(2), *(replace(one, id="short") for one in compounds(1, OPERATIONS[:1]))]
-    select(SequentialEditing(2), samples, editor=painter, reward=graded())
+    pick(SequentialEditing(2), samples, editor=painter)
     assert painter.calls == [6, 4, 4]
 
 
-def test_what_a_selection_costs_is_what_its_candidates_cost():
-    expert = judge()
-    (one,) = select(SequentialEditing(4), compounds(), editor=Painter(), reward=graded(expert))
-    assert (one.spent.nfe, one.spent.judge_calls) == (12 * 8, 12)
-    assert (one.full_cost.nfe, one.full_cost.judge_calls) == (12 * 8, 12)
-    assert (one.stop_reason, sum(expert.calls)) == ("", 12)
-
-
-def test_the_same_seed_gives_the_same_winner_and_more_candidates_a_better_first_step():
-    first = []
-    for n in range(1, 7):
-        once, again = (select(SequentialEditing(n), compounds(2), editor=Painter(), reward=graded()) for _ in range(2))
-        assert [won(one).id for one in once] == [won(one).id for one in again]
-        assert [one.picture for one in once] == [one.picture for one in again]
-        first.append([one.steps[0].value for one in once])
-    assert first == sorted(first)
+def test_more_candidates_give_a_better_first_step():
+    first = [[worth(one.steps[0]) for one in pick(SequentialEditing(n), compounds(2))] for n in range(1, 7)]
     assert all(column == tuple(sorted(column)) for column in zip(*first, strict=True))
 
 
@@ -252,7 +204,7 @@ def test_the_same_seed_gives_the_same_winner_and_more_candidates_a_better_first_
 def test_a_step_without_a_score_ends_that_sample_and_keeps_what_was_chosen():
     painter = Painter(bad_seeds={STEP_SEED_STRIDE, STEP_SEED_STRIDE + 1})
     short = replace(compounds(1, OPERATIONS[:1])[0], id="short")
-    long, other = select(SequentialEditing(2), [*compounds(), short], editor=painter, reward=graded())
+    long, other = pick(SequentialEditing(2), [*compounds(), short], editor=painter)
     assert (long.winner, long.value, long.picture) == (None, None, None)
     assert long.reason.startswith("step 2 of 3: none of 2 candidates has a score: the editor failed")
     assert [one.step for one in long.steps] == [1]
@@ -262,47 +214,9 @@ def test_a_step_without_a_score_ends_that_sample_and_keeps_what_was_chosen():
     assert (long.stop_reason, other.stop_reason) == ("", "")
 
 
-def test_a_failed_candidate_does_not_go_on():
-    (one,) = select(
-        SequentialEditing(3),
-        compounds(),
-        editor=Painter(bad_seeds={STEP_SEED_STRIDE, 2 * STEP_SEED_STRIDE + 2}),
-        reward=graded(),
-    )
-    assert [[candidate.status for candidate in at(one, step)].count("failed") for step in (1, 2, 3)] == [0, 1, 1]
-    assert one.steps[1].id in ("2.1", "2.2")
-    assert one.winner is not None
-
-
-def test_what_failed_is_made_in_the_next_run_and_nothing_else():
-    journal, expert = Journal(), judge()
-    bad = Painter(bad_seeds={STEP_SEED_STRIDE + 2}, batch_size=1)
-    select(SequentialEditing(3), compounds(), editor=bad, reward=graded(expert), journal=journal)
-    good = Painter(batch_size=1)
-    (one,) = select(SequentialEditing(3), compounds(), editor=good, reward=graded(expert), journal=journal)
-    (whole,) = select(SequentialEditing(3), compounds(), editor=Painter(), reward=graded())
-    assert one.picture == whole.picture
-    assert {seed for _, seed in good.requests} <= {
-        STEP_SEED_STRIDE + 2,
-        *(2 * STEP_SEED_STRIDE + number for number in range(3)),
-    }
-    assert (STEP_SEED_STRIDE + 2) in {seed for _, seed in good.requests}
-
-
-def test_a_second_run_with_the_same_journal_asks_nothing(tmp_path):
-    with Journal(tmp_path) as journal:
-        first = select(SequentialEditing(3), compounds(2), editor=Painter(), reward=graded(), journal=journal)
-    painter, expert = Painter(), judge()
-    with Journal(tmp_path) as journal:
-        again = select(SequentialEditing(3), compounds(2), editor=painter, reward=graded(expert), journal=journal)
-    assert (painter.calls, expert.calls) == ([], [])
-    assert as_json(again) == as_json(first)
-    assert (again.cached_cost.nfe, again.cached_cost.judge_calls) == (again.spent.nfe, again.spent.judge_calls)
-
-
 def test_a_budget_of_evaluations_is_spread_over_the_steps():
     (sample,) = compounds(1, (*OPERATIONS, Operation("Make it night.")))
-    (one,) = select(SequentialEditing(4), sample, editor=Painter(), reward=graded(), budget=Budget(nfe=10 * 8))
+    (one,) = pick(SequentialEditing(4), sample, budget=Budget(nfe=10 * 8))
     assert [len(at(one, step)) for step in (1, 2, 3, 4)] == [2, 2, 3, 3]
     assert one.spent.nfe == 80
     assert one.full_cost.nfe == 16 * 8
@@ -310,15 +224,8 @@ def test_a_budget_of_evaluations_is_spread_over_the_steps():
     assert "80 NFE allow 3 of 4 candidates at step 4" in one.stop_reason
 
 
-def test_a_budget_that_is_too_small_for_a_candidate_a_step_is_refused():
-    painter = Painter()
-    with pytest.raises(ValueError, match="each of 6 steps takes 48"):
-        select(SequentialEditing(4), compounds(2), editor=painter, reward=graded(), budget=Budget(nfe=47))
-    assert painter.calls == []
-
-
 def test_a_budget_of_judge_calls_that_ends_before_the_last_step_leaves_no_winner():
-    (one,) = select(SequentialEditing(4), compounds(), editor=Painter(), reward=graded(), budget=Budget(judge_calls=6))
+    (one,) = pick(SequentialEditing(4), compounds(), budget=Budget(judge_calls=6))
     assert [len(at(one, step)) for step in (1, 2, 3)] == [4, 2, 0]
     assert one.spent.judge_calls == 6
     assert one.winner is None
@@ -327,18 +234,13 @@ def test_a_budget_of_judge_calls_that_ends_before_the_last_step_leaves_no_winner
     assert [worth(chosen) for chosen in one.steps] == [max(map(worth, at(one, step))) for step in (1, 2)]
 
 
-def test_no_candidates_are_refused():
-    with pytest.raises(ValueError, match="at least one candidate per step, got 0"):
-        SequentialEditing(0)
-
-
 # -- chains -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_it():
-    watching = Watching()
     (sample,) = compounds(boxes=BOXES)
-    (one,) = select(MultiTurnEditing(2), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
+    watching = Watching(MultiTurnEditing(2), [sample])
+    (one,) = watching.selections
     pools = Pools(tuple(BOXES), tuple(BOXES), tuple(BOXES))
     for turn, (operation, task) in enumerate(zip(OPERATIONS, (RECOLOUR, REMOVE, ADD), strict=True), start=1):
         pools = update_pools(pools, task)
@@ -352,54 +254,98 @@ def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_i
     assert one.winner == one.steps[-1]
 
 
-def test_the_editor_is_given_the_turns_before():
-    (one,) = select(MultiTurnEditing(2), compounds(), editor=Painter(), reward=graded())
-    for turn, chosen in enumerate(one.steps):
-        earlier = tuple(judged_as(before) for before in one.steps[:turn])
-        made = Painter().edit(
-            [judged_as(chosen).sources], [OPERATIONS[turn].instruction], [chosen.noise.seed], history=[earlier]
-        )
-        assert made == [chosen.picture]
-
-
 def test_a_chain_goes_on_from_turns_that_were_made_before():
-    (turn,) = [replace(one, id="t1", task=REMOVE, boxes=BOXES, edited=scenes(4)[3].source) for one in scenes(1)]
-    watching = Watching()
+    turn = replace(scenes(1)[0], id="t1", task=REMOVE, boxes=BOXES, edited=scenes(4)[3].source)
     (sample,) = compounds(1, OPERATIONS[2:], boxes=BOXES, history=(turn,))
-    select(
-        MultiTurnEditing(1),
-        replace(sample, sources=(turn.edited,)),
-        editor=Painter(),
-        reward=Reward(watching, {"judge": judge()}),
-    )
-    (judged,) = watching.seen
+    (judged,) = Watching(MultiTurnEditing(1), [replace(sample, sources=(turn.edited,))]).seen
     assert judged.history == (turn,)
     assert judged.pools == Pools(("cup", "fork", "plum"), ("cup", "plum"), ("cup",))
 
 
-def test_what_is_said_of_the_end_of_a_chain_is_told_to_its_last_turn():
-    watching = Watching()
-    (sample,) = compounds(target_text="SALE", hint="a plum", reference=scenes(3)[2].source, targets=BOXES["cup"])
-    select(MultiTurnEditing(1), sample, editor=Painter(), reward=Reward(watching, {"judge": judge()}))
-    as_json = [(one.target_text, one.hint, one.reference is not None, one.targets) for one in watching.seen]
-    assert as_json == [("", "", False, ()), ("", "", False, ()), ("SALE", "a plum", True, ())]
-
-
 def test_a_chain_ends_where_no_candidate_of_a_turn_has_a_score():
-    (one,) = select(
-        MultiTurnEditing(2),
-        compounds(),
-        editor=Painter(bad_seeds={2 * STEP_SEED_STRIDE, 2 * STEP_SEED_STRIDE + 1}),
-        reward=graded(),
-    )
+    painter = Painter(bad_seeds={2 * STEP_SEED_STRIDE, 2 * STEP_SEED_STRIDE + 1})
+    (one,) = pick(MultiTurnEditing(2), compounds(), editor=painter)
     assert one.winner is None
     assert "step 3 of 3" in one.reason
     assert [chosen.step for chosen in one.steps] == [1, 2]
 
 
-def test_a_second_run_of_a_chain_asks_nothing():
-    journal, painter = Journal(), Painter()
-    first = select(MultiTurnEditing(2), compounds(2), editor=Painter(), reward=graded(), journal=journal)
-    again = select(MultiTurnEditing(2), compounds(2), editor=painter, reward=graded(), journal=journal)
-    assert painter.calls == []
-    assert as_json(again) == as_json(first)
+class Twins(Painter):
+    """Makes the same image of each two seeds."""
+
+    def edit(self, images: Any, instructions: Any, seeds: Sequence[int], **history: Any) -> list[Image]:
+        return super().edit(images, instructions, [seed - seed % 2 for seed in seeds], **history)
+
+
+@pytest.mark.parametrize("n", [1, 3, 4])
+def test_a_beam_of_one_is_sequential_editing(n):
+    journal = Journal()  # so that both took the same time
+    steps = pick(SequentialEditing(n), compounds(2), journal=journal)
+    beam = pick(BeamSearch(1, n), compounds(2), journal=journal)
+    assert as_json(beam) == as_json(steps)
+
+
+def test_the_best_pictures_go_on_in_turn():
+    (one,) = pick(BeamSearch(2, 5), compounds())
+    for step in (1, 2, 3):
+        assert len(at(one, step)) == 5
+    for step in (2, 3):
+        before = sorted(at(one, step - 1), key=worth, reverse=True)
+        parents = [candidate.parent for candidate in at(one, step)]
+        assert parents == [before[number % 2].id for number in range(5)]
+
+
+def test_the_steps_of_a_selection_are_the_path_to_the_winner():
+    second = 0
+    for seed in range(12):
+        (one,) = pick(BeamSearch(2, 4), compounds(), seed=seed)
+        assert one.steps[-1] == one.winner
+        assert [chosen.parent for chosen in one.steps] == ["", one.steps[0].id, one.steps[1].id]
+        assert one.value == max(map(worth, at(one, 3)))
+        second += one.steps[0].id != max(at(one, 1), key=worth).id
+    assert second  # now and then the winner is not made of the first step's best image
+
+
+def test_the_same_picture_goes_on_once_and_a_beam_narrows_where_there_are_fewer():
+    (one,) = pick(BeamSearch(2, 4), compounds(), editor=Twins())
+    parents = {candidate.parent for candidate in at(one, 2)}
+    assert parents == {"1.0", "1.2"}
+    assert len({shown(candidate).digest for candidate in one.candidates if candidate.id in parents}) == 2
+    (one,) = pick(BeamSearch(2, 2), compounds(), editor=Twins())
+    assert [candidate.parent for candidate in one.candidates] == ["", "", "1.0", "1.0", "2.0", "2.0"]
+
+
+def test_a_beam_of_any_width_costs_the_same_and_keeps_within_its_budget():
+    assert [pick(BeamSearch(width, 4), compounds(2)).spent.nfe for width in (1, 2, 4)] == [2 * 3 * 4 * 8] * 3
+    results = pick(BeamSearch(2, 4), compounds(2), budget=Budget(nfe=2 * 7 * 8))
+    assert results.spent.nfe <= 2 * 7 * 8
+    assert all(one.winner is not None for one in results)
+    assert all("candidates at step" in one.stop_reason or "NFE are spent" in one.stop_reason for one in results)
+
+
+def test_failures_on_the_way_do_not_go_on():
+    bad = {0, 2, STEP_SEED_STRIDE, STEP_SEED_STRIDE + 1, STEP_SEED_STRIDE + 2, STEP_SEED_STRIDE + 3}
+    (one,) = pick(BeamSearch(2, 4), compounds(), editor=Painter(bad_seeds=bad))
+    assert one.winner is None
+    assert [chosen.step for chosen in one.steps] == [1]
+    assert {candidate.parent for candidate in at(one, 2)} == {"1.1", "1.3"}
+
+
+def test_ties_are_asked_about_once():
+    journal = Journal()
+    (one,) = pick(
+        BeamSearch(3, 6), compounds(), editor=Painter(levels=2), tiebreak_reward=graded(None, "second"), journal=journal
+    )
+    tied = [candidate for candidate in one.candidates if candidate.tiebreak_score is not None]
+    assert one.spent.judge_calls == len(one.candidates) + len(tied)
+    assert one.winner is not None
+
+
+def test_what_a_guard_rejected_does_not_go_on_beside_others():
+    reward = gated(lambda picture: read(picture) < 0.5)
+    for one in pick(BeamSearch(4, 6), compounds(4), reward=reward):
+        parents = {candidate.parent for candidate in one.candidates} - {""}
+        rejected = {candidate.id for candidate in one.candidates if candidate.score.rejected}
+        assert rejected
+        assert parents
+        assert not parents & rejected

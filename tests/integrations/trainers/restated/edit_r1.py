@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tests.integrations.trainers.restated import flow_grpo
 
-class DiffusionNFTStatTracker:
-    def __init__(self, global_std: bool = False) -> None:
-        self.global_std = global_std
-        self.stats: dict[Any, Any] = {}
-        self.history_prompts: set[int] = set()
 
-    def update(self, prompts: Any, rewards: Any, exp: bool = False) -> Any:
+class DiffusionNFTStatTracker(flow_grpo.PerPromptStatTracker):
+    def update(self, prompts: Any, rewards: Any, exp: bool = False) -> Any:  # type: ignore[override]
         return self._updated(prompts, rewards)[0]
 
     def _updated(self, prompts: Any, rewards: Any) -> tuple[Any, Any, Any]:
@@ -39,13 +36,6 @@ class DiffusionNFTStatTracker:
 
     def _judge(self, prompt: Any, std: float, mean: float) -> None:
         """DiffusionNFT bans none."""
-
-    def get_stats(self) -> tuple[float, int]:
-        size = sum(len(rows) for rows in self.stats.values()) / len(self.stats) if self.stats else 0
-        return size, len(self.history_prompts)
-
-    def clear(self) -> None:
-        self.stats = {}
 
     def get_mean_of_top_rewards(self, top_percentage: float) -> Any:
         if not self.stats:

@@ -1,6 +1,6 @@
 """The sampling phase and the loss of `scripts/train_nft_qwen_image_edit.py` of github.com/PKU-YuanGroup/Edit-R1
-(4217f25, 2026-01-24), restated, read 2026-11-23; `train_nft_kontext.py` is the same in these. One process:
-`gather_tensor_to_all` returns what it is given. Predictions of the model are numbers here, and so is the image.
+(4217f25, 2026-01-24), restated, read 2026-11-23; `train_nft_kontext.py` is the same in these. Predictions of the
+model are numbers here, and so is the image.
 
 The imports and the lines that docs/trainers/edit_r1.md changes are as there; `config`, `batches` and `wandb` are given.
 """
@@ -9,8 +9,6 @@ The imports and the lines that docs/trainers/edit_r1.md changes are as there; `c
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
 from collections.abc import Iterable
 from concurrent import futures
 from dataclasses import dataclass, field
@@ -21,6 +19,14 @@ import numpy as np
 import flow_grpo.rewards  # type: ignore[import-not-found]
 from flow_grpo.stat_tracking import PerPromptStatTracker  # type: ignore[import-not-found]
 import torch
+
+from tests.integrations.trainers.restated.scripts_of_flow_grpo import (
+    batch_decode,
+    evaluate,
+    gather,
+    sampled_rewards,
+    tokenize,
+)
 
 
 @dataclass
@@ -49,32 +55,6 @@ def calculate_zero_std_ratio(prompts: Any, gathered_rewards: Any) -> Any:
     return zero_std_ratio, prompt_std_devs.mean()
 
 
-def tokenize(texts: list[str]) -> torch.Tensor:
-    """In place of the tokenizer: N x 256 ids, padded and cut."""
-    rows = [list(text.encode())[:256] for text in texts]
-    return torch.tensor([row + [0] * (256 - len(row)) for row in rows])
-
-
-def batch_decode(ids: Any) -> list[str]:
-    return [bytes(int(one) for one in row if one).decode() for row in ids]
-
-
-def gather_tensor_to_all(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.cpu()
-
-
-def eval_fn(batches: Iterable[Any], reward_fn: Any, executor: Any, wandb: Any) -> None:
-    all_rewards = defaultdict(list)
-    for images, prompts, prompt_metadata, ref_images, _ in batches:
-        rewards_future = executor.submit(reward_fn, images, prompts, prompt_metadata, ref_images, only_strict=False)
-        time.sleep(0)
-        rewards, _ = rewards_future.result()
-        for key, value in rewards.items():
-            all_rewards[key].append(gather_tensor_to_all(torch.as_tensor(value, device="cpu").float()).numpy())
-    joined = {key: np.concatenate(value) for key, value in all_rewards.items()}
-    wandb.log({f"eval_reward_{key}": np.mean(value[value != -10]) for key, value in joined.items()})
-
-
 def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any] = ()) -> SimpleNamespace:
     """One epoch. batches: of the loader and the pipeline, images N x C x H x W in [0, 1], prompts, metadata, PIL
     images, and "prompt_path" texts. Returns the advantages, N x timesteps, the mask of valid rows, r in [0, 1], the
@@ -89,23 +69,13 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
     executor = futures.ThreadPoolExecutor(max_workers=8)
     reward_fn = getattr(flow_grpo.rewards, "multi_score")("cpu", config.reward_fn)  # noqa: B009
     eval_reward_fn = getattr(flow_grpo.rewards, "multi_score")("cpu", config.reward_fn)  # noqa: B009
-    eval_fn(evaluated, eval_reward_fn, executor, wandb)
-
-    sampled: list[dict[str, Any]] = []
-    for images, prompts, prompt_metadata, ref_images, _ in batches:
-        prompt_ids = tokenize(prompts)
-        rewards_future = executor.submit(reward_fn, images, prompts, prompt_metadata, ref_images, only_strict=True)
-        time.sleep(0)
-        sampled.append({"prompt_ids": prompt_ids, "rewards_future": rewards_future})
-    for sample in sampled:
-        rewards, _ = sample.pop("rewards_future").result()
-        sample["rewards"] = {key: torch.as_tensor(value, device="cpu").float() for key, value in rewards.items()}
+    evaluate(evaluated, eval_reward_fn, executor, wandb)
     collated: dict[str, Any] = {
-        "prompt_ids": torch.cat([sample["prompt_ids"] for sample in sampled]),
-        "rewards": {key: torch.cat([sample["rewards"][key] for sample in sampled]) for key in sampled[0]["rewards"]},
+        "prompt_ids": torch.cat([tokenize(prompts) for _, prompts, *_ in batches]),
+        "rewards": sampled_rewards(batches, reward_fn, executor, True),
     }
     collated["rewards"]["avg"] = collated["rewards"]["avg"].unsqueeze(1).repeat(1, num_train_timesteps)
-    gathered_rewards_dict = {key: gather_tensor_to_all(value).numpy() for key, value in collated["rewards"].items()}
+    gathered_rewards_dict = {key: gather(value).numpy() for key, value in collated["rewards"].items()}
     wandb.log(
         {
             **{
@@ -116,7 +86,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
         }
     )
 
-    decoded = batch_decode(gather_tensor_to_all(collated["prompt_ids"]).numpy())
+    decoded = batch_decode(gather(collated["prompt_ids"]).numpy())
     advantages, stds, means = stat_tracker.update(decoded, gathered_rewards_dict["avg"])
     group_size, trained_prompt_num = stat_tracker.get_stats()
     zero_std_ratio, reward_std_mean = calculate_zero_std_ratio(decoded, gathered_rewards_dict)

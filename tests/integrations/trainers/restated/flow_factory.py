@@ -2,15 +2,16 @@
 
 Restated from `src/flow_factory`: `hparams/abc.py`, `hparams/reward_args.py`, `rewards/abc.py`, `rewards/registry.py`,
 `rewards/loader.py`, `rewards/reward_processor.py` (pointwise models, synchronous and asynchronous),
-`samples/samples.py`, `utils/base.py`, `utils/image.py`, `utils/dist.py`, `advantage/advantage_processor.py`, and the
-steps of `trainers/grpo.py` from samples to the log, without statistics of groups. `global_std` is true and
-`advantage_aggregation` is `gdpo` there by default, `batch_size` 16.
+`samples/samples.py`, `utils/base.py`, `utils/dist.py`, `advantage/advantage_processor.py`, and the
+steps of `trainers/grpo.py` from samples to the log, without statistics of groups. Pictures reach all models as tensors.
+`global_std` is true and `advantage_aggregation` is `gdpo` there by default, `batch_size` 16.
 """
 
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
@@ -20,15 +21,8 @@ import torch
 import torch.distributed
 from accelerate import Accelerator
 from diffusers.utils.outputs import BaseOutput
-from PIL import Image
 
 # -- hparams -----------------------------------------------------------------------------------------------------------
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return tuple(sorted((name, _hashable(one)) for name, one in value.items()))
-    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass
@@ -57,35 +51,8 @@ class RewardArguments:
 
     def identity_key(self) -> tuple[Any, ...]:
         """Rows with an equal key share one model."""
-        extra = tuple(sorted((name, _hashable(value)) for name, value in self.extra_kwargs.items()))
+        extra = json.dumps(self.extra_kwargs, sort_keys=True, default=id)
         return self.reward_model, str(self.dtype), str(self.device), extra
-
-
-# -- pictures ----------------------------------------------------------------------------------------------------------
-
-
-def to_pil(tensor: torch.Tensor) -> Image.Image:
-    """C x H x W; the range is guessed from the extremes."""
-    low, high = float(tensor.min()), float(tensor.max())
-    if -1 <= low < 0 and high <= 1:
-        tensor = (tensor + 1) / 2 * 255
-    elif high <= 1:
-        tensor = tensor * 255
-    return Image.fromarray(tensor.round().clamp(0, 255).byte().cpu().numpy().transpose(1, 2, 0))
-
-
-def standardize_images(images: Any, output_type: str) -> Any:
-    """Tensors stay as they are for `pt`, whatever their range."""
-    if isinstance(images, Image.Image):
-        images = [images]
-    if isinstance(images, torch.Tensor) and images.ndim == 3:
-        images = images.unsqueeze(0)
-    if isinstance(images[0], torch.Tensor):
-        return images if output_type == "pt" else [to_pil(image) for image in images]
-    if output_type == "pil":
-        return images
-    arrays = [np.asarray(image.convert("RGB"), np.float32) / 255 for image in images]
-    return torch.stack([torch.from_numpy(array).permute(2, 0, 1) for array in arrays])
 
 
 # -- samples -----------------------------------------------------------------------------------------------------------
@@ -93,23 +60,15 @@ def standardize_images(images: Any, output_type: str) -> Any:
 
 @dataclass
 class BaseSample:
-    """One edit, without a batch dimension. Its pictures become 3 x H x W tensors; `extra_kwargs` are attributes too."""
+    """One edit, without a batch dimension; pictures are 3 x H x W tensors, `extra_kwargs` are attributes too."""
 
     _id_fields: ClassVar[frozenset[str]] = frozenset({"prompt", "condition_images"})
     all_latents: torch.Tensor | None = None
     image: Any = None
-    video: Any = None
-    audio: Any = None
     prompt: str | None = None
     extra_kwargs: dict[str, Any] = field(default_factory=dict)
     _unique_id: int | None = field(default=None, repr=False, compare=False)
     condition_images: Any = None
-
-    def __post_init__(self) -> None:
-        if self.image is not None:
-            self.image = standardize_images(self.image, "pt")[0]
-        if self.condition_images is not None:
-            self.condition_images = list(standardize_images(self.condition_images, "pt"))
 
     def to_dict(self) -> dict[str, Any]:
         result = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -126,19 +85,13 @@ class BaseSample:
             object.__setattr__(self, "_unique_id", None)
         super().__setattr__(name, value)
 
-    def keys(self) -> Any:
-        return self.to_dict().keys()
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
     @property
     def unique_id(self) -> int:
         """The group: a hash of the prompt and the condition images, 64 bits, signed."""
         if self._unique_id is None:
             digest = hashlib.sha256((self.prompt or "").encode())
             for image in self.condition_images or ():
-                digest.update(to_pil(image).tobytes())
+                digest.update(image.numpy().tobytes())
             self._unique_id = int.from_bytes(digest.digest()[:8], "big", signed=True)
         return self._unique_id
 
@@ -198,21 +151,6 @@ def load_rewards(rows: list[dict[str, Any]], accelerator: Any) -> tuple[dict[str
     return models, configs
 
 
-def filter_kwargs(func: Callable[..., Any], **kwargs: Any) -> dict[str, Any]:
-    parameters = inspect.signature(func).parameters
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()):
-        return kwargs
-    return {name: value for name, value in kwargs.items() if name in parameters}
-
-
-def to_device(value: Any, device: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.to(device)
-    if isinstance(value, dict):
-        return {name: to_device(one, device) for name, one in value.items()}
-    return [to_device(one, device) for one in value] if isinstance(value, list) else value
-
-
 class RewardProcessor:
     def __init__(
         self, accelerator: Any, reward_models: dict[str, Any], reward_configs: dict[str, RewardArguments]
@@ -224,26 +162,16 @@ class RewardProcessor:
             name: model for name, model in reward_models.items() if isinstance(model, PointwiseRewardModel)
         }
 
-    def _convert_media_format(self, fields_of_batch: dict[str, Any], model: Any) -> dict[str, Any]:
-        output_type = "pt" if getattr(model, "use_tensor_inputs", False) else "pil"
-        converted = dict(fields_of_batch)
-        if "image" in converted:
-            converted["image"] = standardize_images(converted["image"], output_type)
-        if "condition_images" in converted:
-            converted["condition_images"] = [
-                standardize_images(images, output_type) for images in converted["condition_images"]
-            ]
-        return converted
-
     def _called(self, model: Any, samples: list[BaseSample]) -> Any:
         """The model is called with those fields of its signature that no sample lacks."""
-        named = filter_kwargs(model.__call__, **samples[0])
+        given = samples[0].to_dict()
+        parameters = inspect.signature(model.__call__).parameters
         batch = {
             name: [getattr(sample, name) for sample in samples]
-            for name in named
-            if all(getattr(sample, name) is not None for sample in samples)
+            for name in (parameters if "kwargs" not in parameters else given)
+            if name in given and all(getattr(sample, name) is not None for sample in samples)
         }
-        output = model(**to_device(self._convert_media_format(batch, model), model.device))
+        output = model(**batch)
         return output.rewards if hasattr(output, "rewards") else output
 
     def _compute_pointwise_batch(self, name: str, model: Any, batch_samples: list[BaseSample]) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """The sampling phase of `scripts/train_flux_kontext.py` of github.com/yifan123/flow_grpo (74db691), restated, read
 2026-11-23: the calls of the reward from eight threads, what is logged, the advantages, the rows that are trained on,
 and the policy loss of the first update. `scripts/train_qwenimage_edit_plus.py` (9dcdc35) differs in that it drops no
-rows. One process: `gather` returns what it is given.
+rows.
 
 The imports and the lines that docs/trainers/flow_grpo.md changes are as there; `config`, `batches` and `wandb` are
 given.
@@ -11,8 +11,6 @@ given.
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
 from collections.abc import Iterable
 from concurrent import futures
 from dataclasses import dataclass, field
@@ -23,6 +21,14 @@ import numpy as np
 import flow_grpo.rewards  # type: ignore[import-not-found]
 from flow_grpo.stat_tracking import PerPromptStatTracker  # type: ignore[import-not-found]
 import torch
+
+from tests.integrations.trainers.restated.scripts_of_flow_grpo import (
+    batch_decode,
+    evaluate,
+    gather,
+    sampled_rewards,
+    tokenize,
+)
 
 
 @dataclass
@@ -48,32 +54,6 @@ def calculate_zero_std_ratio(prompts: Any, gathered_rewards: Any) -> Any:
     return zero_std_ratio, prompt_std_devs.mean()
 
 
-def tokenize(texts: list[str]) -> torch.Tensor:
-    """In place of the CLIP tokenizer: N x 256 ids, padded and cut."""
-    rows = [list(text.encode())[:256] for text in texts]
-    return torch.tensor([row + [0] * (256 - len(row)) for row in rows])
-
-
-def batch_decode(ids: Any) -> list[str]:
-    return [bytes(int(one) for one in row if one).decode().lower() for row in ids]
-
-
-def gather(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor
-
-
-def eval(config: Config, batches: Iterable[Any], reward_fn: Any, executor: Any, wandb: Any) -> None:  # noqa: A001
-    all_rewards = defaultdict(list)
-    for images, prompts, prompt_metadata, ref_images, _ in batches:
-        rewards = executor.submit(reward_fn, images, prompts, prompt_metadata, ref_images, only_strict=False)
-        time.sleep(0)
-        rewards, _ = rewards.result()
-        for key, value in rewards.items():
-            all_rewards[key].append(gather(torch.as_tensor(value, device="cpu")).cpu().numpy())
-    joined = {key: np.concatenate(value) for key, value in all_rewards.items()}
-    wandb.log({f"eval_reward_{key}": np.mean(value[value != -10]) for key, value in joined.items()})
-
-
 def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any] = ()) -> SimpleNamespace:
     """One epoch. batches: of the loader and the pipeline, images N x C x H x W in [0, 1], prompts, metadata, PIL
     images, and "prompt_path" texts. Returns the advantages, N x timesteps, the mask of the rows to train on, and the
@@ -84,27 +64,15 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
     reward_fn = getattr(flow_grpo.rewards, "multi_score")("cpu", config.reward_fn)  # noqa: B009
     eval_reward_fn = getattr(flow_grpo.rewards, "multi_score")("cpu", config.reward_fn)  # noqa: B009
     executor = futures.ThreadPoolExecutor(max_workers=8)
-    eval(config, evaluated, eval_reward_fn, executor, wandb)
-
-    sampled: list[dict[str, Any]] = []
-    for images, prompts, prompt_metadata, ref_images, prompt_with_image_paths in batches:
-        # the edit is named by prompt and image
-        prompt_ids = tokenize(prompt_with_image_paths)
-        rewards = executor.submit(reward_fn, images, prompts, prompt_metadata, ref_images, only_strict=True)
-        time.sleep(0)
-        sampled.append({"prompt_ids": prompt_ids, "rewards": rewards})
-    for sample in sampled:
-        rewards, _ = sample["rewards"].result()
-        sample["rewards"] = {key: torch.as_tensor(value, device="cpu").float() for key, value in rewards.items()}
+    evaluate(evaluated, eval_reward_fn, executor, wandb)
     samples: dict[str, Any] = {
-        "prompt_ids": torch.cat([sample["prompt_ids"] for sample in sampled]),
-        "rewards": {key: torch.cat([sample["rewards"][key] for sample in sampled]) for key in sampled[0]["rewards"]},
+        "prompt_ids": torch.cat([tokenize(paths) for *_, paths in batches]),  # the edit is named by prompt and image
+        "rewards": sampled_rewards(batches, reward_fn, executor, True),
     }
 
     samples["rewards"]["ori_avg"] = samples["rewards"]["avg"]
     samples["rewards"]["avg"] = samples["rewards"]["avg"].unsqueeze(1).repeat(1, num_train_timesteps)
-    gathered_rewards: Any = {key: gather(value) for key, value in samples["rewards"].items()}
-    gathered_rewards = {key: value.float().cpu().numpy() for key, value in gathered_rewards.items()}
+    gathered_rewards: Any = {key: gather(value).float().numpy() for key, value in samples["rewards"].items()}
     # fmt: off
     wandb.log(
         {
@@ -114,7 +82,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
     # fmt: on
 
     if config.per_prompt_stat_tracking:
-        prompts = batch_decode(gather(samples["prompt_ids"]).float().cpu().numpy())
+        prompts = [text.lower() for text in batch_decode(gather(samples["prompt_ids"]).float().numpy())]
         advantages = stat_tracker.update(prompts, gathered_rewards["avg"])
         group_size, trained_prompt_num = stat_tracker.get_stats()
         zero_std_ratio, reward_std_mean = calculate_zero_std_ratio(prompts, gathered_rewards)

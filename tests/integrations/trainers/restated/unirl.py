@@ -6,8 +6,6 @@ Of main: `unirl/types/primitives.py` (3984e2a), `unirl/types/reward.py` (after p
 (09bbaa7) and `finite_mean_std` of `unirl/types/advantages.py` (after pull request 335), `_tensor_stats` of
 `unirl/utils/wandb_metrics.py` (735e098), `_rollout_and_score` of `unirl/trainer/diffusion.py` (0104a7e), and
 `unirl/reward/remote.py` (0e713d6). Pictures are stacked here and packed there; `to_list` gives the same.
-
-`advantages_of_june` is `RolloutTrack.compute_advantages` of `unirl/types/rollout_resp.py` (1a7b501, 2026-06-13).
 """
 
 import base64
@@ -80,20 +78,6 @@ class RewardRequest:
     group_ids: list[str] | None = None
     audio_sample_rate: int | None = None
 
-    def __post_init__(self) -> None:
-        if "text" in self.conditioning:
-            raise ValueError("conditioning is for media that are no text")
-        sizes = {len(value) for value in (*self.generated.values(), *self.conditioning.values())}
-        sizes |= {
-            len(value)
-            for value in (
-                self.original_prompt, self.generation_prompt, self.metadata, self.sample_ids, self.group_ids,
-            )
-            if value is not None
-        }  # fmt: skip
-        if len(sizes) > 1:
-            raise ValueError(f"the fields of a request have one batch size, got {sizes}")
-
 
 @dataclass
 class RewardResponse:
@@ -129,15 +113,10 @@ class Part:
     def group_ids(self) -> list[str]:
         return [sample_id.rpartition("/")[0] or sample_id for sample_id in self.sample_ids]
 
-    def compute_advantages(
-        self, normalize: bool = True, eps: float = 1e-8, scope: str = "group", use_global_std: bool = False
-    ) -> "Part":
+    def compute_advantages(self, eps: float = 1e-8) -> "Part":
+        """Of each group, by its own deviation."""
         assert self.rewards is not None
         rewards = self.rewards.to(torch.float32)
-        if scope == "global":
-            mean, std = finite_mean_std(rewards)
-            centred = torch.where(torch.isfinite(rewards), rewards - mean, 0.0)
-            return replace(self, advantages=centred / (std + eps) if normalize else centred)
         labels = list(dict.fromkeys(self.group_ids))
         branch = len(rewards) // len(labels)
         if self.group_ids != [label for label in labels for _ in range(branch)]:
@@ -147,13 +126,8 @@ class Part:
         count = known.sum(dim=1, keepdim=True)
         mean = torch.where(known, rows, 0.0).sum(dim=1, keepdim=True) / count.clamp_min(1)
         centred = torch.where(known, rows - mean, 0.0)
-        if not normalize:
-            return replace(self, advantages=centred.flatten())
-        if use_global_std:
-            _, std = finite_mean_std(rewards)
-        else:
-            variance = (centred * centred).sum(dim=1, keepdim=True) / count.clamp_min(1)
-            std = torch.where(count > 1, variance.sqrt(), 1.0)
+        variance = (centred * centred).sum(dim=1, keepdim=True) / count.clamp_min(1)
+        std = torch.where(count > 1, variance.sqrt(), 1.0)
         return replace(self, advantages=(centred / (std + eps)).flatten())
 
 
@@ -220,10 +194,9 @@ class RewardService:
         return Sample([*sample.parts[:-1], scored])
 
 
-def rollout_and_score(service: RewardService, sample: Sample, *, use_global_std: bool = False) -> Part:
+def rollout_and_score(service: RewardService, sample: Sample) -> Part:
     """The trainer's step up to the optimizer's: its last part with advantages."""
-    part = service.score_and_attach(sample).parts[-1]
-    return part.compute_advantages(normalize=True, use_global_std=use_global_std)
+    return service.score_and_attach(sample).parts[-1].compute_advantages()
 
 
 def logged(part: Part) -> dict[str, float]:
@@ -235,13 +208,6 @@ def logged(part: Part) -> dict[str, float]:
         if tensor is not None and len(known := tensor[torch.isfinite(tensor)]):
             metrics |= {f"{name}_mean": known.mean().item(), f"{name}_std": known.std(unbiased=False).item()}
     return metrics
-
-
-def advantages_of_june(rewards: torch.Tensor, branch: int) -> torch.Tensor:
-    """1a7b501: population variance, eps inside the root, NaN not left out."""
-    rows = rewards.view(-1, branch)
-    std = (rows.var(dim=1, unbiased=False, keepdim=True) + 1e-8).sqrt()
-    return ((rows - rows.mean(dim=1, keepdim=True)) / std).flatten()
 
 
 @dataclass

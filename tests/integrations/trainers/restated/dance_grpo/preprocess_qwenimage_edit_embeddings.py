@@ -1,6 +1,6 @@
 """A row a source and instruction: embeddings and latents in files, and their names in videos2caption.json."""
 
-# ruff: noqa: E501, PTH103, PTH118, PTH123, SIM117
+# ruff: noqa: PTH103, PTH118, PTH123, SIM117
 # mypy: ignore-errors
 # fmt: off
 
@@ -9,8 +9,6 @@ import os
 
 import torch
 from torch.utils.data import DataLoader, Dataset
-
-LONGEST = 12  # 5000 there
 
 
 class T5dataset(Dataset):
@@ -31,26 +29,22 @@ class T5dataset(Dataset):
 
 
 def main(args):
-    folders = [os.path.join(args.output_dir, name) for name in ("prompt_embed", "prompt_attention_mask", "image_latents")]
+    folders = [os.path.join(args.output_dir, name) for name in ("prompt_attention_mask", "image_latents")]
     for folder in folders:
         os.makedirs(folder, exist_ok=True)
     json_data = []
     for data in DataLoader(T5dataset(args.prompt_dir, args.base_image_path), batch_size=1):
         with torch.inference_mode():
             with torch.autocast("cpu"):
-                original_length = 3 + len(data["instruction"][0]) % 5
-                embeds = torch.zeros(1, LONGEST, 4)
-                mask = (torch.arange(LONGEST) < original_length).long()[None]
+                mask = torch.ones(1, 12)
                 latents = torch.zeros(1, 16, 1, 4, 4)  # B x C x F x H x W
                 for idx, video_name in enumerate(data["filename"]):
                     name = video_name + ".pt"
-                    for folder, tensor in zip(folders, (embeds, mask, latents), strict=True):
+                    for folder, tensor in zip(folders, (mask, latents), strict=True):
                         torch.save(tensor[idx].clone(), os.path.join(folder, name))
-                    item = {"prompt_embed_path": name, "prompt_attention_mask": name, "image_latents": name}
+                    item = {"prompt_attention_mask": name, "image_latents": name}
                     item["caption"] = data["instruction"][idx]
 
-                    item["original_length"] = original_length
-                    item["calculated_height"] = item["calculated_width"] = 32
                     json_data.append(item)
     with open(os.path.join(args.output_dir, "videos2caption.json"), "w") as f:
         json.dump(json_data, f, indent=4)

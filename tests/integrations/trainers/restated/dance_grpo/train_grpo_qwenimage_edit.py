@@ -1,10 +1,10 @@
 """A step samples groups one image at a time, scores each, and takes an optimizer step with clipped ratios.
 
-The transformer is handed in, and wrapped by nothing; wandb is a list. Sampling is theirs without its solver: what comes
-after it needs latents and log-probabilities of the same shapes.
+The transformer is handed in, and wrapped by nothing; wandb is a list. Sampling is theirs without its solver and the
+embeddings of prompts: what comes after it needs latents and log-probabilities of the same shapes.
 """
 
-# ruff: noqa: E501, F821, I001, PTH123, RUF012, T201
+# ruff: noqa: E501, F821, F841, I001, PTH123, RUF012, T201
 # mypy: ignore-errors
 # fmt: off
 
@@ -51,38 +51,14 @@ def grpo_one_step(args, latents, next_latents, image_latents, transformer):
     return log_prob(args, mean, next_latents)
 
 
-def sample_reference_model(
-    args,
-    device,
-    transformer,
-    vae,
-    encoder_hidden_states,
-    prompt_attention_masks,
-    original_length,
-    calculated_height,
-    calculated_width,
-    image_latents,
-    reward_model,
-    tokenizer,
-    caption,
-    preprocess_val,
-):
-    B = encoder_hidden_states.shape[0]
-    batch_indices = torch.chunk(torch.arange(B), B)
-
-    all_latents = []
-    all_log_probs = []
-    all_rewards = []
-    all_txt_seq_lens = []
-    all_image_latents = []
-    for index, batch_idx in enumerate(batch_indices):
-        batch_caption = [caption[i] for i in batch_idx]
+def sample_reference_model(args, device, transformer, vae, prompt_attention_masks, image_latents, reward_model, caption):
+    B = len(caption)
+    all_latents, all_log_probs, all_rewards, all_txt_seq_lens, all_image_latents = [], [], [], [], []
+    for index, batch_idx in enumerate(torch.chunk(torch.arange(B), B)):
         input_latents = torch.randn((1, 4, CHANNELS), device=device)
         image_latents_new = image_latents[batch_idx].flatten(2).transpose(1, 2).flatten(2)
         with torch.no_grad():
-            _, latents, batch_latents, batch_log_probs = run_sample_step(
-                args, input_latents, transformer, image_latents_new
-            )
+            _, latents, batch_latents, batch_log_probs = run_sample_step(args, input_latents, transformer, image_latents_new)
         all_latents.append(batch_latents)
         all_log_probs.append(batch_log_probs)
         all_txt_seq_lens.append(prompt_attention_masks[batch_idx].sum(dim=1))
@@ -90,21 +66,14 @@ def sample_reference_model(
         image_processor = VaeImageProcessor(16)
         rank = int(os.environ["RANK"])
         with torch.inference_mode():
-            image = vae.decode(latents, return_dict=False)[0][:, :, 0]
-            decoded_image = image_processor.postprocess(image)
+            decoded_image = image_processor.postprocess(vae.decode(latents, return_dict=False)[0][:, :, 0])
         decoded_image[0].save(f"./images/qwenimage_{rank}_{index}.png")
-        if args.use_hpsv2:
-            with torch.no_grad():
-                image = preprocess_val(decoded_image[0]).unsqueeze(0).to(device=device)
-                all_rewards.append(reward_model(image, tokenizer([batch_caption[0]])))
 
     all_latents = torch.cat(all_latents, dim=0)
     all_log_probs = torch.cat(all_log_probs, dim=0)
     all_rewards = torch.cat(all_rewards, dim=0)
     all_txt_seq_lens = torch.cat(all_txt_seq_lens, dim=0)
-    all_image_latents = torch.cat(all_image_latents, dim=0)
-
-    return all_rewards, all_latents, all_log_probs, all_txt_seq_lens, all_image_latents
+    return all_rewards, all_latents, all_log_probs, all_txt_seq_lens, torch.cat(all_image_latents, dim=0)
 
 
 def gather_tensor(tensor):
@@ -113,61 +82,17 @@ def gather_tensor(tensor):
     return torch.cat(gathered_tensors, dim=0)
 
 
-def train_one_step(
-    args,
-    device,
-    transformer,
-    vae,
-    reward_model,
-    tokenizer,
-    optimizer,
-    lr_scheduler,
-    prompt_embeds,
-    prompt_attention_masks,
-    caption,
-    original_length,
-    calculated_height,
-    calculated_width,
-    image_latents,
-    noise_scheduler,
-    max_grad_norm,
-    preprocess_val,
-    ema_handler
-):
+def train_one_step(args, device, transformer, vae, reward_model, optimizer, lr_scheduler, prompt_attention_masks, caption, image_latents, max_grad_norm):
     total_loss = 0.0
-
-    if args.use_group:
-
-        def repeat_tensor(tensor):
-            return torch.repeat_interleave(tensor, args.num_generations, dim=0)
-
-        encoder_hidden_states = repeat_tensor(prompt_embeds)
-        prompt_attention_masks = repeat_tensor(prompt_attention_masks)
-        image_latents = repeat_tensor(image_latents)
-        original_length = repeat_tensor(original_length)
-        calculated_height = repeat_tensor(calculated_height)
-        calculated_width = repeat_tensor(calculated_width)
-
-        if not isinstance(caption, list):
-            raise ValueError(f"Unsupported caption type: {type(caption)}")
-        caption = [item for item in caption for _ in range(args.num_generations)]
+    prompt_attention_masks = torch.repeat_interleave(prompt_attention_masks, args.num_generations, dim=0)
+    image_latents = torch.repeat_interleave(image_latents, args.num_generations, dim=0)
+    if not isinstance(caption, list):
+        raise ValueError(f"Unsupported caption type: {type(caption)}")
+    caption = [item for item in caption for _ in range(args.num_generations)]
 
     reward, all_latents, all_log_probs, _, all_image_latents = sample_reference_model(
-            args,
-            device,
-            transformer,
-            vae,
-            encoder_hidden_states,
-            prompt_attention_masks,
-            original_length,
-            calculated_height,
-            calculated_width,
-            image_latents,
-            reward_model,
-            tokenizer,
-            caption,
-            preprocess_val
-        )
+        args, device, transformer, vae, prompt_attention_masks, image_latents, reward_model, caption
+    )
     batch_size = all_latents.shape[0]
     samples = {
         "latents": all_latents[:, :-1][:, :-1],
@@ -182,14 +107,8 @@ def train_one_step(
         with open("./reward.txt", "a") as f:
             f.write(f"{gathered_reward.mean().item()}\n")
 
-    if args.use_group:
-        advantages = torch.zeros_like(samples["rewards"])
-        for start in range(0, len(advantages), args.num_generations):
-            group = samples["rewards"][start : start + args.num_generations]
-            advantages[start : start + args.num_generations] = (group - group.mean()) / (group.std() + 1e-8)
-        samples["advantages"] = advantages
-    else:  # never reached: without groups, a name above has no value
-        samples["advantages"] = (samples["rewards"] - gathered_reward.mean()) / (gathered_reward.std() + 1e-8)
+    groups = samples["rewards"].split(args.num_generations)
+    samples["advantages"] = torch.cat([(group - group.mean()) / (group.std() + 1e-8) for group in groups])
 
     perms = torch.stack(
         [torch.randperm(len(samples["log_probs"][0])) for _ in range(batch_size)]
@@ -227,55 +146,30 @@ def train_one_step(
 def main(args, transformer, vae, dataset):
     rank = int(os.environ["RANK"])
     device = torch.device("cpu")
-    preprocess_val = None
     processor = None
     if args.use_hpsv2:
         raise NotImplementedError("it sets reward_model, processor and preprocess_val")
-    ema_handler = noise_scheduler = None
     optimizer = torch.optim.AdamW(transformer.parameters(), lr=args.learning_rate, weight_decay=0.0001)
     lr_scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
-    train_dataset = dataset.LatentDataset(args.data_json_path, 1, 0.0)
+    train_dataset = dataset.LatentDataset(args.data_json_path)
     sampler = DistributedSampler(train_dataset, rank=rank, num_replicas=dist.get_world_size(), shuffle=False)
-    train_dataloader = PinnedLoader(
-        train_dataset, sampler=sampler, collate_fn=None, batch_size=args.train_batch_size, drop_last=True
-    )
-    for epoch in range(1):
-        if isinstance(sampler, DistributedSampler):
-            sampler.set_epoch(epoch)
-        for step, (prompt_embeds, prompt_attention_masks, image_latents, caption, original_length, calculated_height, calculated_width) in enumerate(train_dataloader):
-            prompt_embeds = prompt_embeds.to(device)
-            loss, grad_norm = train_one_step(
-                args,
-                device,
-                transformer,
-                vae,
-                reward_model,
-                processor,
-                optimizer,
-                lr_scheduler,
-                prompt_embeds,
-                prompt_attention_masks,
-                caption,
-                original_length,
-                calculated_height,
-                calculated_width,
-                image_latents,
-                noise_scheduler,
-                args.max_grad_norm,
-                preprocess_val,
-                ema_handler,
+    train_dataloader = PinnedLoader(train_dataset, sampler=sampler, batch_size=args.train_batch_size, drop_last=True)
+    for step, (prompt_attention_masks, image_latents, caption) in enumerate(train_dataloader):
+        loss, grad_norm = train_one_step(
+            args, device, transformer, vae, reward_model, optimizer, lr_scheduler, prompt_attention_masks, caption,
+            image_latents, args.max_grad_norm
+        )
+        progress_bar = Progress()
+        progress_bar.update(1)
+        if rank <= 0:
+            wandb.log(
+                {
+                    "train_loss": loss,
+                    "learning_rate": lr_scheduler.get_last_lr()[0],
+                    "grad_norm": grad_norm,
+                },
+                step=step,
             )
-            progress_bar = Progress()
-            progress_bar.update(1)
-            if rank <= 0:
-                wandb.log(
-                    {
-                        "train_loss": loss,
-                        "learning_rate": lr_scheduler.get_last_lr()[0],
-                        "grad_norm": grad_norm,
-                    },
-                    step=step,
-                )
 
 
 class PinnedLoader(DataLoader):
