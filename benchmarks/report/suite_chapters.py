@@ -17,7 +17,7 @@ from typing import Any
 from ...reward import SpecError
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..run.suite_metric import has_failed
+from ..run.suite_loading import has_failed
 from ..suites.leaderboards import EditorComparison, check_comparable
 from ..suites.results import Results
 from ..suites.suite import Suite

@@ -7,18 +7,14 @@ file of answers, so that a query that several suites have is asked once, and the
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from ...reward.queries.specs import SpecError, entry_point_names
-from ...reward.regular_files import require_no_link
 from ..common.errors import InputError
 from ..suites.suite import Suite
-from .run_budget import Usage
-from .run_journal import ANSWER_LOG_FILE, JOURNAL_FOLDER, total_usage
 from .suite_loading import SUITES, load_suite
 
 ALL_SUITES = "all"
@@ -86,37 +82,6 @@ def find_suites(texts: Sequence[str], data: Path, outputs: Path, out: Path) -> l
         folder = next((data / one for one in (name, suite) if _NAME.fullmatch(one) and (data / one).is_dir()), None)
         found[name] = SuiteFolders(name, spec, folder, outputs / name, out / name, bool(texts))
     return list(found.values())
-
-
-@dataclass
-class SharedSpending:
-    """What the runs into one result folder share: the file of answers, and what counts against the budget.
-
-    The folder may be a stranger's. Raises OSError for a link in it through which the runs would write.
-    """
-
-    out: Path
-    _began: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        for path in self.out.glob(f"{ANSWER_LOG_FILE}*"):
-            require_no_link(path)
-
-    @property
-    def answer_log(self) -> Path:
-        """Beside the suites' folders."""
-        return self.out / ANSWER_LOG_FILE
-
-    @property
-    def usage(self) -> Usage:
-        """Of all runs into the folder, of all suites."""
-        journals = sorted(self.out.glob(f"*/{JOURNAL_FOLDER}"))
-        return sum((total_usage(journal) for journal in journals), start=Usage())
-
-    @property
-    def seconds(self) -> float:
-        """Since the first suite of this run."""
-        return time.monotonic() - self._began
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,12 @@ from ..suites.results import ResultRow
 from .calibration import BLOCKS, Outcomes, UsageMeter, accelerators, load_all, machine, roles_by_expert, split_evenly
 from .cost_estimate import Block, Calibration, Figure, Work, estimate
 from .estimate_table import rounded
-from .rendezvous import SINGLE_PROCESS, Rendezvous
 from .run_budget import BudgetLimits, Usage
-from .run_config import ExecutionOptions, RunConfig
-from .run_journal import RowJournal, is_reusable_row, total_usage
-from .runner import utc_timestamp
-from .suite_metric import CombinedMetric
-from .worker_shard import WorkerShard
+from .run_config import RunConfig
+from .run_journal import SINGLE_PROCESS, Rendezvous, RowJournal, is_reusable_row, total_usage
+from .run_progress import ProgressCallback, ignore_progress
+from .runner import WorkerShard, utc_timestamp
+from .suite_loading import CombinedMetric
 
 
 @dataclass(frozen=True)
@@ -57,36 +56,42 @@ class CaseEstimate:
         ]
 
 
-def estimate_cases(config: RunConfig, options: ExecutionOptions, journal: Path, cases: int) -> CaseEstimate | None:
+def estimate_cases(
+    config: RunConfig, journal: Path, cases: int, on_progress: ProgressCallback = ignore_progress
+) -> CaseEstimate | None:
     """Score so many of the pending cases, spread over the suite, and estimate the others; None if none was left.
 
     Raises `InputError` if the journal is of another run, if an expert cannot be loaded, or if most cases fail.
     """
     with Rendezvous(journal, SINGLE_PROCESS):
         with RowJournal(journal) as row_journal:
-            row_journal.require_settings(config.run_settings)
-            pending = WorkerShard(config, options, row_journal, config.suite.items).pending_items()
+            row_journal.require_settings(config.identity)
+            pending = WorkerShard(config, row_journal, config.suite.items).pending_items()
         if not pending:
             return None
         metric = CombinedMetric(config.suite, config.metric_set.metrics, lambda: False)
         used = Reward(metric, config.experts).used_experts
         load_all(used)
         meter, outcomes = UsageMeter(used), Outcomes()
+        # Most scores that fail are told below, with what was measured by then in the journal.
+        config = replace(config, settings=config.settings.overridden({"on_failures": "none"}))
         count = min(cases, len(pending))
         chosen = [pending[len(pending) * number // count] for number in range(count)]
         at_a_time = max((expert.concurrency for expert in used.values()), default=1)
         blocks, stop_reason = [], ""
         for items in split_evenly(chosen, max(1, min(BLOCKS, count // at_a_time))):
             with RowJournal(journal) as row_journal:  # each block is a run of its own, whose usage adds up there
-                # Most scores that fail are told below, with what was measured by then in the journal.
-                shard = WorkerShard(config, replace(options, spent=None, on_failures="none"), row_journal, items)
+                shard = WorkerShard(config, row_journal, items, on_progress=on_progress)
                 meter.start()
-                rows = [json.loads(line) for line in shard.run().values()]
-            statistics = shard.statistics()
-            stop_reason = shard.stop_reason
+                scored = shard.run()
+            rows = [json.loads(line) for line in scored.row_lines.values()]
+            statistics, stop_reason = scored.statistics, scored.stop_reason
             if rows:
                 counts = _with_spending(
-                    meter.counts(statistics["engine_stats"]["experts"]), shard.budget.usage, used, options.prices
+                    meter.counts(statistics["engine_stats"]["experts"]),
+                    shard.budget.usage,
+                    used,
+                    config.settings.prices,
                 )
                 blocks.append(Block(len(rows), Work(len(rows), statistics["seconds"], counts)))
             for row in rows:

@@ -10,13 +10,11 @@ from typing import Any
 from ...reward.atomic_files import write_atomically
 from ...reward.file_specs import require_trusted
 from ...reward.regular_files import read_text
-from ...reward.toml_files import read_toml
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
-from .provenance import library_versions
-from .run_config import RunConfig
+from .run_config import RunConfig, library_versions
 from .run_journal import require_same_settings
-from .run_spec import RunSpec, option_tables
+from .run_settings import DECIDED_BY_LOCK, RunSettings, option_tables, read_table
 
 SCHEMA = 2
 _HEAD = """# A locked protocol of editcritic: `editcritic bench run --lock THIS --outputs DIR -o OUT` runs it,
@@ -26,38 +24,12 @@ _UNLOCKED_SETTINGS = ("editor",)
 """Settings that belong to a run, not to its protocol."""
 
 
-def protocol_toml(spec: RunSpec, config: RunConfig) -> str:
-    """The lock file of a run. config: built from `spec`.
+def write_protocol(path: Path, config: RunConfig) -> None:
+    """Write the lock file of a run.
 
-    Raises `InputError` if an expert has no spec, so that others could not build it.
+    Raises `InputError` if an expert has no spec, so that others could not build it, and if the file has other contents.
     """
-    bindings = () if isinstance(spec.experts, Mapping) else spec.experts
-    for role, expert in config.run_settings["experts"].items():
-        if expert["spec"] is None and not any(":" in text for text in bindings):
-            raise InputError(f"the expert of {role} ({expert['id']}) has no spec: bind it by module:function")
-    has_specs = all(expert["spec"] is not None for expert in config.run_settings["experts"].values())
-    settings = {
-        name: value
-        for name, value in config.run_settings.items()
-        if name not in _UNLOCKED_SETTINGS and value is not None
-    }
-    table = {
-        "schema": SCHEMA,
-        "suite_spec": spec.suite,
-        **settings,
-        "suite_title": config.suite.info.title,
-        "citation": config.suite.info.citation,
-        "bootstrap": {"samples": config.bootstrap_samples, "seed": config.seed},
-        "requested_metrics": list(config.metrics),
-        "expert_bindings": None if has_specs else list(bindings),
-        "versions": library_versions(),
-    }
-    return _HEAD + "\n" + format_toml(table)
-
-
-def write_protocol(path: Path, spec: RunSpec, config: RunConfig) -> None:
-    """Write the lock file. Raises `InputError` as `protocol_toml`, and if the file has other contents."""
-    text = protocol_toml(spec, config)
+    text = _protocol_toml(config)
     if not path.exists():
         write_atomically(path, text)
         return
@@ -69,44 +41,68 @@ def write_protocol(path: Path, spec: RunSpec, config: RunConfig) -> None:
         raise InputError(f"{path} exists already, with other contents: give a new file, or use it with --lock")
 
 
-def read_protocol(path: Path) -> dict[str, Any]:
-    """Read a lock file. Raises `InputError` for anything but a locked protocol of this schema, and `SpecError` for one
-    that names what is neither installed nor trusted (see `file_specs`)."""
-    try:
-        locked = read_toml(path)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not TOML: {error}") from None
+def _protocol_toml(config: RunConfig) -> str:
+    settings = config.settings
+    bindings = () if isinstance(settings.experts, Mapping) else settings.experts
+    experts = config.identity["experts"]
+    for role, expert in experts.items():
+        if expert["spec"] is None and not any(":" in text for text in bindings):
+            raise InputError(f"the expert of {role} ({expert['id']}) has no spec: bind it by module:function")
+    has_specs = all(expert["spec"] is not None for expert in experts.values())
+    table = {
+        "schema": SCHEMA,
+        "suite_spec": settings.suite,
+        **_locked_part(config),
+        "suite_title": config.suite.info.title,
+        "citation": config.suite.info.citation,
+        "bootstrap": {"samples": settings.bootstrap_samples, "seed": settings.seed},
+        "requested_metrics": list(settings.metrics),
+        "expert_bindings": None if has_specs else list(bindings),
+        "versions": library_versions(),
+    }
+    return _HEAD + "\n" + format_toml(table)
+
+
+def _locked_part(config: RunConfig) -> dict[str, Any]:
+    return {
+        name: value for name, value in config.identity.items() if name not in _UNLOCKED_SETTINGS and value is not None
+    }
+
+
+def read_protocol(path: Path, settings: RunSettings) -> tuple[dict[str, Any], RunSettings]:
+    """What a lock file holds, and the settings with what it decides in their place.
+
+    Raises `InputError` for anything but a locked protocol of this schema, and for a setting that the lock decides;
+    `SpecError` for one that names what is neither installed nor trusted (see `file_specs`).
+    """
+    if conflicting := [name for name in DECIDED_BY_LOCK if name in settings.model_fields_set]:
+        raise InputError(
+            f"the lock decides {', '.join(conflicting)}: leave {'them' if len(conflicting) > 1 else 'it'} out of "
+            "options and configuration, or run without the lock"
+        )
+    locked = read_table(path)
     if (
         locked.get("schema") != SCHEMA
         or not {"suite_spec", "suite", "data_digest", "metrics", "experts"} <= locked.keys()
     ):
         raise InputError(f"{path} is not a locked protocol of schema {SCHEMA}: `bench run --write-lock` writes one")
     try:
-        spec = run_spec_from_protocol(locked, None, Path(), "")
+        decided = {
+            "suite": locked["suite_spec"],
+            "experts": tuple(locked.get("expert_bindings", ()))
+            or {role: expert["spec"] for role, expert in locked["experts"].items()},
+            "protocol": locked.get("protocol"),
+            "metrics": tuple(locked["requested_metrics"]),
+            "reproducible": locked["reproducible"],
+            "bootstrap_samples": locked["bootstrap"]["samples"],
+            "seed": locked["bootstrap"]["seed"],
+        }
     except (LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a whole locked protocol: {type(error).__name__}: {error}") from None
     # Of its metrics and settings the lock holds copies, to compare with: nothing is built of those.
-    require_trusted({"suite_spec": spec.suite, "experts": spec.experts, "metrics": option_tables(spec.metrics)}, path)
-    return locked
-
-
-def run_spec_from_protocol(locked: Mapping[str, Any], data: Path | None, outputs: Path, editor: str) -> RunSpec:
-    """The run of a locked protocol on these outputs."""
-    return RunSpec(
-        locked["suite_spec"],
-        data,
-        outputs,
-        editor,
-        tuple(locked.get("expert_bindings", ()))
-        or {role: expert["spec"] for role, expert in locked["experts"].items()},
-        locked.get("protocol"),
-        tuple(locked["requested_metrics"]),
-        locked["reproducible"],
-        locked["bootstrap"]["samples"],
-        locked["bootstrap"]["seed"],
-    )
+    specs = {"suite_spec": decided["suite"], "experts": decided["experts"]}
+    require_trusted({**specs, "metrics": option_tables(decided["metrics"])}, path)
+    return locked, settings.overridden(decided, str(path))
 
 
 def check_protocol(locked: Mapping[str, Any], config: RunConfig, location: str) -> list[str]:
@@ -114,13 +110,9 @@ def check_protocol(locked: Mapping[str, Any], config: RunConfig, location: str) 
 
     Returns the libraries with other versions: they may change the last digits of a model's numbers.
     """
-    settings = {
-        name: value
-        for name, value in config.run_settings.items()
-        if name not in _UNLOCKED_SETTINGS and value is not None
-    }
-    locked_settings = json.loads(json.dumps({name: locked.get(name) for name in settings}))
-    require_same_settings(_without_nulls(locked_settings), _without_nulls(settings), location)
+    settings = _locked_part(config)
+    recorded = json.loads(json.dumps({name: locked.get(name) for name in settings}))
+    require_same_settings(_without_nulls(recorded), _without_nulls(settings), location)
     installed = library_versions()
     return [
         f"{name} {installed.get(name, 'missing')} instead of {version}"

@@ -14,9 +14,10 @@ from ...reward.regular_files import read_regular
 from ..common.errors import InputError
 from ..suites.results import RESULT_FILE, RUN_FILE, load_results
 from .result_files import result_files
-from .run_config import ExecutionOptions
+from .run_config import RunConfig
 from .run_journal import abbreviate_json, read_json
-from .run_spec import RunSpec, option_tables
+from .run_progress import ProgressCallback, ignore_progress
+from .run_settings import RunSettings, option_tables
 from .runner import execute
 
 
@@ -58,9 +59,9 @@ class ReproductionReport:
         }
 
 
-def run_spec_from_results(
+def settings_of_results(
     folder: Path, *, data: Path | None = None, outputs: Path | None = None, experts: tuple[str, ...] = ()
-) -> RunSpec:
+) -> RunSettings:
     """The run that wrote a result folder. data, outputs, experts: their new locations, if they moved.
 
     Of the recorded paths only those of data and outputs are followed: they are read as pictures and as the suite's
@@ -68,12 +69,12 @@ def run_spec_from_results(
     names what is neither installed nor trusted (see `file_specs`).
     """
     try:
-        return _run_spec(folder, data, outputs, experts)
+        return _settings(folder, data, outputs, experts)
     except (LookupError, TypeError, AttributeError) as error:
         raise InputError(f"{folder} does not record its run: {type(error).__name__}: {error}") from None
 
 
-def _run_spec(folder: Path, data: Path | None, outputs: Path | None, experts: tuple[str, ...]) -> RunSpec:
+def _settings(folder: Path, data: Path | None, outputs: Path | None, experts: tuple[str, ...]) -> RunSettings:
     result = read_json(folder / RESULT_FILE)
     invocation = read_json(folder / RUN_FILE).get("invocation", {}) if (folder / RUN_FILE).exists() else {}
     provenance = result.get("provenance", {})
@@ -89,23 +90,27 @@ def _run_spec(folder: Path, data: Path | None, outputs: Path | None, experts: tu
     recorded_experts = None if experts else _experts(provenance, invocation, folder)
     metrics = tuple(invocation.get("metrics", ()))
     require_trusted({"suite": spec, "experts": recorded_experts, "metrics": option_tables(metrics)}, folder)
-    return RunSpec(
-        spec,
-        data,
-        outputs or folder / invocation["outputs"],
-        result["editor"],
-        experts or recorded_experts or (),
-        provenance["protocol"],
-        metrics,
-        provenance["reproducible"],
-        provenance["bootstrap"]["samples"],
-        provenance["bootstrap"]["seed"],
-    )
+    decided = {
+        "suite": spec,
+        "data": data,
+        "outputs": outputs or folder / invocation["outputs"],
+        "editor_name": result["editor"],
+        "experts": experts or recorded_experts or (),
+        "protocol": provenance["protocol"],
+        "metrics": metrics,
+        "reproducible": provenance["reproducible"],
+        "bootstrap_samples": provenance["bootstrap"]["samples"],
+        "seed": provenance["bootstrap"]["seed"],
+    }
+    return RunSettings().overridden(decided, str(folder))
 
 
-def reproduce_run(spec: RunSpec, folder: Path, output_folder: Path, options: ExecutionOptions) -> ReproductionReport:
+def reproduce_run(
+    settings: RunSettings, folder: Path, output_folder: Path, on_progress: ProgressCallback = ignore_progress
+) -> ReproductionReport:
     """Run it again into another folder, and compare. Raises `InputError` if the run ends early."""
-    result = execute(spec.build(), options, out=output_folder)
+    config = RunConfig.build(settings.overridden({"out": output_folder}))
+    result = execute(config, on_progress=on_progress)
     if result is None or result.stop_reason:
         raise InputError("the run ended early" + ("" if result is None else f": {result.stop_reason}"))
     return compare_result_folders(folder, output_folder)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ...benchmarks.common.terminal import echo, plain_table, print_json, render, user_error_text, user_errors
 
 if TYPE_CHECKING:
-    from ...benchmarks.run.all_suites import SharedSpending, SuiteFolders, SuiteOutcome
-    from ...benchmarks.run.rendezvous import ProcessRank
+    from ...benchmarks.run.all_suites import SuiteFolders, SuiteOutcome
+    from ...benchmarks.run.run_journal import ProcessRank
     from ...benchmarks.run.run_settings import RunSettings
+    from ...benchmarks.run.runner import SharedSpending
     from ...reward import Expert
 
 _MAX_REASON = 160
@@ -24,7 +25,8 @@ _OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")
 def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *, as_json: bool) -> int:
     """Score the suites one after another; what is wrong with one does not stop the others. Returns the exit code."""
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.all_suites import SharedSpending, find_suites, joint_exit_code
+    from ...benchmarks.run.all_suites import find_suites, joint_exit_code
+    from ...benchmarks.run.runner import SharedSpending
     from ...reward import default_experts, load_experts
 
     if given := [name for name in _OF_ONE_SUITE if getattr(settings, name)]:
@@ -35,14 +37,13 @@ def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *
     assert outputs is not None
     assert out is not None
     suites = find_suites(texts, settings.data or Path("data"), outputs, out)
-    editor = settings.editor_name or outputs.resolve().name
-    settings = settings.overridden({"editor_name": editor})
+    settings = settings.overridden({"editor_name": settings.editor})
     experts = load_experts(settings.experts, default_experts())
     out.mkdir(parents=True, exist_ok=True)
     shared = SharedSpending(out)
     outcomes: list[SuiteOutcome] = []
     for suite in suites:
-        outcome = _scored(suite, settings, experts, shared, process, shown=not as_json)
+        outcome = _scored(suite, settings, experts, shared, shown=not as_json)
         if outcome is None:
             return 130
         outcomes.append(outcome)
@@ -59,7 +60,6 @@ def _scored(
     settings: RunSettings,
     experts: Mapping[str, Expert],
     shared: SharedSpending,
-    process: ProcessRank,
     *,
     shown: bool,
 ) -> SuiteOutcome | None:
@@ -67,7 +67,7 @@ def _scored(
     from ...benchmarks.run.all_suites import LeftOut, not_scored
 
     try:
-        return _run_suite(suite, settings, experts, shared, process, shown=shown)
+        return _run_suite(suite, settings, experts, shared, shown=shown)
     except LeftOut as error:
         return not_scored(suite, str(error), left_out=True)
     except BrokenPipeError:  # the reader of our output has closed it
@@ -86,17 +86,17 @@ def _run_suite(
     settings: RunSettings,
     experts: Mapping[str, Expert],
     shared: SharedSpending,
-    process: ProcessRank,
     *,
     shown: bool,
 ) -> SuiteOutcome | None:
     """Raises `LeftOut` for a suite that is not there, and what `bench run` raises."""
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.run.all_suites import LeftOut, SuiteOutcome
+    from ...benchmarks.run.run_config import RunConfig
+    from ...benchmarks.run.run_settings import write_run_settings
     from ...benchmarks.run.runner import check_folders
-    from ...benchmarks.run.scoring_run import forward_warnings
     from ...reward.regular_files import require_no_link
-    from .run import execute_settings, print_problems, print_protocol, print_run, print_skipped, run_spec, save_settings
+    from .run import execute_with_progress, print_built, print_run
 
     loaded = suite.load()
     if settings.protocol is not None:
@@ -105,23 +105,18 @@ def _run_suite(
         except InputError as error:
             raise LeftOut(str(error)) from None
     own = settings.overridden({"suite": suite.spec, "data": suite.data, "outputs": suite.outputs, "out": suite.out})
-    spec = run_spec(own)
-    built = spec.build(experts, loaded)
+    built = RunConfig.build(own, experts, loaded)
     echo(f"editcritic: {suite.name}: {len(built.suite.items)} items, outputs in {suite.outputs}")
-    print_problems(built.suite)
-    print_skipped(built)
-    print_protocol(built)
+    print_built(built)
     require_no_link(suite.out)  # named by the suite, and not by the user
-    check_folders(suite.out, built)
-    save_settings(own, suite.out, spec.editor)
-    sharing: dict[str, Any] = {"answer_log": shared.answer_log, "spent": shared.usage, "spent_s": shared.seconds}
-    with forward_warnings(echo):
-        result, interrupted = execute_settings(own, suite.out, spec, built, process, suite.name, sharing)
+    check_folders(built)
+    write_run_settings(own, suite.out)
+    result, interrupted = execute_with_progress(built, name=suite.name, shared=shared)
     if interrupted:
         return None
     assert result is not None  # this process is the only one
     if shown:
-        print_run(result, suite.out, built, as_json=False)
+        print_run(result, built, as_json=False)
     return SuiteOutcome(
         suite,
         "incomplete" if result.exit_code else "complete",

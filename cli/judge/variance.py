@@ -185,7 +185,7 @@ def _counts(text: str) -> list[int]:
 def _single_measurement_spec(metric: str, suite: Suite | None, protocol: str | None) -> tuple[Any, tuple[str, ...]]:
     """A spec that measures once per call, and the path of the selected part. suite: whose metrics are meant first."""
     from ...benchmarks.common.inputs import spec_argument
-    from ...benchmarks.run.suite_metric import metric_spec
+    from ...benchmarks.run.suite_loading import metric_spec
     from ...reward import build, spec_of
 
     name, mark, options = metric.partition("?")  # options may hold paths
