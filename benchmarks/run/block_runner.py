@@ -29,8 +29,8 @@ from ..common.problems import Problems
 from ..common.sample_tables import SampleTable, TableRow
 from ..common.terminal import user_error_text, user_errors
 from .ray_cluster import NodeLogs, RayCluster, connected, ray_library
+from .run_budget import ProgressCallback, RunProgress, ignore_progress
 from .run_journal import ANSWER_LOG_FILE, SINGLE_PROCESS, Rendezvous
-from .run_progress import ProgressCallback, RunProgress, ignore_progress
 from .score_blocks import INVALID, Block, BlockSummary, BlockWriter, ScoreFolder, blocks_of, check_kept, run_settings
 from .scoring_run import score_entries
 

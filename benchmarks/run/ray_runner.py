@@ -17,10 +17,9 @@ from typing import Any
 from ...reward.trust import trusted_names, trusting
 from ..suites.suite import SuiteItem
 from .ray_cluster import NodeLogs, connected, ray_library
-from .run_budget import Usage
+from .run_budget import ProgressCallback, RunProgress, Usage, ignore_progress
 from .run_config import RunConfig
 from .run_journal import ANSWER_LOG_FILE, SINGLE_PROCESS, Rendezvous, RowJournal, ShardResult, total_usage
-from .run_progress import ProgressCallback, RunProgress, ignore_progress
 from .run_settings import BudgetSettings, RunSettings
 from .runner import RunResult, WorkerShard, check_folders, finish_run, row_line, utc_timestamp
 

@@ -42,7 +42,7 @@ from ..suites.tables import ComputedTable
 from .editor_outputs import MissingOutput, Outputs, sample_key
 from .output_generation import read_generation_records
 from .result_files import case_weights, status_counts, write_results, write_run_file
-from .run_budget import BudgetTracker, Usage
+from .run_budget import BudgetTracker, ProgressCallback, RunProgress, Usage, ignore_progress
 from .run_config import RunConfig
 from .run_journal import (
     ANSWER_LOG_FILE,
@@ -58,7 +58,6 @@ from .run_journal import (
     require_same_settings,
     total_usage,
 )
-from .run_progress import ProgressCallback, RunProgress, ignore_progress
 from .run_settings import RunSettings
 from .suite_loading import CombinedMetric
 

@@ -36,8 +36,8 @@ def verify(
     """
     import tempfile
 
-    from ...benchmarks.run.reproduction import reproduce_run, settings_of_results
-    from ...benchmarks.run.run_progress import progress_reporter
+    from ...benchmarks.run.protocol_lock import reproduce_run, settings_of_results
+    from ...benchmarks.run.run_budget import progress_reporter
 
     settings = settings_of_results(results, data=data, outputs=outputs, experts=tuple(experts or ()))
     with ExitStack() as stack:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
-from ..edit_samples import file_entries, suite_entries
+from ..edit import file_entries, suite_entries
 from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
 
 if TYPE_CHECKING:

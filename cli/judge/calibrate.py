@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..command_group import command_group
-from ..options import Json, Trust
+from ..options import Json, Trust, command_group
 
 if TYPE_CHECKING:
     from ...reward.metrics.calibration import CalibrationMap

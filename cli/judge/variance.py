@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..edit_samples import file_entries
+from ..edit import file_entries
 from ..options import AnswerCache, Data, Experts, Json, Seed, SuiteProtocol, Trust
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.inputs import load_reward, spec_argument
-from editcritic.benchmarks.run import run_progress
-from editcritic.cli import audit_subject
+from editcritic.benchmarks.run import run_budget
+from editcritic.cli import audit
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.reward.audit import all_families
 
@@ -158,8 +158,8 @@ def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samp
 def test_without_a_terminal_a_line_says_how_far_it_is(
     editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    often = partial(run_progress.progress_reporter, every_s=0.0)
-    monkeypatch.setattr(run_progress, "progress_reporter", often)
+    often = partial(run_budget.progress_reporter, every_s=0.0)
+    monkeypatch.setattr(run_budget, "progress_reporter", often)
     result = editcritic("audit", samples, *CONTRAST, *FEW, "--json")
     json.loads(result.stdout)
     lines = [line for line in result.stderr.splitlines() if line.startswith("editcritic: auditing: ")]
@@ -224,7 +224,7 @@ def test_seconds_that_are_spent_in_between_are_an_exit_code(
     editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = count()  # a second passes each time that somebody asks
-    monkeypatch.setattr(audit_subject, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     document = figures(editcritic, samples, *CONTRAST, "--family", "blurred", "--budget", "seconds=3", code=1)
     assert document["stopped"] == "the budget of 3 seconds is spent"
     assert len({trial["id"] for trial in document["trials"]}) == 2

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.calibration import accelerators, calibrate, edit_groups, split_evenly
-from editcritic.benchmarks.run.cost_estimate import Block, Calibration, Figure, Work, estimate
-from editcritic.benchmarks.run.estimate_table import rounded
+from editcritic.benchmarks.run.case_estimate import accelerators, calibrate, edit_groups, split_evenly
+from editcritic.benchmarks.run.cost_estimate import Block, Calibration, Figure, Work, estimate, rounded
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score
 from editcritic.reward.engine.program import ask
 from editcritic.reward.experts.judge_adapters import JudgeReader

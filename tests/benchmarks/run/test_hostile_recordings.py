@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from editcritic.benchmarks.run.recordings import RecordingWriter
+from editcritic.benchmarks.run.replay import RecordingWriter
 from editcritic.benchmarks.run.run_journal import RowJournal
 from editcritic.cli.app import app
 from editcritic.reward import AnswerLog, Reward, default_experts

@@ -9,8 +9,13 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_reward
-from editcritic.benchmarks.run.recordings import NOT_RECORDED, RecordingReader, RecordingWriter
-from editcritic.benchmarks.run.replay import ReplayReport, replay_recording
+from editcritic.benchmarks.run.replay import (
+    NOT_RECORDED,
+    RecordingReader,
+    RecordingWriter,
+    ReplayReport,
+    replay_recording,
+)
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert, NoisyExpert, wrap_experts
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts

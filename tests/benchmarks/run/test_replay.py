@@ -10,7 +10,7 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.recordings import RecordingReader, RecordingWriter
+from editcritic.benchmarks.run.replay import RecordingReader, RecordingWriter
 from editcritic.reward import AnswerLog, Box, EditSample, Image, Reward
 from editcritic.reward.engine.answer_log import LogError
 

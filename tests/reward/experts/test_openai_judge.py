@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from editcritic.benchmarks.run.score_summary import profile_table
+from editcritic.benchmarks.run.scoring_run import profile_table
 from editcritic.reward import AnswerLog, Card, EditSample, Image, Program, Reward, Score, ask, build, spec_of
 from editcritic.reward.experts.judging import http_endpoint as endpoints
 from editcritic.reward.experts.judging import http_errors
