@@ -44,8 +44,7 @@ def samples(folder: Folder) -> Path:
 
 
 def figures(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("audit", *arguments, "--json")
-    assert result.exit_code == code, result.output
+    result = editcritic("audit", *arguments, "--json", code=code)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
@@ -59,8 +58,7 @@ def violations(document: dict[str, Any]) -> dict[str, int]:
 
 def test_a_function_on_the_photographs_of_the_demo(editcritic: Command, tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
-    result = editcritic("audit", "demo", *CONTRAST, *FEW, "-o", page)
-    assert result.exit_code == 0, result.output
+    result = editcritic("audit", "demo", *CONTRAST, *FEW, "-o", page, code=0)
     rows = [line.split() for line in result.stdout.splitlines()]
     table = [row[0] for row in rows[rows.index(["Families", "with", "violations"]) :] if "of" in row]
     assert table[0] == "over-saturated"  # has more contrast, and so have most
@@ -150,9 +148,9 @@ def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samp
     assert there["expert_costs"] == []
     assert refused.exit_code == 2
     assert "leave --experts out" in refused.stderr
-    gone = editcritic("audit", samples, "--reward", f"{url}?outage_timeout_s=0.5", *FEW)
-    assert gone.exit_code == 2
-    assert "no judge server can be used" in gone.stderr
+    editcritic(
+        "audit", samples, "--reward", f"{url}?outage_timeout_s=0.5", *FEW, code=2, says="no judge server can be used"
+    )
 
 
 def test_without_a_terminal_a_line_says_how_far_it_is(
@@ -184,8 +182,9 @@ def test_the_exit_code_is_for_continuous_integration(editcritic: Command, sample
 def test_a_reward_whose_edits_cannot_be_compared_has_failed(
     editcritic: Command, samples: Path, function: str, words: str
 ) -> None:
-    result = editcritic("audit", samples, "--reward", f"tests.cli.audited_functions:{function}", "--family", "blurred")
-    assert result.exit_code == 1
+    result = editcritic(
+        "audit", samples, "--reward", f"tests.cli.audited_functions:{function}", "--family", "blurred", code=1
+    )
     assert f"Nothing could be compared: {words}" in " ".join(result.stdout.split())
     assert result.stdout.count("no GPU is left") == (function == "broken")
     assert "\x1b" not in result.stdout
@@ -300,28 +299,29 @@ def test_lines_that_are_no_samples_are_named_and_the_others_audited(editcritic: 
     hostile = "Remove [/helmet] \x1b[2J <script>alert(1)</script>"
     path = folder.samples(folder.row(id="good", instruction=hostile), "no json", folder.row(edited="missing.png"))
     page = folder / "audit.html"
-    result = editcritic("audit", path, *CONTRAST, *FEW, "-o", page)
-    assert result.exit_code == 2
-    assert f"{path}:2: " in result.stderr
-    assert f"{path}:3: " in result.stderr
-    assert "2 edits are left out" in result.stderr
+    result = editcritic(
+        "audit", path, *CONTRAST, *FEW, "-o", page, code=2, says=(f"{path}:2: ", f"{path}:3: ", "2 edits are left out")
+    )
     assert "\x1b" not in result.stdout + result.stderr
     assert "<script" not in page.read_text(encoding="utf-8")
     assert figures(editcritic, path, *CONTRAST, *FEW, code=2)["edits"] == 1
 
 
 def test_a_file_of_something_else_is_named_line_by_line_up_to_a_limit(editcritic: Command, folder: Folder) -> None:
-    result = editcritic("audit", folder.samples(*["no json"] * 1_100), *CONTRAST)
-    assert result.exit_code == 2
+    result = editcritic("audit", folder.samples(*["no json"] * 1_100), *CONTRAST, code=2)
     assert "1,100 edits are left out, the first 1,000 named above" in " ".join(result.stderr.split())
     assert len(result.stderr.splitlines()) < 3_000
 
 
 def test_samples_that_lack_what_a_reward_needs_are_named(editcritic: Command, samples: Path) -> None:
-    result = editcritic("audit", samples, "--reward", "truth-followed")
-    assert result.exit_code == 2
-    assert f"{samples}:1: the reward needs metadata, which 'edit 0' lacks" in result.stderr
-    assert "has no edit that can be audited" in result.stderr
+    editcritic(
+        "audit",
+        samples,
+        "--reward",
+        "truth-followed",
+        code=2,
+        says=(f"{samples}:1: the reward needs metadata, which 'edit 0' lacks", "has no edit that can be audited"),
+    )
 
 
 MISTAKES = {
@@ -349,8 +349,7 @@ def test_a_mistake_is_named(
 ) -> None:
     options, words = MISTAKES[mistake]
     monkeypatch.chdir(tmp_path)
-    result = editcritic("audit", samples, *options)
-    assert result.exit_code == 2
+    result = editcritic("audit", samples, *options, code=2)
     assert words in " ".join(result.stderr.split())
     assert not [path for path in tmp_path.iterdir() if path.suffix in (".html", ".json")]
 
@@ -360,8 +359,7 @@ def test_a_report_does_not_take_the_place_of_what_it_reads(editcritic: Command, 
     path = folder / "samples.json"
     path.write_text(row + "\n", encoding="utf-8")
     for out in (path, folder / "samples.html"):  # whose figures would be samples.json
-        result = editcritic("audit", path, *CONTRAST, *FEW, "-o", out)
-        assert result.exit_code == 2
+        editcritic("audit", path, *CONTRAST, *FEW, "-o", out, code=2)
         assert path.read_text(encoding="utf-8") == row + "\n"
 
 
@@ -389,6 +387,5 @@ def test_reports_are_not_written_to_folders_and_pipes(editcritic: Command, sampl
     (folder / "folder.html").mkdir()
     os.mkfifo(folder / "pipe.html")
     for name in ("folder.html", "pipe.html"):
-        result = editcritic("audit", samples, *CONTRAST, "-o", folder / name)
-        assert result.exit_code == 2
+        result = editcritic("audit", samples, *CONTRAST, "-o", folder / name, code=2)
         assert f"{name} is no file: give another name" in " ".join(result.stderr.split())

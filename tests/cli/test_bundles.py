@@ -83,8 +83,7 @@ def test_every_help_names_the_bundles(command: str) -> None:
 
 @pytest.mark.parametrize("command", sorted(set(commands()) - NEEDS_RESULTS))
 def test_an_unknown_bundle_lists_those_there_are(command: str, pair: tuple[Path, Path], editcritic: Command) -> None:
-    refused = editcritic(*arguments(command, pair), "--experts", "smal")
-    assert refused.exit_code == 2
+    refused = editcritic(*arguments(command, pair), "--experts", "smal", code=2)
     first, *lines = refused.stderr.splitlines()
     assert "did you mean small?" in first
     assert [line.split(":")[0].strip() for line in lines] == list(bundles())
@@ -127,9 +126,7 @@ def test_the_doctor_tells_of_a_bundle(editcritic: Command) -> None:
 
 
 def test_the_doctor_names_the_gate_and_what_large_needs(editcritic: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = editcritic("doctor", "--experts", "large")
-    assert refused.exit_code == 2
-    assert "set EDITCRITIC_JUDGE_URL=http://127.0.0.1:8000/v1" in refused.stderr
+    editcritic("doctor", "--experts", "large", code=2, says="set EDITCRITIC_JUDGE_URL=http://127.0.0.1:8000/v1")
     monkeypatch.setenv("EDITCRITIC_JUDGE_URL", "http://127.0.0.1:8000/v1")
     text = " ".join(editcritic("doctor", "--experts", "large").stdout.split())
     assert "SAM License, gated: accept its terms on the hub" in text

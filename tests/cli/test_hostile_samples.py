@@ -91,8 +91,7 @@ def test_links_inside_of_the_folder_are_read(editcritic: Command, folder: Folder
 
 
 def test_what_is_typed_is_read_wherever_it_lies(editcritic: Command, folder: Folder, secret: Path) -> None:
-    result = editcritic("score", folder / "source.png", secret, "Remove helmet", "--reward", folder.cheap)
-    assert result.exit_code == 0, result.stderr
+    editcritic("score", folder / "source.png", secret, "Remove helmet", "--reward", folder.cheap, code=0)
 
 
 def test_a_pair_in_a_folder_is_no_link_out_of_it(editcritic: Command, tmp_path: Path, secret: Path) -> None:
@@ -106,8 +105,7 @@ def test_a_pair_in_a_folder_is_no_link_out_of_it(editcritic: Command, tmp_path: 
     os.mkfifo(pairs / "c.txt")
     cheap = Folder(tmp_path).cheap
     arguments = ("score", pairs, "--instruction", "Remove helmet", "--reward", cheap, "-o", tmp_path / "out.jsonl")
-    result = editcritic(*arguments)
-    assert result.exit_code == 2
+    result = editcritic(*arguments, code=2)
     assert [row["id"] for row in read_jsonl(tmp_path / "out.jsonl")] == ["a"]
     assert "b_edited.png: it leads out of" in result.stderr
     assert "c.txt: it is a FIFO" in result.stderr
@@ -177,8 +175,7 @@ def test_what_is_printed_neither_writes_to_the_terminal_nor_is_markup(
     instruction = f"Remove [/helmet] {_ESCAPE} [link=file:///etc/passwd]x"
     samples = folder.samples(*(folder.row(id=f"[/{name}]", instruction=instruction) for name in "ab"))
     options = ("--reward", folder.cheap) if command == "rank" else ()
-    result = editcritic(command, samples, *options)
-    assert "[/a]" in result.stdout
+    result = editcritic(command, samples, *options, shows="[/a]")
     assert "\x1b" not in result.stdout + result.stderr
     assert "\x07" not in result.stdout + result.stderr
 
@@ -200,9 +197,7 @@ def test_a_file_of_one_endless_line_is_not_held_in_memory(editcritic: Command, f
 def test_a_sample_file_is_a_regular_file(editcritic: Command, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.jsonl")
     for path in (tmp_path / "fifo.jsonl", "/dev/zero"):
-        result = editcritic("score", path)
-        assert result.exit_code == 2
-        assert "is neither a file nor a folder" in result.stderr
+        editcritic("score", path, code=2, says="is neither a file nor a folder")
 
 
 def test_boxes_are_given_once(editcritic: Command, folder: Folder) -> None:
@@ -216,9 +211,7 @@ def test_boxes_are_given_once(editcritic: Command, folder: Folder) -> None:
         (folder / "fifo.json", "it is a FIFO"),
         ("/dev/zero", "it is a device"),
     ):
-        result = editcritic(*one, value)
-        assert result.exit_code == 2
-        assert says in result.stderr
+        editcritic(*one, value, code=2, says=says)
 
 
 # -- fuzz --------------------------------------------------------------------------------------------------------------

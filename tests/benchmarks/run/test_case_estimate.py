@@ -140,11 +140,22 @@ def test_the_command(tmp_path: Path, editcritic: Command) -> None:
     assert (told.exit_code, document["edits"], document["spent"]["judge_calls"] > 0) == (0, 8, True)
     assert {"queries", "busy hours", "hours on 1 replica"} <= {one["name"] for one in document["figures"]}
     assert not (out / "result.json").exists()
-    text = editcritic(*run, "--estimate", "2")
-    assert "the other 6 cases" in text.stdout
-    assert "the same command without --estimate scores them" in text.stderr
+    editcritic(
+        *run, "--estimate", "2", says="the same command without --estimate scores them", shows="the other 6 cases"
+    )
     assert editcritic(*run).exit_code == 0
     assert json.loads((out / "run.json").read_text())["processes"][0]["reused"] == 6
     assert "nothing is left to estimate" in editcritic(*run, "--estimate", "2").stderr
-    refused = editcritic("bench", "run", "all", "--outputs", made, "-o", out, "--estimate", "2")
-    assert (refused.exit_code, "--estimate is for one suite" in refused.stderr) == (2, True)
+    editcritic(
+        "bench",
+        "run",
+        "all",
+        "--outputs",
+        made,
+        "-o",
+        out,
+        "--estimate",
+        "2",
+        code=2,
+        says="--estimate is for one suite",
+    )

@@ -56,12 +56,9 @@ def test_other_data_and_what_a_lock_decides_are_refused(bench: Bench, made: Path
 def test_a_result_is_done_again_from_its_files(bench: Bench, editcritic: Command, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "results" / "mine"
     bench(TOY, "--outputs", made, *SCORED, "-o", out)
-    again = editcritic("bench", "verify", out)
-    assert again.exit_code == 0, again.stderr
-    assert "equal to the byte: all files, 6 items" in again.stdout
+    editcritic("bench", "verify", out, code=0, shows="equal to the byte: all files, 6 items")
     (made / "1_turn_2.png").write_bytes((made / "0_turn_2.png").read_bytes())
-    again = editcritic("bench", "verify", out, "--json")
-    assert again.exit_code == 1
+    again = editcritic("bench", "verify", out, "--json", code=1)
     document = json.loads(again.stdout)
     assert document["items"] == ["1/2"]
     assert {"scores.jsonl", "result.json"} <= set(document["files"])

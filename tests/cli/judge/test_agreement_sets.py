@@ -27,8 +27,7 @@ JUDGE = f"{__name__.rpartition('.')[0]}.bright_judge:BrightJudge"
 
 
 def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("judge", "agreement", *arguments, "--json", "--bootstrap-samples", 100)
-    assert result.exit_code == code, result.output
+    result = editcritic("judge", "agreement", *arguments, "--json", "--bootstrap-samples", 100, code=code)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
@@ -155,9 +154,16 @@ def test_a_missing_picture_is_counted_and_wrong(editcritic: Command, tmp_path: P
     (folder / "images/3_0_1.png").unlink()  # in two of the three pairs of a group that was right
     (folder / "images/2_0_0.png").write_bytes(b"no picture")
     (folder / "images/4_0_src.png").unlink()
-    result = editcritic("judge", "agreement", "--set", f"edit-reward-bench={folder}", "--reward", BRIGHT)
-    assert result.exit_code == 1
-    assert "6 edits have no picture, or no source: they count as wrong" in result.stdout
+    editcritic(
+        "judge",
+        "agreement",
+        "--set",
+        f"edit-reward-bench={folder}",
+        "--reward",
+        BRIGHT,
+        code=1,
+        shows="6 edits have no picture, or no source: they count as wrong",
+    )
     document = run(editcritic, "--set", f"edit-reward-bench={folder}", "--reward", BRIGHT, code=1)
     of_set = document["sets"][0]
     assert of_set["missing_pictures"] == 6
@@ -219,18 +225,23 @@ def test_mistakes_are_said(
     arguments: list[str], message: str, editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = editcritic("judge", "agreement", *arguments)
-    assert result.exit_code == 2
-    assert message in result.stderr
+    editcritic("judge", "agreement", *arguments, code=2, says=message)
 
 
 def test_an_unknown_label_to_group_by_is_said(editcritic: Command, tmp_path: Path) -> None:
     folder = layouts.compass_json(tmp_path)
-    result = editcritic(
-        "judge", "agreement", "--set", f"edit-reward-compass={folder}", "--reward", BRIGHT, "--group-by", "task"
+    editcritic(
+        "judge",
+        "agreement",
+        "--set",
+        f"edit-reward-compass={folder}",
+        "--reward",
+        BRIGHT,
+        "--group-by",
+        "task",
+        code=2,
+        says="has no label 'task' to group by: it has dimension",
     )
-    assert result.exit_code == 2
-    assert "has no label 'task' to group by: it has dimension" in result.stderr
 
 
 # -- files and the cache -----------------------------------------------------------------------------------------------
@@ -239,8 +250,7 @@ def test_an_unknown_label_to_group_by_is_said(editcritic: Command, tmp_path: Pat
 def test_tables_and_values_are_written(editcritic: Command, tmp_path: Path) -> None:
     folder, out = layouts.genai_on_hub(tmp_path / "genai"), tmp_path / "out"
     arguments = ["--set", f"genai-bench={folder}", "--reward", BRIGHT, "--reward", "guard-not-a-copy", "-o", str(out)]
-    result = editcritic("judge", "agreement", *arguments)
-    assert result.exit_code == 0
+    result = editcritic("judge", "agreement", *arguments, code=0)
     text = (out / "agreement.md").read_text()
     assert text in result.stdout
     assert "| accuracy with ties | 0.500 (" in text

@@ -42,8 +42,7 @@ def samples(written: Path, tmp_path: Path) -> Path:
 
 
 def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("judge", "audit", *arguments, "--json")
-    assert result.exit_code == code, result.output
+    result = editcritic("judge", "audit", *arguments, "--json", code=code)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
@@ -65,8 +64,7 @@ def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(
 @pytest.mark.parametrize(("suffix", "begins"), [(".md", "# Audit of scene-judge@3"), (".html", "<!doctype html>")])
 def test_the_report_is_printed_and_written(editcritic: Command, samples: Path, suffix: str, begins: str) -> None:
     out = samples.with_name(f"audit{suffix}")
-    result = editcritic("judge", "audit", samples, "--experts", JUDGE, "--fault", "yes-bias", "-o", out)
-    assert result.exit_code == 0, result.output
+    result = editcritic("judge", "audit", samples, "--experts", JUDGE, "--fault", "yes-bias", "-o", out, code=0)
     text = out.read_text(encoding="utf-8")
     assert text.startswith(begins)
     for words in ("yes-bias", "answers of yes whatever is asked", "asked"):
@@ -140,21 +138,18 @@ def test_beyond_the_budget_the_exit_code_is_1(editcritic: Command, samples: Path
     ],
 )
 def test_a_mistake_is_named(editcritic: Command, samples: Path, arguments: tuple[str, str], words: str) -> None:
-    result = editcritic("judge", "audit", samples, "--experts", JUDGE, *arguments)
-    assert result.exit_code == 2
+    result = editcritic("judge", "audit", samples, "--experts", JUDGE, *arguments, code=2)
     assert words in result.output.replace("\n", " ")
 
 
 def test_a_judge_that_cannot_answer_at_all_is_said_to(editcritic: Command, samples: Path) -> None:
     # Without --experts the judge knows colours alone.
-    result = editcritic("judge", "audit", samples, "--fault", "yes-bias")
-    assert result.exit_code == 0
+    result = editcritic("judge", "audit", samples, "--fault", "yes-bias", code=0)
     assert "unknown" in result.output
     assert "Missing:" in result.output
 
 
 def test_lines_that_are_no_samples_are_left_out_and_named(editcritic: Command, samples: Path) -> None:
     samples.write_text(samples.read_text(encoding="utf-8") + "{}\n", encoding="utf-8")
-    result = editcritic("judge", "audit", samples, "--experts", JUDGE, "--fault", "yes-bias")
-    assert result.exit_code == 0
+    result = editcritic("judge", "audit", samples, "--experts", JUDGE, "--fault", "yes-bias", code=0)
     assert "samples.jsonl:11" in result.output

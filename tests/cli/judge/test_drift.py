@@ -33,14 +33,12 @@ def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def record(editcritic: Command, samples: Path, name: str, judge: str = COIN, reward: str = "judge-yes-no") -> Path:
     path = samples.with_name(name)
     options = ("--reward", reward, "--experts", judge, "--record", path, "-o", samples.with_name(f"{name}.jsonl"))
-    result = editcritic("score", samples, *options)
-    assert result.exit_code == 0, result.output
+    editcritic("score", samples, *options, code=0)
     return path
 
 
 def drift(editcritic: Command, now: Path, golden: Path, code: int) -> dict[str, Any]:
-    result = editcritic("judge", "drift", now, "--golden", golden, "--json")
-    assert result.exit_code == code, result.output
+    result = editcritic("judge", "drift", now, "--golden", golden, "--json", code=code)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
@@ -48,8 +46,7 @@ def drift(editcritic: Command, now: Path, golden: Path, code: int) -> dict[str, 
 @pytest.fixture
 def golden(editcritic: Command, samples: Path) -> Path:
     path = samples.with_name("golden.jsonl")
-    result = editcritic("judge", "drift", record(editcritic, samples, "before.db"), "-o", path)
-    assert result.exit_code == 0, result.output
+    result = editcritic("judge", "drift", record(editcritic, samples, "before.db"), "-o", path, code=0)
     assert "12 images" in result.output
     return path
 
@@ -79,14 +76,12 @@ def test_an_edit_that_is_another_picture_now_is_left_out(editcritic: Command, sa
 
 def test_a_recording_of_another_reward_has_nothing_to_compare(editcritic: Command, samples: Path, golden: Path) -> None:
     now = record(editcritic, samples, "now.db", reward="clip-image")
-    result = editcritic("judge", "drift", now, "--golden", golden)
-    assert result.exit_code == 2
+    result = editcritic("judge", "drift", now, "--golden", golden, code=2)
     assert "no metric of the golden set: it has judge-yes-no, the results have clip-image" in result.output
 
 
 def test_a_file_that_is_no_recording_is_named(editcritic: Command, samples: Path) -> None:
-    result = editcritic("judge", "drift", samples, "-o", samples.with_name("golden.jsonl"))
-    assert result.exit_code == 2
+    result = editcritic("judge", "drift", samples, "-o", samples.with_name("golden.jsonl"), code=2)
     assert "samples.jsonl is not a recording" in result.output
 
 
@@ -98,8 +93,7 @@ def test_scores_that_this_version_does_not_reproduce_are_refused(
     now = record(editcritic, samples, "now.db")
     with AnswerLog(now) as log:
         log.meta("score:3", json.dumps({"value": 0.123, "status": "scored"}))
-    result = editcritic("judge", "drift", now, "--golden", golden)
-    assert result.exit_code == 2
+    result = editcritic("judge", "drift", now, "--golden", golden, code=2)
     assert "1 of 12 scores are not the recorded ones with this version (3: recorded 0.123" in result.output
 
 
@@ -118,6 +112,5 @@ def test_two_recordings_are_refused_since_neither_names_its_editor(
     editcritic: Command, samples: Path, golden: Path
 ) -> None:
     before = samples.with_name("before.db")
-    result = editcritic("judge", "drift", before, before, "--golden", golden)
-    assert result.exit_code == 2
+    result = editcritic("judge", "drift", before, before, "--golden", golden, code=2)
     assert "before.db is a recording, which names no editor" in result.output

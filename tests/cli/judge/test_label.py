@@ -121,8 +121,15 @@ def test_others_answer_a_fifth_of_the_labels_without_seeing_them(editcritic, tmp
     path = answered_sheet(tmp_path / "sheet", "Tie")
     editcritic(*command, tmp_path / "checked.jsonl", "--check", labels, *share, "--import", path)
     assert [label.label for label in read_labels([tmp_path / "checked.jsonl"])] == ["tie"] * 2
-    ran = editcritic(*command, labels, "--gold-labels", tmp_path / "checked.jsonl", "--export", tmp_path / "all.csv")
-    assert "2 of 2 differ from the known answer (100% errors, above 10%: void, another annotator" in ran.stdout
+    editcritic(
+        *command,
+        labels,
+        "--gold-labels",
+        tmp_path / "checked.jsonl",
+        "--export",
+        tmp_path / "all.csv",
+        shows="2 of 2 differ from the known answer (100% errors, above 10%: void, another annotator",
+    )
 
 
 def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(editcritic, tmp_path):
@@ -141,10 +148,16 @@ def test_an_odd_row_is_one_message_and_the_others_are_read(editcritic, tmp_path)
     lines[2] = lines[2].replace(";left;", ";=HYPERLINK(1);")
     lines[3] = lines[3].rsplit(";", 1)[0] + ";q0000"
     path.write_text("\n".join(lines), encoding="utf-8")
-    ran = editcritic(*command, "--import", path)
-    assert ran.exit_code == 2
-    assert "questions.csv:3: the answer is left, tie, right; got '=HYPERLINK(1)'" in ran.stderr
-    assert "questions.csv:4: this question is not asked here" in ran.stderr
+    editcritic(
+        *command,
+        "--import",
+        path,
+        code=2,
+        says=(
+            "questions.csv:3: the answer is left, tie, right; got '=HYPERLINK(1)'",
+            "questions.csv:4: this question is not asked here",
+        ),
+    )
     assert len(read_labels([tmp_path / "labels.jsonl"])) == 4
 
 
@@ -153,8 +166,7 @@ def test_labels_go_out_and_in_as_csv_and_jsonl(editcritic, tmp_path):
     pair = (("=one", "0/1"), ("two", "0/1"))
     label_files.labels_file(tmp_path / "labels.jsonl", [make_label("A", pair, "pair", note="=1+1")])
     for name in ("out.csv", "out.jsonl"):
-        ran = editcritic(*command, tmp_path / "labels.jsonl", "--export", tmp_path / name)
-        assert ran.exit_code == 0
+        editcritic(*command, tmp_path / "labels.jsonl", "--export", tmp_path / name, code=0)
         ran = editcritic(*command, tmp_path / f"again {name}.jsonl", "--import", tmp_path / name)
         assert (ran.exit_code, "1 labels added" in ran.stdout) == (0, True)
         assert read_labels([tmp_path / f"again {name}.jsonl"]) == read_labels([tmp_path / "labels.jsonl"])
@@ -230,9 +242,7 @@ def test_without_gradio_sheets_work_and_the_page_names_the_extra(tmp_path):
 )
 def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
-    ran = editcritic("judge", "label", TOY, "-o", "labels.jsonl", *options)
-    assert ran.exit_code == 2
-    assert message in ran.stderr
+    editcritic("judge", "label", TOY, "-o", "labels.jsonl", *options, code=2, says=message)
 
 
 @pytest.mark.parametrize(

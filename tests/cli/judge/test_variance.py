@@ -31,17 +31,14 @@ def samples(tmp_path: Path) -> Path:
 
 
 def measured(editcritic: Command, *arguments: object) -> dict[str, Any]:
-    result = editcritic("judge", "variance", *arguments, *OPTIONS, "--json")
-    assert result.exit_code == 0, result.output
+    result = editcritic("judge", "variance", *arguments, *OPTIONS, "--json", code=0)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
 
 def test_a_file_of_samples_is_measured_and_what_is_none_is_named(editcritic: Command, samples: Path) -> None:
     out = samples.with_name("noise.json")
-    result = editcritic("judge", "variance", samples, *OPTIONS, "-o", out)
-    assert result.exit_code == 0, result.output
-    assert "samples.jsonl:4" in result.stderr
+    editcritic("judge", "variance", samples, *OPTIONS, "-o", out, code=0, says="samples.jsonl:4")
     document = json.loads(out.read_text(encoding="utf-8"))
     counts = {name: len(row) for name, row in document["measurements"].items()}
     assert counts == {"0 to 2": 8, "0 to 3": 8, "1 to 2": 8}
@@ -64,9 +61,7 @@ def test_a_folder_of_pairs_is_measured(editcritic: Command, tmp_path: Path) -> N
 
 def test_samples_that_are_none_are_an_error(editcritic: Command, samples: Path) -> None:
     samples.write_text('{"id": "a"}\n', encoding="utf-8")
-    result = editcritic("judge", "variance", samples, *OPTIONS)
-    assert result.exit_code == 2
-    assert "no sample can be measured" in result.stderr
+    editcritic("judge", "variance", samples, *OPTIONS, code=2, says="no sample can be measured")
 
 
 @pytest.mark.parametrize(
@@ -78,16 +73,12 @@ def test_options_that_a_file_of_samples_has_not(
 ) -> None:
     monkeypatch.chdir(samples.parent)
     before = samples.read_bytes()
-    result = editcritic("judge", "variance", samples, *OPTIONS, *wrong)
-    assert result.exit_code == 2
-    assert words in result.stderr
+    editcritic("judge", "variance", samples, *OPTIONS, *wrong, code=2, says=words)
     assert samples.read_bytes() == before
 
 
 def test_a_suite_without_outputs_is_told_how_to_be_one(editcritic: Command) -> None:
-    result = editcritic("judge", "variance", "sceneedit", *OPTIONS)
-    assert result.exit_code == 2
-    assert "--outputs" in result.stderr
+    editcritic("judge", "variance", "sceneedit", *OPTIONS, code=2, says="--outputs")
 
 
 def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(editcritic: Command, tmp_path: Path) -> None:
