@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
-from ...benchmarks.suites.rows import DataProblem
 from ..options import (
     DEFAULT_REWARD,
     AnswerCache,
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from ...benchmarks.suites.human_preferences.catalogue import PreferenceSet
     from ...benchmarks.suites.human_preferences.comparison import Comparison
     from ...benchmarks.suites.results import Results
+    from ...benchmarks.suites.rows import DataProblem
 
 
 @exit_code_command
@@ -181,21 +180,17 @@ def agreement(
             },
         )
         return compare_on_sets(
-            PreferenceSettings(
-                sets=sets,
-                rewards=reward or [DEFAULT_REWARD],
-                experts=experts,
-                cache=cache,
-                download=download,
-                num_items=num_items,
-                group_by=group_by,
-                max_in_flight=window,
-                max_failure_rate=max_failure_rate,
-                on_failures=on_failures,
-                out=out,
-                bootstrap_samples=bootstrap_samples,
-                as_json=as_json,
-            )
+            [_locate(text, download) for text in sets],
+            reward or [DEFAULT_REWARD],
+            experts,
+            cache=cache,
+            num_items=num_items,
+            group_by=group_by,
+            window=window,
+            limits={"max_failure_rate": max_failure_rate, "on_failures": on_failures},
+            out=out,
+            bootstrap_samples=bootstrap_samples,
+            as_json=as_json,
         )
     _refuse_without(
         "--set",
@@ -342,26 +337,20 @@ def _default_grouping(loaded: Sequence[Results]) -> list[str]:
 _PROBLEMS_SHOWN = 5
 
 
-@dataclass(frozen=True)
-class PreferenceSettings:
-    """The options of `judge agreement --set`, as they were given."""
-
-    sets: Sequence[str]
-    rewards: Sequence[str]
-    experts: Sequence[str] | None
-    cache: Path | None
-    download: bool
-    num_items: int | None
-    group_by: Sequence[str] | None
-    max_in_flight: int
-    max_failure_rate: float
-    on_failures: str
-    out: Path | None
-    bootstrap_samples: int
-    as_json: bool
-
-
-def compare_on_sets(settings: PreferenceSettings) -> int:
+def compare_on_sets(
+    sets: Sequence[tuple[PreferenceSet, Path]],
+    texts: Sequence[str],
+    experts: Sequence[str] | None,
+    *,
+    cache: Path | None,
+    num_items: int | None,
+    group_by: Sequence[str] | None,
+    window: int,
+    limits: Mapping[str, Any],
+    out: Path | None,
+    bootstrap_samples: int,
+    as_json: bool,
+) -> int:
     """Score every set with every reward, and print the tables. 0 done, 1 scores failed, 2 rows were invalid."""
     from ...benchmarks.human_eval.preference_report import SetReport, write_reports
     from ...benchmarks.human_eval.preference_scoring import load_rewards, score_comparisons
@@ -370,29 +359,22 @@ def compare_on_sets(settings: PreferenceSettings) -> int:
     from ...benchmarks.run.scoring_run import forward_warnings
     from ...reward import AnswerLog, Engine, TooManyFailures
 
-    chosen = [_locate(text, settings.download) for text in settings.sets]
-    if settings.out is not None:
-        settings.out.mkdir(parents=True, exist_ok=True)  # fail before scoring, not after it
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # fail before scoring, not after it
     reports: list[SetReport] = []
     stop_reason = ""
     with ExitStack() as stack:
-        log = None if settings.cache is None else stack.enter_context(AnswerLog(settings.cache))
-        engine = stack.enter_context(Engine(window=settings.max_in_flight, log=log))
-        rewards = load_rewards(
-            settings.rewards,
-            settings.experts,
-            engine,
-            max_failure_rate=settings.max_failure_rate,
-            on_failures=settings.on_failures,
-        )
+        log = None if cache is None else stack.enter_context(AnswerLog(cache))
+        engine = stack.enter_context(Engine(window=window, log=log))
+        rewards = load_rewards(texts, experts, engine, **limits)
         names = [reward.name for reward in rewards]
         signatures = {reward.name: reward.reward.known_signature for reward in rewards}
-        for preference_set, folder in chosen:
+        for preference_set, folder in sets:
             with progress_bar(None, preference_set.name) as (step, tell), forward_warnings(tell):
                 rows: Iterator[Comparison | DataProblem] = preference_set.read(folder)
                 try:
                     scored = score_comparisons(
-                        rows if settings.num_items is None else islice(rows, settings.num_items),
+                        rows if num_items is None else islice(rows, num_items),
                         rewards,
                         index=None if log is None else log.files,
                         on_comparison=step,
@@ -407,16 +389,14 @@ def compare_on_sets(settings: PreferenceSettings) -> int:
                 echo(f"editcritic: {preference_set.name}: {problem}")
             if (total := scored.problems.total) > _PROBLEMS_SHOWN:
                 echo(f"editcritic: {preference_set.name}: and {total - _PROBLEMS_SHOWN} other rows")
-            tables = compute_tables(
-                preference_tables(preference_set, scored, names, settings.group_by), settings.bootstrap_samples
-            )
+            tables = compute_tables(preference_tables(preference_set, scored, names, group_by), bootstrap_samples)
             reports.append(SetReport(preference_set, folder, scored, tables))
     code = 1 if stop_reason or any(report.failed for report in reports) else 0
     if any(report.scored.problems for report in reports):
         code = 2
-    if settings.out is not None and reports:
-        write_reports(reports, signatures, settings.out)
-    if settings.as_json:
+    if out is not None and reports:
+        write_reports(reports, signatures, out)
+    if as_json:
         print_json(
             {
                 "schema": 1,
@@ -431,8 +411,8 @@ def compare_on_sets(settings: PreferenceSettings) -> int:
         return code
     for report in reports:
         echo(report.markdown(), stderr=False)
-    if settings.out is not None and reports:
-        echo(f"written to {settings.out}", stderr=False)
+    if out is not None and reports:
+        echo(f"written to {out}", stderr=False)
     if stop_reason:
         echo(f"editcritic: stopped: {stop_reason}; with --cache, the same command asks nothing again")
     return code
