@@ -99,6 +99,18 @@ class SharedDatabase:
             self._connection = self._connect()
         return self._connection
 
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that the body writes, or nothing."""
+        with self.lock:
+            self.connection.execute("begin immediate")
+            try:
+                yield self.connection
+            except BaseException:
+                self.connection.execute("rollback")
+                raise
+            self.connection.execute("commit")
+
     def close(self) -> None:
         with self.lock:
             self._closed = True
