@@ -17,7 +17,7 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
