@@ -315,10 +315,7 @@ def test_a_file_of_something_else_is_named_line_by_line_up_to_a_limit(editcritic
 
 def test_samples_that_lack_what_a_reward_needs_are_named(editcritic: Command, samples: Path) -> None:
     editcritic(
-        "audit",
-        samples,
-        "--reward",
-        "truth-followed",
+        *("audit", samples, "--reward", "truth-followed"),
         code=2,
         says=(f"{samples}:1: the reward needs metadata, which 'edit 0' lacks", "has no edit that can be audited"),
     )

@@ -423,11 +423,7 @@ def test_experts_of_another_type_are_said(editcritic: Command, written: Path, ex
     Path("mine.toml").write_text(f"reward = 'guards'\nexperts = {experts}\n")
     for options in ((), ("--experts", "cpu")):
         editcritic(
-            "score",
-            written / "samples.jsonl",
-            "--reward",
-            "mine.toml",
-            *options,
+            *("score", written / "samples.jsonl", "--reward", "mine.toml", *options),
             code=2,
             says="experts are a text, a list of texts or a table of role = spec",
         )

@@ -56,12 +56,7 @@ def test_samples_of_one_id_and_other_content_are_refused(editcritic: Command, fo
     (folder / "copy.png").write_bytes((folder / "blank.png").read_bytes())
     second = record(editcritic, folder, "second", "copy")
     editcritic(
-        "log",
-        "merge",
-        first,
-        second,
-        "-o",
-        folder / "merged.db",
+        *("log", "merge", first, second, "-o", folder / "merged.db"),
         code=2,
         says=("another sample 'copy'", "different ids"),
     )
@@ -78,12 +73,7 @@ def test_conflicts_are_shown_and_end_with_exit_code_1_unless_it_is_said_what_to_
     with closing(sqlite3.connect(first)) as db:
         (answers,) = db.execute("select count(*) from answers").fetchone()
     editcritic(
-        "log",
-        "merge",
-        first,
-        second,
-        "-o",
-        merged,
+        *("log", "merge", first, second, "-o", merged),
         code=1,
         says=("1 conflicts; the first of each is kept", "0.125"),
         shows="pixel-features@1",

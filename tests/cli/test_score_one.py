@@ -120,11 +120,7 @@ def test_a_guard_that_rejects_is_named(pair: tuple[Path, Path], editcritic: Comm
 def test_a_picture_does_not_overwrite_an_input(over: int, pair: Any, editcritic: Command) -> None:
     before = pair[over].read_bytes()
     editcritic(
-        "score",
-        *pair,
-        SENTENCE,
-        "--picture",
-        pair[over],
+        *("score", *pair, SENTENCE, "--picture", pair[over]),
         code=2,
         says=f"is both {('source', 'edited')[over]} and picture",
     )

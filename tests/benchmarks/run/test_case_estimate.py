@@ -147,15 +147,7 @@ def test_the_command(tmp_path: Path, editcritic: Command) -> None:
     assert json.loads((out / "run.json").read_text())["processes"][0]["reused"] == 6
     assert "nothing is left to estimate" in editcritic(*run, "--estimate", "2").stderr
     editcritic(
-        "bench",
-        "run",
-        "all",
-        "--outputs",
-        made,
-        "-o",
-        out,
-        "--estimate",
-        "2",
+        *("bench", "run", "all", "--outputs", made, "-o", out, "--estimate", "2"),
         code=2,
         says="--estimate is for one suite",
     )

@@ -160,11 +160,7 @@ def test_what_was_put_there_by_hand_is_checked_against_known_digests(
     for name, content in data.items():
         (tmp_path / name).write_bytes(content)
     editcritic(
-        "bench",
-        "prepare",
-        "edival",
-        "-o",
-        tmp_path,
+        *("bench", "prepare", "edival", "-o", tmp_path),
         code=2,
         says="1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555: remove it",
     )

@@ -152,12 +152,7 @@ def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folde
     assert again["profile"]["unique"] == 0
     assert "4/4 agree" in editcritic("dev", "replay", folder / "run.db").stdout
     editcritic(
-        "score",
-        samples,
-        "--reward",
-        "guard-not-blank",
-        "--record",
-        folder / "run.db",
+        *("score", samples, "--reward", "guard-not-blank", "--record", folder / "run.db"),
         code=2,
         says="recording of another reward (weighted-mean)",
     )
