@@ -102,8 +102,7 @@ def write(folder: Path) -> None:
     i2ibench.written(folder / "i2ibench", i2ibench.rows()[:12])
     imgedit.repository(folder / "imgedit")
     for name in ("dlebench", "i2ibench", "imgedit", "sceneedit"):
-        spec = recipe(folder, name)
-        outputs(folder / "made" / name, load_suite(spec.suite, spec.data))
+        outputs(folder / "made" / name, load_suite(SUITES[name], recipe(folder, name).data))
 
 
 def recipe(folder: Path, name: str, way: str = "one") -> RunSettings:
