@@ -124,7 +124,7 @@ class CombinedMetric:
             for score, metric in zip(scores, metrics.values(), strict=True)
         )
         parts = dict(zip(metrics, signed_scores, strict=True))
-        failed = next((f"{name}: {part.reason}" for name, part in parts.items() if has_failed(part)), "")
+        failed = next((f"{name}: {part.reason}" for name, part in parts.items() if part.status == "failed"), "")
         if failed and not self.is_budget_exhausted():
             return Score.failed(failed, parts=parts)
         return Score(None, "not_applicable", "the scores are its parts", parts)
@@ -177,11 +177,6 @@ def _with_option(spec: Spec, place: tuple[str, ...], option: str, value: Any, te
     if any(isinstance(one, Mapping | list) for one in (value if isinstance(value, list) else [value])):
         raise InputError(f"--metric {text}: {option} is a value, a table cannot be given here")
     return {**table, option: value}
-
-
-def has_failed(score: Score) -> bool:
-    """Whether a score has failed: a retry may succeed."""
-    return score.status == "failed"
 
 
 def _metric_score(metric: Metric, sample: EditSample) -> Program[Score]:
