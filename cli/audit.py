@@ -17,7 +17,7 @@ import typer
 
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, render
-from .edit import DEMO, demo_entries, file_entries, suite_entries
+from .edit import DEMO, demo_entries, entries_of
 from .options import (
     DEFAULT_REWARD,
     AnswerCache,
@@ -213,15 +213,11 @@ def _entries(
 ) -> Iterator[SampleEntry]:
     from ..benchmarks.common.errors import InputError
 
-    if outputs is not None:
-        if instruction is not None:
-            raise InputError("--instruction is for a folder of images: a suite has its instructions")
-        return suite_entries(samples, outputs, data, seed, index)
-    if data is not None:
-        raise InputError("--data is the data of a suite: give --outputs, and the suite's name as SAMPLES")
-    if samples == DEMO:
+    if outputs is not None and instruction is not None:
+        raise InputError("--instruction is for a folder of images: a suite has its instructions")
+    if samples == DEMO and outputs is None and data is None:
         return demo_entries()
-    return file_entries(Path(samples), index, instruction=instruction)
+    return entries_of(samples, outputs, data, seed, index, instruction=instruction)
 
 
 def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: bool, interrupted: bool) -> int:

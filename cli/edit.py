@@ -184,6 +184,25 @@ def file_entries(path: Path, index: FileIndex, *, instruction: str | None = None
     return SampleSource.open(path, instruction=instruction).read(index)
 
 
+def entries_of(
+    samples: str,
+    outputs: Path | None,
+    data: Path | None,
+    seed: int,
+    index: FileIndex,
+    *,
+    instruction: str | None = None,
+) -> Iterator[SampleEntry]:
+    """Those of a suite with --outputs, else of a file or folder. Raises `InputError`."""
+    from ..benchmarks.common.errors import InputError
+
+    if outputs is not None:
+        return suite_entries(samples, outputs, data, seed, index)
+    if data is not None:
+        raise InputError("--data is the data of a suite: give --outputs, and the suite's name as SAMPLES")
+    return file_entries(Path(samples), index, instruction=instruction)
+
+
 def suite_entries(name: str, outputs: Path, data: Path | None, seed: int, index: FileIndex) -> Iterator[SampleEntry]:
     """An editor's outputs in random order; a missing one is a problem. Raises `InputError`."""
     from ..benchmarks.common.inputs import SampleEntry

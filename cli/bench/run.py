@@ -14,6 +14,7 @@ import typer
 from ...benchmarks.common.interruption import tell_interrupted
 from ...benchmarks.common.terminal import (
     echo,
+    echo_first,
     exit_code_command,
     plain_table,
     print_json,
@@ -301,10 +302,7 @@ def print_problems(suite: Suite) -> None:
     """Print the first problems with the data of a suite."""
     from ...benchmarks.common.problems import num_problems
 
-    for problem in suite.problems[:_PROBLEMS]:
-        echo(f"editcritic: {problem}")
-    if (total := num_problems(suite.problems)) > _PROBLEMS:
-        echo(f"editcritic: and {total - _PROBLEMS} other problems with the data")
+    echo_first(suite.problems, _PROBLEMS, "other problems with the data", num_problems(suite.problems))
 
 
 def print_skipped(built: RunConfig) -> None:

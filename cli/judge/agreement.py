@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
+from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar
 from ..options import (
     DEFAULT_REWARD,
     AnswerCache,
@@ -334,9 +334,6 @@ def _default_grouping(loaded: Sequence[Results]) -> list[str]:
     return ["turn"] if "turn" in labelled else ["type"] if "type" in labelled else []
 
 
-_PROBLEMS_SHOWN = 5
-
-
 def compare_on_sets(
     sets: Sequence[tuple[PreferenceSet, Path]],
     texts: Sequence[str],
@@ -385,10 +382,7 @@ def compare_on_sets(
                 except KeyboardInterrupt:
                     stack.pop_all()  # the engine's thread may use the log until the process ends
                     raise
-            for problem in scored.problems[:_PROBLEMS_SHOWN]:
-                echo(f"editcritic: {preference_set.name}: {problem}")
-            if (total := scored.problems.total) > _PROBLEMS_SHOWN:
-                echo(f"editcritic: {preference_set.name}: and {total - _PROBLEMS_SHOWN} other rows")
+            echo_first(scored.problems, 5, "other rows", scored.problems.total, f"{preference_set.name}: ")
             tables = compute_tables(preference_tables(preference_set, scored, names, group_by), bootstrap_samples)
             reports.append(SetReport(preference_set, folder, scored, tables))
     code = 1 if stop_reason or any(report.failed for report in reports) else 0
