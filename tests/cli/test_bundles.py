@@ -42,6 +42,7 @@ NEEDS_RESULTS = {"bench verify", "judge audit", "judge variance", "judge agreeme
 def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
     a, b = pair
     out = a.parent / "out"
+    packs, selector = ("--prompts", "-", "--prompts", a.parent), ("--selector", "best-of?n=2")
     table: dict[str, list[Any]] = {
         "score": ["score", a, b, "make it red"],
         "rank": ["rank", b, "--source", a, "--instruction", "make it red"],
@@ -53,24 +54,8 @@ def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
         "doctor": ["doctor"],
         "bench run": ["bench", "run", "sceneedit", "--outputs", a.parent, "-o", out],
         "bench prepare": ["bench", "prepare", "sceneedit", "--stats"],
-        "bench prompts": [
-            *[
-                "bench",
-                "prompts",
-                "sceneedit",
-                "--prompts",
-                "-",
-                "--prompts",
-                a.parent,
-                "--outputs",
-                a.parent,
-                "-o",
-                out,
-            ]
-        ],
-        "bench generate": [
-            *["bench", "generate", "sceneedit", "--pipeline", "sceneedit", "--selector", "best-of?n=2", "-o", out]
-        ],
+        "bench prompts": ["bench", "prompts", "sceneedit", *packs, "--outputs", a.parent, "-o", out],
+        "bench generate": ["bench", "generate", "sceneedit", "--pipeline", "sceneedit", *selector, "-o", out],
     }
     return table[command]
 

@@ -46,22 +46,21 @@ def test_a_file_of_samples_is_measured_and_what_is_none_is_named(editcritic: Com
     assert document["variation"][0]["low"] is not None, "an interval over two sources"
 
 
-def test_few_samples_are_of_different_sources(editcritic: Command, samples: Path) -> None:
+def test_few_samples_are_of_different_sources_and_a_folder_of_pairs_is_measured(
+    editcritic: Command, samples: Path
+) -> None:
     for seed in range(4):
         document = measured(editcritic, samples, "--num-samples", 2, "--seed", seed)
         assert {name[0] for name in document["measurements"]} == {"0", "1"}
-
-
-def test_a_folder_of_pairs_is_measured(editcritic: Command, tmp_path: Path) -> None:
+    folder = samples.with_name("pairs")
+    folder.mkdir()
     for role, number in (("source", 0), ("edited", 1)):
-        picture(number).pil().save(tmp_path / f"mug_{role}.png")
-    (tmp_path / "mug.txt").write_text("Make it red", encoding="utf-8")
-    assert list(measured(editcritic, tmp_path)["measurements"]) == ["mug"]
-
-
-def test_samples_that_are_none_are_an_error(editcritic: Command, samples: Path) -> None:
+        picture(number).pil().save(folder / f"mug_{role}.png")
+    (folder / "mug.txt").write_text("Make it red", encoding="utf-8")
+    assert list(measured(editcritic, folder)["measurements"]) == ["mug"]
     samples.write_text('{"id": "a"}\n', encoding="utf-8")
     editcritic("judge", "variance", samples, *OPTIONS, code=2, says="no sample can be measured")
+    editcritic("judge", "variance", "sceneedit", *OPTIONS, code=2, says="--outputs")
 
 
 @pytest.mark.parametrize(
@@ -75,10 +74,6 @@ def test_options_that_a_file_of_samples_has_not(
     before = samples.read_bytes()
     editcritic("judge", "variance", samples, *OPTIONS, *wrong, code=2, says=words)
     assert samples.read_bytes() == before
-
-
-def test_a_suite_without_outputs_is_told_how_to_be_one(editcritic: Command) -> None:
-    editcritic("judge", "variance", "sceneedit", *OPTIONS, code=2, says="--outputs")
 
 
 def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(editcritic: Command, tmp_path: Path) -> None:
