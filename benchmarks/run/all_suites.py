@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from ...reward.queries.specs import SpecError, entry_point_names
 from ..common.errors import InputError
@@ -21,10 +20,6 @@ ALL_SUITES = "all"
 """In place of a suite, in `bench run all`."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-State = Literal["complete", "incomplete", "left out", "not run"]
-"""incomplete: outputs are missing, scores failed, or the run ended early. left out: its data or its outputs are not
-there. not run: with an error."""
 
 
 class LeftOut(Exception):
@@ -82,30 +77,3 @@ def find_suites(texts: Sequence[str], data: Path, outputs: Path, out: Path) -> l
         folder = next((data / one for one in (name, suite) if _NAME.fullmatch(one) and (data / one).is_dir()), None)
         found[name] = SuiteFolders(name, spec, folder, outputs / name, out / name, bool(texts))
     return list(found.values())
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteOutcome:
-    """What became of a suite. exit_code: as of `bench run`. items, failed, missing: None if it was not scored."""
-
-    folders: SuiteFolders
-    state: State
-    reason: str = ""
-    exit_code: int = 0
-    items: int | None = None
-    failed: int | None = None
-    missing: int | None = None
-
-
-def not_scored(folders: SuiteFolders, reason: str, *, left_out: bool = False) -> SuiteOutcome:
-    """The outcome of a suite without results. What was asked for by name and is left out counts as an error."""
-    if left_out:
-        return SuiteOutcome(folders, "left out", reason, 2 if folders.named else 0)
-    return SuiteOutcome(folders, "not run", reason, 2)
-
-
-def joint_exit_code(outcomes: Sequence[SuiteOutcome]) -> int:
-    """The worst of the suites'; 2 if none was scored."""
-    if all(outcome.items is None for outcome in outcomes):
-        return 2
-    return max(outcome.exit_code for outcome in outcomes)

@@ -238,7 +238,7 @@ def replay_golden(name: str | None, path: Path, protocol: str | None) -> ReplayR
         num_agreeing, total, mismatches = replay_cases(path, protocol or "official")
     except ValueError as error:
         raise InputError(str(error)) from None
-    return ReplayReport(num_agreeing, total, [str(mismatch) for mismatch in mismatches])
+    return ReplayReport(num_agreeing, total, mismatches)
 
 
 def replay_recording(

@@ -25,7 +25,7 @@ from ...benchmarks.common.terminal import (
 from ..options import Data, Experts, Json, Metric, SuiteProtocol, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.run.all_suites import SuiteFolders, SuiteOutcome
+    from ...benchmarks.run.all_suites import SuiteFolders
     from ...benchmarks.run.run_config import RunConfig
     from ...benchmarks.run.run_journal import ProcessRank
     from ...benchmarks.run.run_settings import RunSettings
@@ -359,7 +359,7 @@ _OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")
 def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *, as_json: bool) -> int:
     """Score the suites one after another; what is wrong with one does not stop the others. Returns the exit code."""
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.all_suites import find_suites, joint_exit_code
+    from ...benchmarks.run.all_suites import find_suites
     from ...benchmarks.run.runner import SharedSpending
     from ...reward import default_experts, load_experts
 
@@ -375,17 +375,26 @@ def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *
     experts = load_experts(settings.experts, default_experts())
     out.mkdir(parents=True, exist_ok=True)
     shared = SharedSpending(out)
-    outcomes: list[SuiteOutcome] = []
+    outcomes: list[dict[str, Any]] = []
     for suite in suites:
         outcome = _scored(suite, settings, experts, shared, shown=not as_json)
         if outcome is None:
             return 130
         outcomes.append(outcome)
-    code = joint_exit_code(outcomes)
+    was_run = [one for one in outcomes if one["items"] is not None]
+    code = max(one["exit_code"] for one in outcomes) if was_run else 2
     if as_json:
-        print_json({"exit_code": code, "out": str(out), "suites": [_to_json(one) for one in outcomes]})
+        print_json({"exit_code": code, "out": str(out), "suites": outcomes})
         return code
-    _print_summary(outcomes, out)
+    numbers = ("items", "failed", "missing")
+    table = plain_table("", "suite", "state", *numbers, "reason", right=numbers, fixed=("suite", "state", *numbers))
+    for one in outcomes:
+        reason = one["reason"]  # the whole one of a run that ended early stands above, with its tables
+        reason = reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
+        texts = ("" if one[name] is None else str(one[name]) for name in numbers)
+        table.add_row(one["name"], one["state"], *texts, reason)
+    render(table)
+    echo(f"editcritic: {len(was_run)} of {len(outcomes)} suites were run; their results are in {out}", stderr=False)
     return code
 
 
@@ -396,23 +405,46 @@ def _scored(
     shared: SharedSpending,
     *,
     shown: bool,
-) -> SuiteOutcome | None:
-    """The outcome of a suite; None if the user interrupted it."""
-    from ...benchmarks.run.all_suites import LeftOut, not_scored
+) -> dict[str, Any] | None:
+    """The outcome of a suite, as JSON; None if the user interrupted it. What was asked for by name is no success if it
+    is left out."""
+    from ...benchmarks.run.all_suites import LeftOut
 
     try:
-        return _run_suite(suite, settings, experts, shared, shown=shown)
-    except LeftOut as error:
-        return not_scored(suite, str(error), left_out=True)
+        result = _run_suite(suite, settings, experts, shared, shown=shown)
+        if result is None:
+            return None
+        state = "incomplete" if result.exit_code else "complete"
+        counts = (len(result.results.rows), result.failed, result.missing)
+        return _outcome(suite, state, result.stop_reason, result.exit_code, counts)
+    except LeftOut as error:  # its data or its outputs are not there
+        return _outcome(suite, "left out", str(error), 2 if suite.named else 0)
     except BrokenPipeError:  # the reader of our output has closed it
         raise
     except user_errors() as error:
-        outcome = not_scored(suite, user_error_text(error))
+        reason = user_error_text(error)
     except Exception as error:  # noqa: BLE001  # an error of a suite, which may be anybody's: the others are scored
         echo("".join(traceback.format_exception(error)))
-        outcome = not_scored(suite, f"{type(error).__name__}: {error}")
-    echo(f"editcritic: {suite.name}: {outcome.reason}")
-    return outcome
+        reason = f"{type(error).__name__}: {error}"
+    echo(f"editcritic: {suite.name}: {reason}")
+    return _outcome(suite, "not run", reason, 2)
+
+
+def _outcome(
+    suite: SuiteFolders, state: str, reason: str, code: int, counts: Sequence[int | None] = (None, None, None)
+) -> dict[str, Any]:
+    """exit_code: as of `bench run`. items, failed, missing: null if it was not scored."""
+    return {
+        "name": suite.name,
+        "suite": suite.spec,
+        "data": None if suite.data is None else str(suite.data),
+        "outputs": str(suite.outputs),
+        "out": str(suite.out),
+        "state": state,
+        "reason": reason,
+        "exit_code": code,
+        **dict(zip(("items", "failed", "missing"), counts, strict=True)),
+    }
 
 
 def _run_suite(
@@ -422,10 +454,10 @@ def _run_suite(
     shared: SharedSpending,
     *,
     shown: bool,
-) -> SuiteOutcome | None:
+) -> RunResult | None:
     """Raises `LeftOut` for a suite that is not there, and what `bench run` raises."""
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.all_suites import LeftOut, SuiteOutcome
+    from ...benchmarks.run.all_suites import LeftOut
     from ...benchmarks.run.run_config import RunConfig
     from ...benchmarks.run.run_settings import write_run_settings
     from ...benchmarks.run.runner import check_folders
@@ -450,46 +482,4 @@ def _run_suite(
     assert result is not None  # this process is the only one
     if shown:
         print_run(result, built, as_json=False)
-    return SuiteOutcome(
-        suite,
-        "incomplete" if result.exit_code else "complete",
-        result.stop_reason,
-        result.exit_code,
-        len(result.results.rows),
-        result.failed,
-        result.missing,
-    )
-
-
-def _to_json(outcome: SuiteOutcome) -> dict[str, Any]:
-    folders = outcome.folders
-    return {
-        "name": folders.name,
-        "suite": folders.spec,
-        "data": None if folders.data is None else str(folders.data),
-        "outputs": str(folders.outputs),
-        "out": str(folders.out),
-        "state": outcome.state,
-        "reason": outcome.reason,
-        "exit_code": outcome.exit_code,
-        "items": outcome.items,
-        "failed": outcome.failed,
-        "missing": outcome.missing,
-    }
-
-
-def _print_summary(outcomes: Sequence[SuiteOutcome], out: Path) -> None:
-    numbers = ("items", "failed", "missing")
-    table = plain_table("", "suite", "state", *numbers, "reason", right=numbers, fixed=("suite", "state", *numbers))
-    for outcome in outcomes:
-        counts = (outcome.items, outcome.failed, outcome.missing)
-        texts = ("" if count is None else str(count) for count in counts)
-        table.add_row(outcome.folders.name, outcome.state, *texts, _shortened(outcome.reason))
-    render(table)
-    num_run = sum(outcome.items is not None for outcome in outcomes)
-    echo(f"editcritic: {num_run} of {len(outcomes)} suites were run; their results are in {out}", stderr=False)
-
-
-def _shortened(reason: str) -> str:
-    """The whole reason of a run that ended early stands above, with its tables."""
-    return reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
+    return result

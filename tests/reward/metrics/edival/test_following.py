@@ -219,7 +219,7 @@ def test_a_case_that_comes_out_otherwise_is_told(golden: Path, tmp_path: Path) -
     file.write_text("".join(json.dumps(case) + "\n" for case in (wrong, shuffled, silent)), encoding="utf-8")
     agree, total, disagreements = replay_cases(file, "official")
     assert (agree, total) == (0, 3)
-    lines = [str(item) for item in disagreements]
+    lines = disagreements
     assert lines[0].startswith(f"{wrong['id']}: expected {wrong['expected']}, got {1 - wrong['expected']}")
     assert "expected detector calls" in lines[1]
     assert "got failed (golden edival-if: no answer is recorded for 'added')" in lines[2]
@@ -229,7 +229,7 @@ def test_calls_do_not_count_for_other_protocols(golden: Path) -> None:
     agree, total, disagreements = replay_cases(golden, "paper")
     assert total == 2730
     assert agree + len(disagreements) == total
-    assert all(item.score.value != item.case.expected for item in disagreements)
+    assert not any("detector calls" in line for line in disagreements)
 
 
 def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
