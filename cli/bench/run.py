@@ -25,11 +25,11 @@ from ...benchmarks.common.terminal import (
 from ..options import Data, Experts, Json, Metric, SuiteProtocol, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.run.all_suites import SuiteFolders
     from ...benchmarks.run.run_config import RunConfig
     from ...benchmarks.run.run_journal import ProcessRank
     from ...benchmarks.run.run_settings import RunSettings
     from ...benchmarks.run.runner import RunResult, SharedSpending
+    from ...benchmarks.run.suite_loading import SuiteFolders
     from ...benchmarks.suites.suite import Suite
     from ...reward import Expert
 
@@ -144,13 +144,13 @@ def run(
     Example: editcritic bench run sceneedit --outputs made/tiny -o results/tiny
     """
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.all_suites import ALL_SUITES
     from ...benchmarks.run.protocol_lock import check_protocol, read_protocol, write_protocol
     from ...benchmarks.run.run_budget import BudgetLimits
     from ...benchmarks.run.run_config import RunConfig
     from ...benchmarks.run.run_journal import ProcessRank
     from ...benchmarks.run.run_settings import SETTINGS_FILE, RunSettings, read_run_settings, write_run_settings
     from ...benchmarks.run.runner import check_folders
+    from ...benchmarks.run.suite_loading import ALL_SUITES
 
     options = {
         "suite": suite,
@@ -359,8 +359,8 @@ _OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")
 def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *, as_json: bool) -> int:
     """Score the suites one after another; what is wrong with one does not stop the others. Returns the exit code."""
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.all_suites import find_suites
     from ...benchmarks.run.runner import SharedSpending
+    from ...benchmarks.run.suite_loading import find_suites
     from ...reward import default_experts, load_experts
 
     if given := [name for name in _OF_ONE_SUITE if getattr(settings, name)]:
@@ -408,7 +408,7 @@ def _scored(
 ) -> dict[str, Any] | None:
     """The outcome of a suite, as JSON; None if the user interrupted it. What was asked for by name is no success if it
     is left out."""
-    from ...benchmarks.run.all_suites import LeftOut
+    from ...benchmarks.run.suite_loading import LeftOut
 
     try:
         result = _run_suite(suite, settings, experts, shared, shown=shown)
@@ -457,10 +457,10 @@ def _run_suite(
 ) -> RunResult | None:
     """Raises `LeftOut` for a suite that is not there, and what `bench run` raises."""
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.all_suites import LeftOut
     from ...benchmarks.run.run_config import RunConfig
     from ...benchmarks.run.run_settings import write_run_settings
     from ...benchmarks.run.runner import check_folders
+    from ...benchmarks.run.suite_loading import LeftOut
     from ...reward.regular_files import require_no_link
 
     loaded = suite.load()

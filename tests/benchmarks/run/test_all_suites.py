@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.all_suites import find_suites
-from editcritic.benchmarks.run.suite_loading import load_suite
+from editcritic.benchmarks.run.suite_loading import find_suites, load_suite
 from editcritic.benchmarks.suites.results import Results, load_results
 from editcritic.benchmarks.suites.tables import Table
 from editcritic.cli.app import app
