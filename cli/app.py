@@ -81,11 +81,7 @@ judge = command_group(
     {"label": label, "agreement": agreement, "audit": judge_audit, "drift": drift, "variance": variance},
 )
 judge.add_typer(calibrate)
-dev = command_group(
-    "dev",
-    "Test metrics on recorded answers; compare images.",
-    {"replay": replay, "diff": diff},
-)
+dev = command_group("dev", "Test metrics on recorded answers; compare images.", {"replay": replay, "diff": diff})
 for group in (bench, judge, log, dev):
     app.add_typer(group)
 

@@ -18,17 +18,7 @@ import typer
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, render
 from .edit import DEMO, demo_entries, entries_of
-from .options import (
-    DEFAULT_REWARD,
-    AnswerCache,
-    Data,
-    Experts,
-    Json,
-    Protocol,
-    Seed,
-    Trust,
-    command_line,
-)
+from .options import DEFAULT_REWARD, AnswerCache, Data, Experts, Json, Protocol, Seed, Trust, command_line
 
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import SampleEntry
@@ -63,8 +53,7 @@ def audit(
     pictures: Annotated[
         bool,
         typer.Option(
-            "--pictures",
-            help="The function takes three lists: sources and edits as PIL images, and instructions.",
+            "--pictures", help="The function takes three lists: sources and edits as PIL images, and instructions."
         ),
     ] = False,
     out: Annotated[

@@ -19,8 +19,7 @@ By = Annotated[
     typer.Option("--by", help="Also by the values of this label of the items, such as `type` or `level`. Repeatable."),
 ]
 BootstrapSamples = Annotated[
-    int,
-    typer.Option("--bootstrap-samples", min=100, help="Number of bootstrap samples for confidence intervals."),
+    int, typer.Option("--bootstrap-samples", min=100, help="Number of bootstrap samples for confidence intervals.")
 ]
 
 
@@ -160,8 +159,7 @@ Metric = Annotated[
     ),
 ]
 ResultFolders = Annotated[
-    list[Path],
-    typer.Argument(metavar="RESULTS...", help="Result folders, or folders that contain them."),
+    list[Path], typer.Argument(metavar="RESULTS...", help="Result folders, or folders that contain them.")
 ]
 SuiteSpec = Annotated[
     str | None, typer.Option("--suite", help="Spec of the suite, if the name in the results does not load it.")

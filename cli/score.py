@@ -80,8 +80,7 @@ def score(
         ),
     ] = None,
     ray: Annotated[
-        bool,
-        typer.Option("--ray", help="Score a table in blocks on a Ray cluster; the same command again resumes."),
+        bool, typer.Option("--ray", help="Score a table in blocks on a Ray cluster; the same command again resumes.")
     ] = False,
     ray_address: Annotated[
         str | None,

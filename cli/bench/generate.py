@@ -93,11 +93,7 @@ def generate(
         )
     if editor_url is not None:
         editor: Editor = HttpEditor(
-            editor_url,
-            name=editor_name,
-            key_env=editor_key_env,
-            batch_size=batch_size,
-            timeout_s=timeout,
+            editor_url, name=editor_name, key_env=editor_key_env, batch_size=batch_size, timeout_s=timeout
         )
     else:
         editor_spec = EditorSpec(

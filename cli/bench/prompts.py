@@ -30,8 +30,7 @@ def prompts(
     outputs: Annotated[Path, typer.Option("--outputs", help="Folder of the editor's outputs.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Output folder: results in OUT/a and OUT/b.")],
     config: Annotated[
-        Path | None,
-        typer.Option("--config", help="TOML file with further settings, as of `bench run`."),
+        Path | None, typer.Option("--config", help="TOML file with further settings, as of `bench run`.")
     ] = None,
     data: Data = None,
     experts: Experts = None,

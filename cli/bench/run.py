@@ -399,12 +399,7 @@ def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *
 
 
 def _scored(
-    suite: SuiteFolders,
-    settings: RunSettings,
-    experts: Mapping[str, Expert],
-    shared: SharedSpending,
-    *,
-    shown: bool,
+    suite: SuiteFolders, settings: RunSettings, experts: Mapping[str, Expert], shared: SharedSpending, *, shown: bool
 ) -> dict[str, Any] | None:
     """The outcome of a suite, as JSON; None if the user interrupted it. What was asked for by name is no success if it
     is left out."""
@@ -448,12 +443,7 @@ def _outcome(
 
 
 def _run_suite(
-    suite: SuiteFolders,
-    settings: RunSettings,
-    experts: Mapping[str, Expert],
-    shared: SharedSpending,
-    *,
-    shown: bool,
+    suite: SuiteFolders, settings: RunSettings, experts: Mapping[str, Expert], shared: SharedSpending, *, shown: bool
 ) -> RunResult | None:
     """Raises `LeftOut` for a suite that is not there, and what `bench run` raises."""
     from ...benchmarks.common.errors import InputError

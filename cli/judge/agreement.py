@@ -101,8 +101,7 @@ def agreement(
     thresholds: Annotated[
         list[str] | None,
         typer.Option(
-            "--threshold",
-            help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5.",
+            "--threshold", help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5."
         ),
     ] = None,
     tie_margins: Annotated[
@@ -194,13 +193,7 @@ def agreement(
         )
     _refuse_without(
         "--set",
-        {
-            "--reward": reward,
-            "--experts": experts,
-            "--cache": cache,
-            "--download": download,
-            "--num-items": num_items,
-        },
+        {"--reward": reward, "--experts": experts, "--cache": cache, "--download": download, "--num-items": num_items},
     )
     if not results:
         raise InputError("give result folders with --labels or --swap-results, or --set for a public set")

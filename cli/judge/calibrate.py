@@ -252,10 +252,7 @@ def _facts(calibration: CalibrationMap, path: Path) -> list[tuple[str, str]]:
             + (f" ({low} to {high} {calibration.goes_in.unit})" if calibration.goes_in.unit else ""),
         ),
         ("reward", calibration.goes_in.spec or "any"),
-        (
-            "output",
-            f"{bottom:.4g} to {top:.4g} ({calibration.comes_out.unit})",
-        ),
+        ("output", f"{bottom:.4g} to {top:.4g} ({calibration.comes_out.unit})"),
         ("means", calibration.comes_out.meaning),
         ("labels", f"{provenance.get('kind', '?')}:{provenance.get('dimension', '?')}"),
         ("counts", ", ".join(counts)),

@@ -289,8 +289,7 @@ def test_no_settings_write_elsewhere(editcritic: Command, written: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["process-0.lock", "rendezvous.lock", "answers.sqlite", "answers.sqlite-wal", "answers.sqlite-shm"],
+    "name", ["process-0.lock", "rendezvous.lock", "answers.sqlite", "answers.sqlite-wal", "answers.sqlite-shm"]
 )
 def test_a_run_writes_through_no_link(editcritic: Command, written: Path, tmp_path: Path, name: str) -> None:
     victim = tmp_path / "victim"

@@ -327,10 +327,7 @@ WRONG_USAGE = {
         "paper, official",
     ),
     "wrong protocol of cc": (["{samples}", "--reward", "edival-cc", "--protocol", "papper"], "fixed"),
-    "no protocols at all": (
-        ["{samples}", "--reward", "guard-not-a-copy", "--protocol", "x"],
-        "does not take protocol",
-    ),
+    "no protocols at all": (["{samples}", "--reward", "guard-not-a-copy", "--protocol", "x"], "does not take protocol"),
     "nobody to ask": (["{samples}", "--reward", "edival-vq"], "preference"),
     "no such TOML": (["{samples}", "--reward", "{folder}/gone.toml"], "cannot read"),
     "bad TOML": (["{samples}", "--reward", "{folder}/bad.toml"], "bad.toml is not TOML"),

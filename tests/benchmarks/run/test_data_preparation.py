@@ -111,12 +111,7 @@ def test_it_is_fetched_recorded_and_opened(prepare: Command, data: Mapping[str, 
         document = json.loads(result.stdout)
         opened = document["opened_suites"][0]
         assert list(opened.pop("protocols"))[:2] == ["paper", "official"]
-        assert opened == {
-            "suite_spec": "edival",
-            "items": 6,
-            "problems": [],
-            "num_problems": 0,
-        }
+        assert opened == {"suite_spec": "edival", "items": 6, "problems": [], "num_problems": 0}
         count = len(server.requests)
         again = prepare("edival", "-o", tmp_path / "data", "--sources", table, "--download")
         assert (again.exit_code, len(server.requests)) == (0, count)

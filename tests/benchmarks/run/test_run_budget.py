@@ -122,11 +122,7 @@ def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits
 
 def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first() -> None:
     judge = DearOnce()
-    experts = {
-        "judge": judge,
-        "reader": JudgeReader(judge),
-        "preference": QInsight(judge, draws=4, temperature=1.0),
-    }
+    experts = {"judge": judge, "reader": JudgeReader(judge), "preference": QInsight(judge, draws=4, temperature=1.0)}
     for prices, cost in (({"judge": 2.0}, 2 + 8), ({"judge": 2.0, "reader": 0.5}, 0.5 + 8)):
         spending = BudgetTracker(experts, prices)
         spending.experts["reader"](READ)

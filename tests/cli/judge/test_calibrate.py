@@ -165,10 +165,7 @@ def test_what_cannot_be_fitted_is_said_plainly(files, tmp_path, options, says):
 
 def test_files_that_are_none_are_said_plainly(files, tmp_path):
     for arguments, says in [
-        (
-            ("fit", files.grades, files.grades, "--labels", files.pairs, "-o", "m"),
-            "has two scores of judge-quality",
-        ),
+        (("fit", files.grades, files.grades, "--labels", files.pairs, "-o", "m"), "has two scores of judge-quality"),
         (("fit", files.pairs, "--labels", files.pairs, "-o", "m"), "pairs.jsonl:1 is not a line of a scores file"),
         (("fit", tmp_path / "none.jsonl", "--labels", files.pairs, "-o", "m"), "none.jsonl: No such file"),
         (("fit", files.levels, files.grades, "--labels", files.pairs, "-o", "m.json"), "is one file"),

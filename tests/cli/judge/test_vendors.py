@@ -84,9 +84,7 @@ def test_the_commands_of_judges_with_a_vendor(name: str, samples: Path, editcrit
         output(editcritic, "judge", "audit", samples, *experts, *cache)
         assert len(server.requests) <= asked + 2  # what was refused once is found out again
 
-        noise = output(
-            *(editcritic, "judge", "variance", samples, "--metric", "complex-edit-pq", "-k", "1", *experts),
-        )
+        noise = output(*(editcritic, "judge", "variance", samples, "--metric", "complex-edit-pq", "-k", "1", *experts))
         assert noise["failed"] == {}
         assert noise["measurement_std"] > 0
 
