@@ -34,7 +34,7 @@ def made(tmp_path: Path) -> Path:
 def bench(editcritic: Command) -> Bench:
     """Runs `bench run`. says: what it prints on standard error; code: its exit code."""
 
-    def run(*arguments: object, says: str = "", code: int = 0) -> Result:
+    def run(*arguments: object, says: str = "", code: int | None = 0) -> Result:
         return editcritic("bench", "run", *arguments, code=code, says=says)
 
     return run
