@@ -13,13 +13,26 @@ import typer
 
 from ..benchmarks.common.terminal import echo, limit_library_threads, replace_unencodable_output
 from .audit import audit
-from .bench.app import app as bench
-from .command_group import command_group
-from .dev.app import app as dev
+from .bench.build import app as build
+from .bench.compare import compare
+from .bench.generate import generate
+from .bench.prepare import prepare
+from .bench.prompts import prompts
+from .bench.report import report
+from .bench.run import run as bench_run
+from .bench.verify import verify
+from .dev.diff import diff
+from .dev.replay import replay
 from .doctor import doctor
 from .edit import edit
-from .judge.app import app as judge
+from .judge.agreement import agreement
+from .judge.audit import audit as judge_audit
+from .judge.calibrate import app as calibrate
+from .judge.drift import drift
+from .judge.label import label
+from .judge.variance import variance
 from .log import app as log
+from .options import command_group
 from .plan import plan
 from .rank import rank
 from .rewards import rewards
@@ -48,6 +61,27 @@ app = command_group(
     epilog="Exit codes: 0 success (an edit that a metric cannot judge is a result); 1 finished, but something failed "
     "or differs; 2 invalid input or usage (valid samples are still scored); 130 interrupted by Ctrl-C, 143 by SIGTERM.",
 )
+bench = command_group(
+    "bench",
+    "Run benchmark suites, from their data to tables and reports.",
+    {
+        "prepare": prepare,
+        "generate": generate,
+        "run": bench_run,
+        "report": report,
+        "compare": compare,
+        "prompts": prompts,
+        "verify": verify,
+    },
+)
+bench.add_typer(build)
+judge = command_group(
+    "judge",
+    "Measure judges and metrics: agreement with people, faults, drift, variance, calibration.",
+    {"label": label, "agreement": agreement, "audit": judge_audit, "drift": drift, "variance": variance},
+)
+judge.add_typer(calibrate)
+dev = command_group("dev", "Test metrics on recorded answers; compare images.", {"replay": replay, "diff": diff})
 for group in (bench, judge, log, dev):
     app.add_typer(group)
 

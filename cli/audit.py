@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
-from ..benchmarks.common.terminal import echo, exit_code_command, print_json
-from .edit_samples import DEMO, demo_entries, file_entries, suite_entries
-from .options import (
-    DEFAULT_REWARD,
-    AnswerCache,
-    Data,
-    Experts,
-    Json,
-    Protocol,
-    Seed,
-    Trust,
-    command_line,
-)
+from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, render
+from .edit import DEMO, demo_entries, entries_of
+from .options import DEFAULT_REWARD, AnswerCache, Data, Experts, Json, Protocol, Seed, Trust, command_line
 
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import SampleEntry
+    from ..benchmarks.run.run_budget import BudgetLimits
+    from ..reward import AnswerLog, BaseReward
     from ..reward.audit import AuditReport
+    from ..reward.audit.audited_reward import AnyScorer
     from ..reward.image import FileIndex
 
 
@@ -57,8 +53,7 @@ def audit(
     pictures: Annotated[
         bool,
         typer.Option(
-            "--pictures",
-            help="The function takes three lists: sources and edits as PIL images, and instructions.",
+            "--pictures", help="The function takes three lists: sources and edits as PIL images, and instructions."
         ),
     ] = False,
     out: Annotated[
@@ -133,8 +128,6 @@ def audit(
     from ..benchmarks.run.scoring_run import forward_warnings
     from ..reward import AnswerLog
     from ..reward.audit import AuditRun, select_families
-    from .audit_output import print_report, report_files, require_writable
-    from .audit_subject import audit_subject
 
     try:
         families = select_families(family or ())
@@ -209,15 +202,11 @@ def _entries(
 ) -> Iterator[SampleEntry]:
     from ..benchmarks.common.errors import InputError
 
-    if outputs is not None:
-        if instruction is not None:
-            raise InputError("--instruction is for a folder of images: a suite has its instructions")
-        return suite_entries(samples, outputs, data, seed, index)
-    if data is not None:
-        raise InputError("--data is the data of a suite: give --outputs, and the suite's name as SAMPLES")
-    if samples == DEMO:
+    if outputs is not None and instruction is not None:
+        raise InputError("--instruction is for a folder of images: a suite has its instructions")
+    if samples == DEMO and outputs is None and data is None:
         return demo_entries()
-    return file_entries(Path(samples), index, instruction=instruction)
+    return entries_of(samples, outputs, data, seed, index, instruction=instruction)
 
 
 def _exit_code(report: AuditReport, fail_above: float | None, *, has_problems: bool, interrupted: bool) -> int:
@@ -238,7 +227,7 @@ def audit_progress(
     """A status on a terminal, elsewhere a line now and then. Yields two functions: one to call after each edit, and
     `stop`, which is asked between batches and may be the only sign of life for long.
     """
-    from ..benchmarks.run.run_progress import RunProgress, progress_reporter
+    from ..benchmarks.run.run_budget import RunProgress, progress_reporter
 
     begun, done = time.monotonic(), 0
 
@@ -257,3 +246,204 @@ def audit_progress(
     with progress_reporter(label) as watch:
         show()
         yield step, stop_reason
+
+
+_OUTAGE_S = 20.0
+"""How long an audit waits for a server that does not answer."""
+
+_ARGUMENTS = {1: "a list of samples", 3: "lists of sources, edits and instructions"}
+"""Of a function of the user's, by their number."""
+
+
+@dataclass(frozen=True)
+class AuditSubject:
+    """scorer: what is audited. exhausted: the limit that is reached; empty while there is none."""
+
+    scorer: BaseReward | AnyScorer
+    exhausted: Callable[[], str] = lambda: ""
+
+
+def audit_subject(
+    text: str,
+    experts: Sequence[str] | None = None,
+    protocol: str | None = None,
+    *,
+    pictures: bool = False,
+    log: AnswerLog | None = None,
+    limits: BudgetLimits,
+) -> AuditSubject:
+    """Raises `InputError` or `SpecError` for what cannot be audited, or takes none of these options."""
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.inputs import load_reward, spec_argument
+    from ..benchmarks.run.run_budget import BudgetTracker
+    from ..reward import Reward
+
+    is_served = text.startswith(("http://", "https://"))
+    function = None if is_served else _function(text, pictures)
+    if is_served or function is not None:
+        kind = "a judge server" if is_served else f"{text}, a function of yours,"
+        for option, given in (("--experts", experts), ("--protocol", protocol), ("--cache", log)):
+            if given is not None:
+                raise InputError(f"{kind} has its experts, settings and answers itself: leave {option} out")
+        if limits.judge_calls is not None or limits.cost is not None:
+            raise InputError(f"{kind} does not say what it calls: --budget takes seconds=... here, nothing else")
+    if pictures and function is None:
+        raise InputError(f"--pictures is for a function of yours, as in --reward module:function, got {text}")
+    if is_served:
+        return AuditSubject(_served(text), _deadline(limits.seconds))
+    if function is not None:
+        return AuditSubject(function, _deadline(limits.seconds))
+    reward = load_reward(spec_argument(text), protocol, bindings=experts, log=log, on_failures="none")
+    tracker = BudgetTracker(reward.experts, limits=limits)
+    metered = Reward(reward.metric, tracker.experts, log=log, on_failures="none")
+    deadline = _deadline(limits.seconds)
+    return AuditSubject(metered, lambda: tracker.exhausted or deadline())
+
+
+def _function(text: str, pictures: bool) -> AnyScorer | None:
+    """What `module:function` names if it takes samples itself; None for a metric, what makes one, or no such text."""
+    from ..benchmarks.common.errors import InputError
+    from ..reward.audit import reward_of_pictures
+    from ..reward.queries.specs import find_target
+
+    if ":" not in text or "?" in text or text.endswith(".toml"):
+        return None
+    target: Any = find_target(text)
+    if inspect.isclass(target) or hasattr(target, "card") or not callable(target) or not _needs_arguments(target):
+        return None
+    count, other = (3, 1) if pictures else (1, 3)
+    if not _takes(target, count) and _takes(target, other):
+        option = "leave --pictures out" if pictures else "add --pictures"
+        raise InputError(
+            f"--reward: {text} takes {_ARGUMENTS[other]}, and is called with {_ARGUMENTS[count]}: {option}"
+        )
+    return reward_of_pictures(target) if pictures else target
+
+
+def _takes(target: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many arguments."""
+    try:
+        inspect.signature(target).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # built in
+        return True
+    return True
+
+
+def _needs_arguments(target: Callable[..., Any]) -> bool:
+    """Unlike what makes a metric, which is called with its options only."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except ValueError:  # built in
+        return True
+    variadic = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
+    return variadic or any(one.kind in kinds and one.default is one.empty for one in parameters)
+
+
+def _served(text: str) -> BaseReward:
+    from ..benchmarks.common.errors import InputError
+    from ..benchmarks.common.optional_imports import require_serving
+    from ..integrations.serving.client.remote_reward import RemoteError
+    from ..integrations.trainers.trainer_reward import resolve_scorer
+    from ..reward import BaseReward
+
+    require_serving()
+    try:
+        scorer = resolve_scorer(text, on_failures="none", outage_timeout_s=_OUTAGE_S)
+        assert isinstance(scorer, BaseReward)  # of a URL
+        scorer.card  # noqa: B018  (asks the servers, which have to be there)
+    except (ValueError, RemoteError) as error:
+        raise InputError(f"--reward: {error}") from None
+    return scorer
+
+
+def _deadline(seconds: float | None) -> Callable[[], str]:
+    begun = time.monotonic()
+
+    def exhausted() -> str:
+        over = seconds is not None and time.monotonic() - begun >= seconds
+        return f"the budget of {seconds:g} seconds is spent" if over else ""
+
+    return exhausted
+
+
+def report_files(out: Sequence[Path]) -> list[Path]:
+    """What is written: beside a page its figures, unless another file has them. Figures are written first."""
+    from ..benchmarks.common.errors import InputError
+
+    for path in out:
+        if path.suffix.lower() not in (".html", ".json"):
+            raise InputError(f"-o {path} has the suffix of no report: give a name ending in .html or .json")
+    pages = [path for path in out if path.suffix.lower() == ".html"]
+    figures = [path for path in out if path not in pages] or [path.with_suffix(".json") for path in pages]
+    files = [*figures, *pages]
+    if twice := next((path for path in files if files.count(path) > 1), None):
+        raise InputError(f"-o {twice} is given twice: use different files")
+    return files
+
+
+def require_writable(path: Path) -> None:
+    """Fail before anything is asked, not after it. Raises `InputError` or OSError."""
+    from ..benchmarks.common.errors import InputError
+
+    target = Path(os.path.realpath(path))  # of a link, which stays
+    existed = target.exists()
+    if existed and not target.is_file():  # to open a pipe would wait for its reader
+        raise InputError(f"-o {path} is no file: give another name")
+    with path.open("ab"):
+        pass
+    if not existed:
+        target.unlink()
+
+
+def print_report(report: AuditReport) -> None:
+    """The figures as tables and lines on standard output, the verdict last."""
+    from ..benchmarks.audit.report_text import (
+        COLUMNS,
+        COST_COLUMNS,
+        by_violations,
+        cost_rows,
+        facts,
+        finding_cells,
+        mean_text,
+        sensitivity_rows,
+        verdict,
+    )
+
+    table = plain_table(f"Audit of {report.reward}")
+    for name, text in facts(report):
+        table.add_row(name, text)
+    render(table)
+    wrong = [finding for finding in by_violations(report) if finding.rate.violations]
+    if wrong:
+        _render(
+            "Families with violations",
+            COLUMNS,
+            [finding_cells(finding) for finding in wrong],
+            words=2,
+            fixed=(COLUMNS[0], COLUMNS[3]),
+        )
+    right = [finding.family.name for finding in report.findings if finding.rate.trials and not finding.rate.violations]
+    if right:
+        echo(f"No violations in {len(right)} families: {', '.join(right)}", stderr=False)
+    none = [finding.family.name for finding in report.findings if not finding.rate.trials]
+    if none and report.overall.trials:
+        echo(f"Nothing to compare in {len(none)} families: {', '.join(none)}", stderr=False)
+    if damages := sensitivity_rows(report):
+        losses = ", ".join(f"{name} {mean_text(mean)}" for name, mean in damages)
+        echo(f"Mean loss of score, of the scale, by what is damaged: {losses}", stderr=False)
+    if costs := list(cost_rows(report)):
+        _render("What it took", COST_COLUMNS, costs, words=2)
+    echo(verdict(report), stderr=False)
+
+
+def _render(
+    title: str, columns: tuple[str, ...], rows: list[list[str]], *, words: int, fixed: tuple[str, ...] = ()
+) -> None:
+    """The first `words` columns are texts, the others numbers. fixed: those that are not wrapped."""
+    table: Any = plain_table(title, *columns, right=columns[words:], fixed=fixed)
+    for row in rows:
+        table.add_row(*row)
+    render(table)

@@ -147,11 +147,7 @@ class EditOutputFolder:
         written = {name: image for name, image in images.items() if image is not None}
         for old in (self.folder / IMAGE, self.folder / SHEET, *self.folder.glob(_STEP_FILE.format("*"))):
             old.unlink(missing_ok=True)
-        report = {
-            **selections.to_json(),
-            "config": config.to_json(editor.id),
-            "files": [*written, SHEET],
-        }
+        report = {**selections.to_json(), "config": config.to_json(editor.id), "files": [*written, SHEET]}
         write_atomically(self.folder / REPORT, json.dumps(report, indent=2, allow_nan=False) + "\n")
         for name, image in written.items():
             image.pil().save(self.folder / name)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, render
-from .command_group import command_group
-from .options import Json
+from .options import Json, command_group
 
 if TYPE_CHECKING:
     from ..reward.engine.log_merge import MergeReport

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +19,7 @@ By = Annotated[
     typer.Option("--by", help="Also by the values of this label of the items, such as `type` or `level`. Repeatable."),
 ]
 BootstrapSamples = Annotated[
-    int,
-    typer.Option("--bootstrap-samples", min=100, help="Number of bootstrap samples for confidence intervals."),
+    int, typer.Option("--bootstrap-samples", min=100, help="Number of bootstrap samples for confidence intervals.")
 ]
 
 
@@ -159,9 +159,38 @@ Metric = Annotated[
     ),
 ]
 ResultFolders = Annotated[
-    list[Path],
-    typer.Argument(metavar="RESULTS...", help="Result folders, or folders that contain them."),
+    list[Path], typer.Argument(metavar="RESULTS...", help="Result folders, or folders that contain them.")
 ]
 SuiteSpec = Annotated[
     str | None, typer.Option("--suite", help="Spec of the suite, if the name in the results does not load it.")
 ]
+
+
+_EXAMPLE = "Example: "
+
+
+def command_group(
+    name: str, description: str, commands: Mapping[str, Callable[..., None]], epilog: str | None = None
+) -> typer.Typer:
+    """The group with these commands, by name. epilog: shown at the end of its help."""
+    group = typer.Typer(
+        name=name,
+        help=description,
+        epilog=epilog,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for command_name, command in commands.items():
+        help_text, example = _help_of(command)
+        group.command(command_name, help=help_text, epilog=example)(command)
+    return group
+
+
+def _help_of(command: Callable[..., None]) -> tuple[str, str | None]:
+    """The paragraphs of the docstring, each as one line that the terminal wraps; and the example, if there is one."""
+    paragraphs = [" ".join(text.split()) for text in (inspect.getdoc(command) or "").split("\n\n")]
+    example = paragraphs.pop() if paragraphs[-1].startswith(_EXAMPLE) else None
+    return "\n\n".join(paragraphs), example

@@ -11,8 +11,8 @@ import typer
 
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from .audit_output import require_writable
-from .edit_samples import DEMO, demo_rollouts, file_entries
+from .audit import require_writable
+from .edit import DEMO, demo_rollouts, file_entries
 from .options import DEFAULT_REWARD, Experts, Json, Protocol, Trust
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def plan(
     """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import load_reward, require_distinct_files, spec_argument
-    from ..benchmarks.run.calibration import calibrate
-    from ..benchmarks.run.cost_estimate import estimate
-    from ..benchmarks.run.estimate_table import estimate_json, estimate_table, unknown_cost
+    from ..benchmarks.run.case_estimate import calibrate
+    from ..benchmarks.run.cost_estimate import estimate, estimate_json, estimate_table, unknown_cost
     from ..benchmarks.run.scoring_run import forward_warnings
     from ..reward.atomic_files import write_atomically
 

@@ -12,8 +12,7 @@ from .options import Json
 
 @exit_code_command
 def rewards(
-    name: Annotated[str | None, typer.Argument(help="Print the card of this reward.")] = None,
-    as_json: Json = False,
+    name: Annotated[str | None, typer.Argument(help="Print the card of this reward.")] = None, as_json: Json = False
 ) -> int:
     """List the installed rewards, or print the card of one: range, experts, options, how it can be gamed.
 

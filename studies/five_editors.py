@@ -23,8 +23,7 @@ from editcritic.benchmarks.common import optional_imports
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.terminal import echo
-from editcritic.benchmarks.run.run_spec import RunSpec
-from editcritic.benchmarks.run.runner import ExecutionOptions, RunConfig, RunResult, execute
+from editcritic.benchmarks.run.runner import RunConfig, RunResult, RunSettings, execute
 from editcritic.benchmarks.sceneedit.failure_modes import failure_mode
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
@@ -176,9 +175,10 @@ def score_outputs(
     results = {}
     for name, outputs in folders.items():
         tell(f"{name}: scoring")
-        results_folder = out / RESULTS / name
-        execution = ExecutionOptions(invocation=RunSpec(spec, None, outputs, name, (EXPERTS,)).to_json(results_folder))
-        run = execute(RunConfig(suite, outputs, name, scene_experts()), execution, out=results_folder)
+        settings = RunSettings(
+            suite=spec, outputs=outputs, editor_name=name, experts=(EXPERTS,), out=out / RESULTS / name
+        )
+        run = execute(RunConfig.build(settings, scene_experts(), suite))
         assert run is not None  # None only in other processes
         results[name] = run
     return results

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec
@@ -52,6 +52,14 @@ def _console(*, stderr: bool = False) -> Console:
 def echo(text: str, *, stderr: bool = True) -> None:
     """Print a message without markup or wrapping, by default on standard error."""
     _console(stderr=stderr).print(_printable(text), soft_wrap=True)
+
+
+def echo_first(problems: Sequence[object], shown: int, others: str, total: int | None = None, prefix: str = "") -> None:
+    """Print the first problems, and how many others there are. others: what they are."""
+    for problem in problems[:shown]:
+        echo(f"editcritic: {prefix}{problem}")
+    if (count := len(problems) if total is None else total) > shown:
+        echo(f"editcritic: {prefix}and {count - shown} {others}")
 
 
 def render(renderable: RenderableType, *, stderr: bool = False) -> None:

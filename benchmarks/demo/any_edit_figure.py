@@ -21,7 +21,7 @@ from ...reward.metrics.any_edit.preservation import preservation
 from ...reward.queries.change_map import ChangeMap
 from ...reward.queries.kinds import MapChanges, Plan
 from ..common.optional_imports import bench_library
-from .scene_ranking import samples, scene_candidates
+from .command import samples, scene_candidates
 
 SCENE = "Change the color of brown coffee to green"
 SHOWN = {

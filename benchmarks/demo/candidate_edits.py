@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from ...reward import Box, EditSample, Image
+from ...reward.audit.whole_picture_changes import jpeg
 from . import retouch
-from .demo_scenes import DemoScene
+from .demo_scenes import DemoScene, demo_tasks
 from .photographs import PHOTOS, Pixels
 from .retouch import PixelMask
 
@@ -85,3 +89,44 @@ def _over_sharpened(good: Pixels) -> Pixels:
     soft = np.asarray(cv2.GaussianBlur(good, (0, 0), 1.5), np.float32)
     sharp = good + 2.5 * (good - soft)
     return np.clip((sharp - 128) * 1.3 + 128, 0, 255).astype(np.uint8)
+
+
+def good_edits() -> list[EditSample]:
+    """The good edit of each row, with the boxes of its objects. Raises `InputError` without scikit-image."""
+    samples = []
+    for scene in demo_tasks():
+        source = Image.of(scene.pixels)
+        boxes = {
+            name: tuple(Box.from_corners(*corners, source.size) for corners in object_boxes)
+            for name, object_boxes in scene.boxes.items()
+        }
+        edited = Image.of(scene.operation.good(scene.source))
+        samples.append(EditSample(scene.name, scene.instruction, (source,), edited, boxes=boxes))
+    return samples
+
+
+def perturb(pixels: Pixels, seed: int) -> Pixels:
+    """A copy of an H x W x 3 uint8 image, up to 4 % brighter or darker, with noise, and saved as JPEG.
+
+    Sampled from the seed: brightness 0.96 to 1.04, the noise's standard deviation 1 to 3 (of 255), quality 80 to 95.
+    """
+    random = np.random.default_rng(seed)
+    brightness, sigma = random.uniform(0.96, 1.04), random.uniform(1.0, 3.0)
+    quality = int(random.integers(80, 96))
+    noise = random.standard_normal(pixels.shape, np.float32)  # float32: half the time of float64
+    noisy = pixels * np.float32(brightness) + noise * np.float32(sigma)
+    return jpeg(np.clip(np.rint(noisy), 0, 255).astype(np.uint8), quality)
+
+
+_EXTREMES = ("unchanged", "blank")
+"""Candidates that a guard rejects before most questions are asked; a policy makes few of them."""
+
+
+def rollouts() -> list[EditSample]:
+    """Six edits of each row, with one group a row. Raises `InputError` without scikit-image."""
+    return [
+        replace(sample, id=f"{scene.name}/{name}", group=scene.name, edited=Image.of(pixels))
+        for sample, scene in zip(good_edits(), demo_tasks(), strict=True)
+        for name, pixels in candidates(scene).items()
+        if name not in _EXTREMES
+    ]

@@ -70,10 +70,7 @@ _TASKS = (
         task_type="subject_remove",
         instruction="Remove embroidered purple patch",
         operation=RemoveObject(
-            "embroidered purple patch",
-            hole="patch and its seam",
-            other_object="fabric blue name tag",
-            tint=_GREEN,
+            "embroidered purple patch", hole="patch and its seam", other_object="fabric blue name tag", tint=_GREEN
         ),
         damage="tinted",
         blank="black",

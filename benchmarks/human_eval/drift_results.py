@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ...reward import Score
 from ..common.errors import InputError
-from ..run.recordings import RecordingReader
-from ..run.replay import replay_recording
+from ..run.replay import RecordingReader, replay_recording
 from ..suites.results import ResultRow, Results, load_results
 
 

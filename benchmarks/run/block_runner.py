@@ -29,9 +29,8 @@ from ..common.problems import Problems
 from ..common.sample_tables import SampleTable, TableRow
 from ..common.terminal import user_error_text, user_errors
 from .ray_cluster import NodeLogs, RayCluster, connected, ray_library
-from .rendezvous import SINGLE_PROCESS, Rendezvous
-from .run_journal import ANSWER_LOG_FILE
-from .run_progress import ProgressCallback, RunProgress, ignore_progress
+from .run_budget import ProgressCallback, RunProgress, ignore_progress
+from .run_journal import ANSWER_LOG_FILE, SINGLE_PROCESS, Rendezvous
 from .score_blocks import INVALID, Block, BlockSummary, BlockWriter, ScoreFolder, blocks_of, check_kept, run_settings
 from .scoring_run import score_entries
 
@@ -117,7 +116,7 @@ def score_table(
     table = table.absolute()
     settings = run_settings(table, reward, options.block_rows)
     folder = ScoreFolder(out, settings)
-    with Rendezvous(folder.run_folder, SINGLE_PROCESS):
+    with Rendezvous(folder.folder, SINGLE_PROCESS):
         folder.remove_unfinished()
         report, pending = TableReport(table.count), dict[int, _PendingBlock]()
         for block in blocks_of(table, settings):
@@ -205,7 +204,7 @@ def _results(
             "identity": identity,
             "window": options.window,
             "options": {"max_failure_rate": options.max_failure_rate, "on_failures": options.on_failures},
-            "logs": NodeLogs.of(ray, options.answer_log or folder.run_folder / ANSWER_LOG_FILE, cluster),
+            "logs": NodeLogs.of(ray, options.answer_log or folder.folder / ANSWER_LOG_FILE),
             "trusted": trusted_names(),
         }
         results = data.from_items([{"block": number} for number in pending], override_num_blocks=len(pending))

@@ -56,21 +56,6 @@ class GoldenCase:
         return EditSample(self.id, self.instruction, *pictures, task=self.task)
 
 
-@dataclass(frozen=True, slots=True)
-class GoldenMismatch:
-    """A case whose value or detector calls differ from the expected ones."""
-
-    case: GoldenCase
-    score: Score
-    calls: tuple[Call, ...]
-
-    def __str__(self) -> str:
-        if self.score.value != self.case.expected:
-            got = self.score.status if self.score.value is None else f"{self.score.value:g}"
-            return f"{self.case.id}: expected {self.case.expected}, got {got} ({self.score.reason})"
-        return f"{self.case.id}: expected detector calls {list(self.case.calls)}, got {list(self.calls)}"
-
-
 def read_cases(path: Path) -> Iterator[GoldenCase]:
     """The cases in a file. Raises ValueError for an invalid line."""
     for number, data in json_lines(path):
@@ -150,7 +135,7 @@ def detector_calls(score: Score, case: GoldenCase) -> tuple[Call, ...]:
     return tuple((names[item.image], item.text, item.numbers["threshold"]) for item in detections)
 
 
-def replay_cases(path: Path, protocol: str) -> tuple[int, int, list[GoldenMismatch]]:
+def replay_cases(path: Path, protocol: str) -> tuple[int, int, list[str]]:
     """Number of cases that match, number of cases, and the mismatches.
 
     Detector calls are compared for the `official` protocol only: the others make other calls. Raises ValueError for
@@ -167,5 +152,12 @@ def replay_cases(path: Path, protocol: str) -> tuple[int, int, list[GoldenMismat
         for case, score in zip(cases, scores, strict=True):
             calls = detector_calls(score, case)
             if score.value != case.expected or (protocol == "official" and calls != case.calls):
-                disagreements.append(GoldenMismatch(case, score, calls))
+                disagreements.append(_mismatch(case, score, calls))
     return len(cases) - len(disagreements), len(cases), disagreements
+
+
+def _mismatch(case: GoldenCase, score: Score, calls: tuple[Call, ...]) -> str:
+    if score.value != case.expected:
+        got = score.status if score.value is None else f"{score.value:g}"
+        return f"{case.id}: expected {case.expected}, got {got} ({score.reason})"
+    return f"{case.id}: expected detector calls {list(case.calls)}, got {list(calls)}"

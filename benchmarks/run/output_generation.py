@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from ...verifiers.selection.generation import CandidateGenerator
 from ..common.errors import InputError
 from ..suites.suite import Suite, SuiteItem
 from .editor_outputs import MissingOutput, Outputs, missing_dependency_reason
-from .run_journal import changed_settings, complete_lines, open_for_append
+from .run_journal import AppendedLines, changed_settings, complete_lines
 
 GENERATED_FILE, JOURNAL = "generated.jsonl", "journal"
 SCHEMA = 2
@@ -133,7 +132,7 @@ def generate_outputs(
         )
     except JournalError as error:
         raise InputError(str(error)) from None
-    lines = open_for_append(folder / GENERATED_FILE)
+    lines = AppendedLines(folder / GENERATED_FILE)
     try:
         for level in _dependency_levels(suite):
             existing = [item for item in level if suite.find_output(folder, item) is not None]
@@ -153,10 +152,7 @@ def generate_outputs(
             for task, image, row in generator.make(tasks):
                 path = folder / f"{task.item.output_path}.png"
                 row = row if image is None else replace(row, file=path.relative_to(folder).as_posix())
-                lines.write(
-                    (json.dumps(row.to_json(selection_record), ensure_ascii=False) + "\n").encode("utf-8", "replace")
-                )
-                lines.flush()
+                lines.append(json.dumps(row.to_json(selection_record), ensure_ascii=False))
                 if image is not None:  # after its line, so that every image has one
                     path.parent.mkdir(parents=True, exist_ok=True)
                     with atomic_replacement(path) as temporary:
@@ -166,7 +162,6 @@ def generate_outputs(
     except (EditorError, SelectionStopped) as error:
         report.stop_reason = str(error)
     finally:
-        os.fsync(lines.fileno())
         lines.close()
         generator.close()
     return report

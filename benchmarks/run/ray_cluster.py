@@ -16,21 +16,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from ..common.errors import InputError
 
+ANSWER_LOG_FOLDER = Path(tempfile.gettempdir()) / "editcritic-bench"
+"""Of answer logs on machines other than the driver's."""
 
-@dataclass(frozen=True)
-class RayCluster:
-    """address: of a running Ray cluster; None starts or joins a local one. workers: actors. cpus, gpus: per actor.
 
-    answer_log_folder: folder for answer logs on the other machines.
-    """
+class RayCluster(BaseModel):
+    """Which cluster scores, and with what: the table `ray` of settings."""
 
-    address: str | None = None
-    workers: int = 2
-    cpus: float = 1.0
-    gpus: float = 0.0
-    answer_log_folder: Path = Path(tempfile.gettempdir()) / "editcritic-bench"
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    address: str | None = Field(
+        default=None, description="Address of the cluster; by default this machine's, or a new one."
+    )
+    workers: int = Field(default=2, gt=0, description="Number of scoring actors.")
+    cpus: float = Field(default=1.0, ge=0, description="CPUs per actor.")
+    gpus: float = Field(default=0.0, ge=0, description="GPUs per actor.")
 
 
 def ray_library(module: str) -> Any:
@@ -95,9 +99,9 @@ class NodeLogs:
     folder: Path
 
     @staticmethod
-    def of(ray: Any, driver_log: Path, cluster: RayCluster) -> NodeLogs:
+    def of(ray: Any, driver_log: Path) -> NodeLogs:
         """Call it in the driver."""
-        return NodeLogs(ray.get_runtime_context().get_node_id(), driver_log.resolve(), Path(cluster.answer_log_folder))
+        return NodeLogs(ray.get_runtime_context().get_node_id(), driver_log.resolve(), ANSWER_LOG_FOLDER)
 
     def here(self, name: str) -> Path:
         """The log of the machine that this is called on; its folder is made. Raises `InputError` for another user's."""

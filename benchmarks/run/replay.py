@@ -6,19 +6,197 @@ another reward on the same answers. Golden cases (`golden_cases.py`) replay with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
-from ...reward import Score
+from ...reward import AnswerLog, EditSample, Expert, Reward, Score
 from ...reward.file_specs import require_trusted
 from ...reward.plain_text import one_line
+from ...reward.queries import Abstention, Failure
+from ...reward.queries.expert import rewrites_queries
+from ...reward.queries.kinds import Outcome, Query
+from ...reward.queries.specs import spec_of
 from ...reward.regular_files import open_regular
+from ...reward.sample_files import sample_of_stranger, sample_problem, sample_to_json
+from ...reward.strict_json import parse_json
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, load_reward, spec_argument
 from .golden_cases import replay_cases
-from .recordings import RecordingReader, same_score
 from .scoring_run import ScoringReport, score_entries
+
+NOT_RECORDED = "the recording has no answer to this query"
+
+_MAX_VALUES = 1_000_000
+"""Values in the JSON of one row, about: sample files allow fewer, Python code does not count."""
+
+
+class RecordingWriter:
+    """Writes what a replay needs into a log: open it with `AnswerLog(path, describe=True)` and pass it to the reward.
+
+    Raises `InputError` if the log contains a run of another reward.
+    """
+
+    def __init__(self, log: AnswerLog, reward: Reward) -> None:
+        self._log = log
+        experts = {
+            role: {"id": expert.id, "rewrites": rewrites_queries(expert)} for role, expert in reward.experts.items()
+        }
+        tables = {"spec": {"reward": spec_of(reward.metric)}, "experts": experts}
+        rows = {key: json.dumps(table) for key, table in tables.items()}  # in order: that of a mean's terms counts
+        for key, row in rows.items():
+            if log.meta(key) not in (None, row):
+                raise InputError(
+                    f"{log.path} is a recording of another reward ({_name(log.meta('spec'))}), or with other experts: "
+                    "give another file"
+                )
+        self._known = set(log.samples())
+        for key, row in rows.items():
+            log.meta(key, row)
+
+    def add_sample(self, sample: EditSample) -> None:
+        row = json.dumps(sample_to_json(sample))
+        if row not in self._known:
+            self._log.add_sample(row)
+
+    def add_score(self, name: str, score: Score) -> None:
+        """Record the score, for a replay to compare with."""
+        self._log.meta(f"score:{name}", json.dumps(_value_and_status(score)))
+
+
+class NotRecorded(LookupError):
+    """A recording does not have what a replay asks for."""
+
+
+class ReplayExpert(Expert):
+    """Replaces an expert by its recorded answers. rewrites: whether that expert rewrites queries."""
+
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = tuple(Query.__subclasses__())
+
+    def __init__(self, name: str, log: AnswerLog, rewrites: bool) -> None:
+        self.id = name
+        self._log = log
+        self._rewrites = rewrites
+
+    def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
+        return [Failure(NOT_RECORDED, infrastructure=True)] * len(queries)
+
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """As recorded for this sample. Raises `NotRecorded`."""
+        rewritten = self._log.rewritten(self.id, sample, query) if self._rewrites else query
+        if rewritten is None:
+            raise NotRecorded(NOT_RECORDED)
+        return rewritten
+
+
+class RecordingReader:
+    """Reads a recording of a stranger: samples without pixels, the metric's spec, experts, scores. Changes no file.
+
+    Raises `InputError` for a file that is no recording, `LogError` for one that is no answer log, or damaged: what was
+    recorded cannot be asked again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise InputError(f"{path} {'is not a file' if path.exists() else 'does not exist'}: give a recording")
+        if not _is_database(path):
+            raise InputError(f"{path} is not a recording: `editcritic score --record` writes one")
+        self.log = AnswerLog(path, read_only=True)
+        with contextlib.ExitStack() as refused:
+            refused.callback(self.log.close)
+            self.log.verify(rows=False)
+            self._rows = self.log.samples()
+            if not self._rows:
+                raise InputError(
+                    f"{path} contains no samples: it is a cache, not written with --record, or its command ended early"
+                )
+            self._experts = self._table_of("experts")
+            if any(isinstance(expert, str) for expert in self._experts.values()):
+                raise InputError(
+                    f"{path} was recorded by an earlier version, which did not store what the experts made of the "
+                    "queries: record the samples again, in a new file"
+                )
+            self.log.verify()
+            refused.pop_all()
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Spec of the recorded reward. Raises `InputError` if there is none."""
+        return self._table_of("spec")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def samples(self) -> Iterator[EditSample]:
+        """The recorded samples, without pixels. Raises `InputError` for one that cannot be read."""
+        for number, row in enumerate(self._rows, start=1):
+            try:
+                yield sample_of_stranger(
+                    parse_json(row, max_values=_MAX_VALUES), name=f"sample {number}", recorded=self.log.derived_digest
+                )
+            except ValueError as error:
+                problem = sample_problem(error)
+                raise InputError(f"sample {number} of {self.log.path} cannot be read: {problem}") from None
+
+    def experts(self) -> dict[str, Expert]:
+        """Replay experts by role, with the recorded ids. Raises `InputError`."""
+        experts: dict[str, Expert] = {}
+        for role, expert in self._experts.items():
+            match expert:
+                case {"id": str(name), "rewrites": bool(rewrites)}:
+                    experts[role] = ReplayExpert(name, self.log, rewrites)
+                case _:
+                    raise InputError(
+                        f"{self.log.path} is no recording of this version: its expert of {role!r:.80} is none"
+                    )
+        return experts
+
+    def recorded_score(self, name: str) -> dict[str, Any] | None:
+        """Recorded value and status of a sample; None if it was not scored. Raises `InputError`."""
+        if self.log.meta(f"score:{name}") is None:
+            return None
+        match score := self._table_of(f"score:{name}"):
+            case {"value": float() | int() | None, "status": str()}:
+                return score
+            case _:
+                raise InputError(f"{self.log.path} is no recording of this version: its score of {name!r:.80} is none")
+
+    def _table_of(self, key: str) -> dict[str, Any]:
+        try:
+            table = parse_json(self.log.meta(key) or "null", max_values=_MAX_VALUES)
+        except ValueError as error:
+            raise InputError(f"{self.log.path} is no recording of this version: {key!r:.80} is {error}") from None
+        if not isinstance(table, dict):
+            raise InputError(
+                f"{self.log.path} is no recording of this version: {key!r:.80} is {type(table).__name__}, not a table"
+            )
+        return table
+
+
+def _is_database(path: Path) -> bool:
+    with open_regular(path) as file:
+        return file.read(16) == b"SQLite format 3\0"
+
+
+def same_score(score: Score, recorded: Mapping[str, Any]) -> bool:
+    """Whether a replayed score equals the recorded one, to the last bit."""
+    return _value_and_status(score) == recorded
+
+
+def _value_and_status(score: Score) -> dict[str, Any]:
+    return {"value": score.value, "status": score.status}
+
+
+def _name(spec: str | None) -> str:
+    try:
+        reward = parse_json(spec or "{}")["reward"]
+        return str(reward.get("name", reward.get("use", "?")))
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return "?"
+
 
 GOLDEN_REWARDS = ("edival", "edival-if")
 """Reward names that replay golden cases."""
@@ -60,7 +238,7 @@ def replay_golden(name: str | None, path: Path, protocol: str | None) -> ReplayR
         num_agreeing, total, mismatches = replay_cases(path, protocol or "official")
     except ValueError as error:
         raise InputError(str(error)) from None
-    return ReplayReport(num_agreeing, total, [str(mismatch) for mismatch in mismatches])
+    return ReplayReport(num_agreeing, total, mismatches)
 
 
 def replay_recording(

@@ -12,7 +12,6 @@ from ...reward.plain_text import one_line
 from ...reward.strict_json import read_json
 from ..common.errors import InputError
 from ..suites.bootstrap import Numbers, bootstrap_weights
-from ..suites.missing_values import suite_tables
 from ..suites.results import RESULT_FILE, RUN_FILE, RUN_SCHEMA, SCHEMA, SCORES_FILE, Results
 from ..suites.suite import Suite
 from ..suites.tables import ComputedTable, write_tables
@@ -24,16 +23,14 @@ def case_weights(results: Results, count: int, seed: int) -> Numbers | None:
 
 
 def write_results(
-    folder: Path, suite: Suite, results: Results, row_lines: Iterable[str], bootstrap_samples: int, seed: int
-) -> list[ComputedTable]:
-    """Write everything but `run.json`; return the tables. row_lines: the rows as JSON.
+    folder: Path, suite: Suite, results: Results, row_lines: Iterable[str], tables: Sequence[ComputedTable]
+) -> None:
+    """Write everything but `run.json`. row_lines: the rows as JSON.
 
     `result.json` is removed first and written last: if it exists, the folder is complete.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULT_FILE).unlink(missing_ok=True)
-    weights = case_weights(results, bootstrap_samples, seed)
-    tables = [ComputedTable.compute(table, weights) for table in suite_tables(suite, results)]
     write_atomically(folder / SCORES_FILE, "".join(f"{line}\n" for line in row_lines))
     write_tables(tables, folder)
     official_files = suite.write_official_files(results, folder)
@@ -46,7 +43,6 @@ def write_results(
         "files": sorted(str(path.relative_to(folder)) for path in official_files),
     }
     write_atomically(folder / RESULT_FILE, json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    return tables
 
 
 def write_run_file(folder: Path, run_facts: Mapping[str, Any]) -> None:

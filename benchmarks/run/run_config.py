@@ -1,83 +1,191 @@
-"""Configuration of a run: what determines its numbers, and how it is executed."""
+"""A run that is built from its settings, and the provenance of its results: everything that determines the numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from ...reward import Expert
-from ...reward.reward import OnFailures
-from ..common.defaults import BOOTSTRAP_SAMPLES
-from ..common.errors import InputError
+from ...reward import Expert, SpecError, default_experts, load_experts, spec_of
+from ...reward.metrics import Metric
+from ...reward.queries import ExpertDown
+from ...reward.queries.identity import metric_digest, signature_with_identity
+from ...reward.queries.prompts import Prompts
+from ..suites.results import RANGES_ENTRY, ResultRow
 from ..suites.suite import Suite
-from .provenance import run_settings
-from .run_budget import BudgetLimits, Usage
-from .run_progress import ProgressCallback, ignore_progress
-from .suite_metric import MetricSet
+from .editor_outputs import outputs_digest
+from .run_settings import RunSettings
+from .suite_loading import MetricSet, load_suite
+
+LIBRARIES = (
+    "editcritic",
+    "numpy",
+    "pillow",
+    "opencv-python-headless",
+    "torch",
+    "transformers",
+    "diffusers",
+    "accelerate",
+    "llguidance",
+    "onnxruntime",
+    "openai",
+    "rapidocr",
+)
+"""Libraries whose versions are recorded, if installed."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that determines the numbers of a run.
+    """A run that can start: its settings, the suite as its protocol reads it, and the experts of the roles."""
 
-    suite: whichever is given, it is kept as the protocol reads it (`Suite.under`). outputs: the folder of the editor's
-    images. editor: its name in tables. protocol: of the suite's metrics; None for the default. metrics: a subset of the
-    suite's metrics. reproducible: experts get one query per call, so that their floating-point results do not depend on
-    other queries. bootstrap_samples, seed: of the intervals.
-    """
-
+    settings: RunSettings
     suite: Suite
-    outputs: Path
-    editor: str
     experts: Mapping[str, Expert]
-    protocol: str | None = None
-    metrics: tuple[str, ...] = ()
-    reproducible: bool = False
-    bootstrap_samples: int = BOOTSTRAP_SAMPLES
-    seed: int = 0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "suite", self.suite.under(self.protocol))
+    @staticmethod
+    def build(
+        settings: RunSettings, experts: Mapping[str, Expert] | None = None, suite: Suite | None = None
+    ) -> RunConfig:
+        """experts, suite: those of the settings, if they are built already: runs that share experts load each model
+        once. Raises `InputError` or `SpecError` if it cannot be built.
+        """
+        bound = load_experts(settings.experts, default_experts()) if experts is None else experts
+        if suite is None:
+            assert settings.suite is not None
+            suite = load_suite(settings.suite, settings.data)
+        return RunConfig(settings, suite.under(settings.protocol), bound)
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of the editor's images."""
+        return self.settings.outputs or Path()
 
     @cached_property
     def metric_set(self) -> MetricSet:
         """Raises `InputError`; see `MetricSet.select`."""
-        return MetricSet.select(self.suite, self.experts, self.protocol, self.metrics)
+        return MetricSet.select(self.suite, self.experts, self.settings.protocol, self.settings.metrics)
 
     @cached_property
-    def run_settings(self) -> dict[str, Any]:
-        """Settings that have to be equal to resume from a journal."""
-        return run_settings(self.suite, self.metric_set, self.experts, self.editor, self.protocol, self.reproducible)
+    def identity(self) -> dict[str, Any]:
+        """What has to be equal to resume from a journal, as plain JSON. Output images are not in it: rows have their
+        digests."""
+        metrics = self.metric_set.metrics
+        identity = {
+            "suite": self.suite.name,
+            "suite_options": dict(self.suite.options),
+            "data_digest": self.suite.digest,
+            "editor": self.settings.editor,
+            "protocol": self.settings.protocol,
+            "metrics": dict(self.metric_set.specs),
+            RANGES_ENTRY: {name: list(metric.card.range) for name, metric in metrics.items()},
+            "metric_signatures": {name: metric_signature(metric) for name, metric in metrics.items()},
+            "experts": {role: describe_expert(expert) for role, expert in sorted(self.experts.items())},
+            "prompts": prompt_digests(metrics.values()),
+            "reproducible": self.settings.reproducible,
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(identity, default=str))
+        return plain
+
+    def provenance(self, rows: Sequence[ResultRow], complete: bool) -> dict[str, Any]:
+        """The provenance in `result.json`: identity, digest of the outputs, versions, and the suite's citation."""
+        info = self.suite.info
+        return {
+            **self.identity,
+            "outputs_digest": outputs_digest((row.id, row.edited) for row in rows if row.edited),
+            "score_signatures": {
+                name: sorted({score.metric for row in rows if (score := row.scores.get(name)) is not None})
+                for name in self.metric_set.metrics
+            },
+            "skipped_metrics": dict(self.metric_set.skipped),
+            "bootstrap": {"samples": self.settings.bootstrap_samples, "seed": self.settings.seed},
+            "complete": complete,
+            "versions": library_versions(),
+            "suite_info": {name: getattr(info, name) for name in ("title", "citation", "licence", "url")},
+        }
 
 
-@dataclass(frozen=True)
-class ExecutionOptions:
-    """Execution options; they do not affect numbers. prices, limits: see `BudgetTracker`. window: samples in flight.
+def metric_signature(metric: Metric) -> str:
+    """The signature of a metric with digits of its digest, if it has one: without experts, which are listed apart."""
+    try:
+        return signature_with_identity(metric.card.signature, metric_digest(metric))
+    except (SpecError, TypeError, ValueError):  # the last two: a class without a signature
+        return metric.card.signature
 
-    max_failure_rate, on_failures, outage_timeout_s: as in `Reward`. allow_partial: write results, marked incomplete, of
-    a run that ended early. invocation: suite, data, outputs and experts as typed, for `bench verify`.
 
-    Runs that share answers and a budget: answer_log: the file of answers; by default in the journal. spent: usage of
-    earlier runs, which counts against the limits; by default that of the journal. spent_s: seconds that count against
-    them.
-    """
+def describe_expert(expert: Expert) -> dict[str, Any]:
+    """Id (model, revision, options) and spec of an expert; null without a spec."""
+    description: dict[str, Any] = {}
+    try:
+        description["id"] = expert.id
+    except (ExpertDown, OSError) as error:
+        description["id"] = f"unknown: {error}"
+    try:
+        description["spec"] = spec_of(expert)
+    except (SpecError, TypeError, ValueError):  # the last two: a class without a signature
+        description["spec"] = None
+    return description
 
-    prices: Mapping[str, float] = field(default_factory=dict)
-    limits: BudgetLimits = field(default_factory=BudgetLimits)
-    window: int = 256
-    max_failure_rate: float = 0.5
-    on_failures: OnFailures = "raise"
-    outage_timeout_s: float = 3600.0
-    allow_partial: bool = False
-    on_progress: ProgressCallback = ignore_progress
-    invocation: Mapping[str, Any] = field(default_factory=dict)
-    answer_log: Path | None = None
-    spent: Usage | None = None
-    spent_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        if self.on_failures not in get_args(OnFailures):
-            raise InputError(f"on_failures is one of {', '.join(get_args(OnFailures))}, got {self.on_failures!r}")
+def prompt_digests(metrics: Iterable[Metric]) -> dict[str, str]:
+    """Package -> digest of its prompts, with the overrides of a prompt pack."""
+    digests_by_package: dict[str, set[str]] = {}
+    for metric in metrics:
+        for part in _nested_parts(metric, set()):
+            module = getattr(part, "__module__", None) or type(part).__module__
+            package = str(module).rpartition(".")[0]
+            texts = _texts(package)
+            pack = getattr(part, "prompt_pack", None)
+            if isinstance(pack, Prompts):
+                texts = texts | {f"{name}.txt": content for name, content in pack.contents.items()}
+            if not texts:
+                continue
+            state = hashlib.sha256()
+            for name in sorted(texts):
+                state.update(name.encode() + b"\0" + texts[name] + b"\0")
+            digests_by_package.setdefault(package, set()).add(state.hexdigest()[:16])
+    return {package: "+".join(sorted(digests)) for package, digests in sorted(digests_by_package.items())}
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of Python and of the installed libraries."""
+    versions = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def _nested_parts(value: Any, visited: set[int]) -> Iterator[Any]:
+    """A metric and all objects nested in it."""
+    if id(value) in visited or isinstance(value, str | int | float | bool | bytes | type(None)):
+        return
+    visited.add(id(value))
+    if isinstance(value, Mapping):
+        children: Iterable[Any] = value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        children = value
+    else:
+        yield value
+        fields = getattr(type(value), "__dataclass_fields__", None)
+        children = [getattr(value, name) for name in (getattr(value, "__dict__", ()) if fields is None else fields)]
+    for child in children:
+        yield from _nested_parts(child, visited)
+
+
+def _texts(package: str) -> dict[str, bytes]:
+    if not package:
+        return {}
+    try:
+        folder = files(package) / "prompts"
+        return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(".txt")}
+    except (ImportError, OSError, TypeError, ValueError):
+        return {}

@@ -6,23 +6,30 @@ Paths in a file are relative to it. The file that a run writes has every setting
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ...reward.atomic_files import write_atomically
 from ...reward.file_specs import require_trusted
 from ...reward.reward import OnFailures
+from ...reward.strict_json import MAX_INTEGER
 from ...reward.toml_files import read_toml
 from ...reward.trust import is_trusted_file, is_trusted_path
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
+from .ray_cluster import RayCluster
+from .run_budget import BudgetLimits
 from .run_journal import JOURNAL_FOLDER
-from .run_spec import option_tables, relative_path
+
+MAX_BOOTSTRAP_SAMPLES = 100_000
+"""Ten million numbers for a hundred cases."""
 
 SETTINGS_FILE = "run.toml"
 _HEAD = """# The settings of a run as used. Repeat it: editcritic bench run --config THIS
@@ -52,17 +59,6 @@ class BudgetSettings(_Table):
     )
 
 
-class RaySettings(_Table):
-    """Scoring on a Ray cluster; see `RayCluster`."""
-
-    address: str | None = Field(
-        default=None, description="Address of the cluster; by default this machine's, or a new one."
-    )
-    workers: int = Field(default=2, gt=0, description="Number of scoring actors.")
-    cpus: float = Field(default=1.0, ge=0, description="CPUs per actor.")
-    gpus: float = Field(default=0.0, ge=0, description="GPUs per actor.")
-
-
 def _one_or_many(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
@@ -77,7 +73,11 @@ _Path = Annotated[Path, AfterValidator(_path_of)]
 
 
 class RunSettings(_Table):
-    """All settings of a run, by their keys in the file. None: not given."""
+    """All settings of a run, by their keys in the file. None: not given.
+
+    suite, data, outputs, editor_name, experts, protocol, metrics, reproducible, bootstrap_samples and seed decide the
+    numbers; the others say how and where they are made.
+    """
 
     suite: str | dict[str, Any] | None = Field(default=None, description="The suite, with options as in `SUITE`.")
     data: _Path | None = Field(default=None, description="Folder of the suite's data.")
@@ -91,8 +91,10 @@ class RunSettings(_Table):
     protocol: str | None = Field(default=None, description="Named variant of the suite's metrics.")
     metrics: tuple[str, ...] = Field(default=(), description="Only these metrics; by default all.")
     reproducible: bool = Field(default=False, description="One query per call of a local model.")
-    bootstrap_samples: int = Field(default=BOOTSTRAP_SAMPLES, ge=0, description="For the intervals; 0 disables them.")
-    seed: int = Field(default=0, description="Seed of the bootstrap.")
+    bootstrap_samples: int = Field(
+        default=BOOTSTRAP_SAMPLES, ge=0, le=MAX_BOOTSTRAP_SAMPLES, description="For the intervals; 0 disables them."
+    )
+    seed: int = Field(default=0, ge=0, le=MAX_INTEGER, description="Seed of the bootstrap.")
     journal: _Path | None = Field(
         default=None, description="Folder of rows and answers; by default `journal` in `out`."
     )
@@ -109,20 +111,37 @@ class RunSettings(_Table):
     prices: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = Field(
         default={}, description="Role -> price of one call."
     )
-    ray: RaySettings | None = Field(default=None, description="Score on a Ray cluster with Ray Data.")
+    ray: RayCluster | None = Field(default=None, description="Score on a Ray cluster with Ray Data.")
 
-    def overridden(self, options: Mapping[str, Any]) -> RunSettings:
-        """These settings with others in their place. Raises `InputError`."""
+    @property
+    def limits(self) -> BudgetLimits:
+        return BudgetLimits(**self.budget.model_dump())
+
+    @property
+    def editor(self) -> str:
+        """The editor's name in tables; empty without outputs."""
+        return self.editor_name or ("" if self.outputs is None else self.outputs.resolve().name)
+
+    @property
+    def journal_folder(self) -> Path | None:
+        return self.journal or (None if self.out is None else self.out / JOURNAL_FOLDER)
+
+    def overridden(self, options: Mapping[str, Any], location: str = "bench run") -> RunSettings:
+        """These settings with others in their place. Raises `InputError`, which names the location."""
         own = {name: getattr(self, name) for name in self.model_fields_set}
-        return _validated({**own, **options}, "bench run")
+        return _validated({**own, **options}, location)
 
-    def require_nothing_locked(self) -> None:
-        """Raise `InputError` if a setting is given that the lock decides."""
-        if conflicting := [name for name in DECIDED_BY_LOCK if name in self.model_fields_set]:
-            raise InputError(
-                f"the lock decides {', '.join(conflicting)}: leave {'them' if len(conflicting) > 1 else 'it'} out of "
-                "options and configuration, or run without the lock"
-            )
+    def invocation(self, out: Path) -> dict[str, Any]:
+        """The `invocation` of `run.json`: paths are relative to the result folder. Empty for a suite without a spec."""
+        if self.suite is None:
+            return {}
+        paths = {name: getattr(self, name) for name in ("data", "outputs")}
+        return {
+            "suite": self.suite,
+            **{name: None if path is None else relative_path(path, out) for name, path in paths.items()},
+            "experts": self.experts if isinstance(self.experts, Mapping) else list(self.experts),
+            "metrics": list(self.metrics),
+        }
 
     def to_toml(self, folder: Path) -> str:
         """The settings as used, for a file in the folder."""
@@ -141,13 +160,7 @@ def read_run_settings(path: Path, typed: Collection[str] = ()) -> RunSettings:
     are only read, each as what it is; results and journal are written, and lie in the file's folder or a trusted one.
     Raises `InputError` or `SpecError`.
     """
-    try:
-        table = read_toml(path)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not TOML: {error}") from None
-    settings = _validated(table, str(path))
+    settings = _validated(read_table(path), str(path))
     _require_trusted(settings, path, typed)
     moved: dict[str, Any] = {
         name: path.parent / getattr(settings, name) for name in _PATHS if getattr(settings, name) is not None
@@ -155,6 +168,30 @@ def read_run_settings(path: Path, typed: Collection[str] = ()) -> RunSettings:
     if not isinstance(settings.experts, Mapping) and settings.experts:
         moved["experts"] = _move_files(settings.experts, lambda file: str(path.parent / file))
     return settings.overridden(moved)
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """The table of a TOML file. Raises `InputError`."""
+    try:
+        return read_toml(path)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML: {error}") from None
+
+
+def option_tables(metrics: Sequence[Any]) -> list[dict[str, str]]:
+    """The options of metrics from a file, as `require_trusted` reads them."""
+    texts = [text.partition("?")[2] for text in metrics if isinstance(text, str)]
+    return [{"use": "", **dict(parse_qsl(query))} for query in texts]
+
+
+def relative_path(path: Path, start: Path) -> str:
+    """A path relative to a folder; absolute if there is none, as between drives."""
+    try:
+        return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
+    except ValueError:
+        return str(path.resolve())
 
 
 def _require_trusted(settings: RunSettings, path: Path, typed: Collection[str]) -> None:
@@ -179,7 +216,8 @@ def _require_trusted(settings: RunSettings, path: Path, typed: Collection[str]) 
 
 def write_run_settings(settings: RunSettings, folder: Path) -> None:
     """Write the settings as used to `run.toml`. Raises OSError."""
-    write_atomically(folder / SETTINGS_FILE, settings.to_toml(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / SETTINGS_FILE, settings.overridden({"editor_name": settings.editor}).to_toml(folder))
 
 
 def _move_files(experts: tuple[str, ...], move: Callable[[Path], str]) -> tuple[str, ...]:
@@ -213,6 +251,6 @@ def _problem(location: tuple[int | str, ...], kind: str, message: str, value: ob
     name = ".".join(map(str, path))
     if kind != "extra_forbidden":
         return f"{name}: {message[:1].lower()}{message[1:]}, got {value!r}"
-    tables: dict[str, type[BaseModel]] = {"budget": BudgetSettings, "ray": RaySettings}
+    tables: dict[str, type[BaseModel]] = {"budget": BudgetSettings, "ray": RayCluster}
     known = RunSettings if len(location) == 1 else tables[str(location[0])]
     return f"unknown key {name}: the keys are {', '.join(known.model_fields)}"

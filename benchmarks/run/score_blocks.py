@@ -23,13 +23,12 @@ from ...reward import Reward, Score
 from ...reward.atomic_files import atomic_replacement, write_atomically
 from ...reward.plain_text import one_line
 from ...reward.queries.expert import ExpertDown
-from ...reward.regular_files import require_no_link
 from ...reward.strict_json import parse_json
 from ..common.errors import InputError
 from ..common.reasons import reason_pattern
 from ..common.sample_tables import SampleTable, TableRow
 from ..common.terminal import plain_table
-from .run_journal import ANSWER_LOG_FILE, SETTINGS_FILE, read_json, require_same_settings
+from .run_journal import ResumeFolder
 
 SCHEMA: Final = 1
 RUN_FOLDER: Final = "_run"
@@ -171,22 +170,16 @@ def blocks_of(table: SampleTable, settings: Mapping[str, Any]) -> Iterator[Block
             number += 1
 
 
-class ScoreFolder:
+class ScoreFolder(ResumeFolder):
     """The folder of a run's scores. Raises `InputError` if it has scores of other settings, or something else."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
-        self.run_folder = path / RUN_FOLDER
-        path.mkdir(parents=True, exist_ok=True)
-        if not self.run_folder.is_dir() and (found := next(path.glob("*.parquet"), None)):
+        run_folder = path / RUN_FOLDER
+        if not run_folder.is_dir() and (found := next(path.glob("*.parquet"), None)):
             raise InputError(f"{found} is there already, and of no run: give an empty folder, or a new one, to -o")
-        self.run_folder.mkdir(exist_ok=True)
-        for answers in self.run_folder.glob(f"{ANSWER_LOG_FILE}*"):
-            require_no_link(answers)
-        settings_file = self.run_folder / SETTINGS_FILE
-        if not settings_file.exists():
-            write_atomically(settings_file, json.dumps(settings, indent=2, sort_keys=True) + "\n")
-        require_same_settings(read_json(settings_file), settings, str(path))
+        super().__init__(run_folder)
+        self.require_settings(settings, path)
 
     def remove_unfinished(self) -> None:
         """Remove what a killed run was writing. Call it while no other run uses the folder."""
@@ -239,7 +232,7 @@ class ScoreFolder:
             raise InputError(f"{path} cannot be read, remove it: {one_line(str(error))}") from None
 
     def write_summary(self, data: Mapping[str, Any]) -> None:
-        write_atomically(self.run_folder / SUMMARY_FILE, json.dumps(data, indent=2) + "\n")
+        write_atomically(self.folder / SUMMARY_FILE, json.dumps(data, indent=2) + "\n")
 
 
 class BlockWriter:

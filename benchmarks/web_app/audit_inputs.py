@@ -12,7 +12,7 @@ from ...reward.audit import Family, all_families, select_families
 from ...reward.audit.family import RELATIONS
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, SampleSource
-from ..demo.good_edits import good_edits
+from ..demo.candidate_edits import good_edits
 from .open_files import OpenFiles
 from .quick_events import QUICK
 from .ranking_inputs import uploaded_entries

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
-from ..command_group import command_group
-from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed, Trust
+from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed, Trust, command_group
 
 if TYPE_CHECKING:
     from ...benchmarks.suites.construction.workspace import ConstructionReport

@@ -72,11 +72,10 @@ def generate(
     Example: editcritic bench generate sceneedit --pipeline sceneedit -o made/tiny
     """
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.common.inputs import load_selector, parse_budget, parse_pipeline_args, spec_argument
+    from ...benchmarks.common.inputs import load_reward, load_selector, parse_budget, parse_pipeline_args, spec_argument
     from ...benchmarks.run.http_editor import HttpEditor
     from ...benchmarks.run.output_generation import SelectionConfig, generate_outputs
-    from ...benchmarks.run.suite_loading import build_reward, load_suite
-    from ...reward import default_experts, load_experts
+    from ...benchmarks.run.suite_loading import load_suite
     from ..editor_spec import EditorSpec
 
     loaded = load_suite(suite, data)
@@ -87,19 +86,14 @@ def generate(
         raise InputError("--sequential is the selector sequential?n=1: give one of the two")
     selection = SelectionConfig.sequential_operations() if sequential else None
     if selector is not None:
-        bound_experts = load_experts(experts, default_experts()) if experts else None
         selection = SelectionConfig(
             load_selector(spec_argument(selector)),
-            build_reward(spec_argument(reward), bound_experts),
+            load_reward(spec_argument(reward), bindings=experts),
             parse_budget(budget),
         )
     if editor_url is not None:
         editor: Editor = HttpEditor(
-            editor_url,
-            name=editor_name,
-            key_env=editor_key_env,
-            batch_size=batch_size,
-            timeout_s=timeout,
+            editor_url, name=editor_name, key_env=editor_key_env, batch_size=batch_size, timeout_s=timeout
         )
     else:
         editor_spec = EditorSpec(

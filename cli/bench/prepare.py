@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar, render
 from ..options import Json
 
 if TYPE_CHECKING:
@@ -102,10 +102,7 @@ def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_js
     for one in dataset.opened_suites[:1]:
         if text := protocol_text(suite, one.protocols):
             echo(text, stderr=False)
-    for problem in problems[:10]:
-        echo(f"editcritic: {problem}")
-    if (total := sum(one.num_problems for one in dataset.opened_suites)) > 10:
-        echo(f"editcritic: and {total - 10} more")
+    echo_first(problems, 10, "more", sum(one.num_problems for one in dataset.opened_suites))
     return code
 
 

@@ -30,8 +30,7 @@ def prompts(
     outputs: Annotated[Path, typer.Option("--outputs", help="Folder of the editor's outputs.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Output folder: results in OUT/a and OUT/b.")],
     config: Annotated[
-        Path | None,
-        typer.Option("--config", help="TOML file with further settings, as of `bench run`."),
+        Path | None, typer.Option("--config", help="TOML file with further settings, as of `bench run`.")
     ] = None,
     data: Data = None,
     experts: Experts = None,
@@ -55,13 +54,11 @@ def prompts(
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.comparison import compare_results, render_comparison
-    from ...benchmarks.run.all_suites import SharedSpending
-    from ...benchmarks.run.rendezvous import SINGLE_PROCESS
-    from ...benchmarks.run.run_settings import RunSettings, read_run_settings
-    from ...benchmarks.run.runner import check_folders
-    from ...benchmarks.run.scoring_run import forward_warnings
+    from ...benchmarks.run.run_config import RunConfig
+    from ...benchmarks.run.run_settings import RunSettings, read_run_settings, write_run_settings
+    from ...benchmarks.run.runner import SharedSpending, check_folders
     from ...reward import default_experts, load_experts
-    from .run import execute_settings, print_problems, print_protocol, print_skipped, run_spec, save_settings
+    from .run import execute_with_progress, print_built
 
     if len(packs) != 2:
         raise InputError(f"--prompts: give two packs, A and B, as in `--prompts - --prompts FOLDER`; got {len(packs)}")
@@ -82,29 +79,22 @@ def prompts(
         settings.overridden({"suite": _with_pack(suite, pack), "out": out / name})
         for name, pack in zip("ab", packs, strict=True)
     ]
-    specs = [run_spec(one) for one in runs]
-    built = [spec.build(loaded) for spec in specs]
+    built = [RunConfig.build(one, loaded) for one in runs]
     unchanged = _same_signatures(*built)
     if len(unchanged) == len(built[0].metric_set.metrics):
         raise InputError(f"--prompts: A and B are the same prompts for {', '.join(unchanged)}: nothing would differ")
     labels = dict.fromkeys(name for item in built[0].suite.items for name in item.labels)
     if missing := [label for label in by or () if label not in labels]:
         raise InputError(f"--by: no item has the label {missing[0]!r:.80}: they have {', '.join(labels) or 'none'}")
-    print_problems(built[0].suite)
-    print_skipped(built[0])
-    print_protocol(built[0])
+    print_built(built[0])
     out.mkdir(parents=True, exist_ok=True)
     shared = SharedSpending(out)
     results = []
-    for one, spec, config_of_run, pack in zip(runs, specs, built, packs, strict=True):
-        assert one.out is not None
-        check_folders(one.out, config_of_run)
-        save_settings(one, one.out, spec.editor)
-        sharing = {"answer_log": shared.answer_log, "spent": shared.usage, "spent_s": shared.seconds}
-        with forward_warnings(echo):
-            result, interrupted = execute_settings(
-                one, one.out, spec, config_of_run, SINGLE_PROCESS, f"with {pack}", sharing
-            )
+    for one, pack in zip(built, packs, strict=True):
+        check_folders(one)
+        assert one.settings.out is not None
+        write_run_settings(one.settings, one.settings.out)
+        result, interrupted = execute_with_progress(one, name=f"with {pack}", shared=shared)
         if interrupted:
             return 130
         assert result is not None
@@ -141,7 +131,7 @@ def _with_pack(suite: str, pack: str) -> Spec:
 
 def _same_signatures(first: RunConfig, second: RunConfig) -> list[str]:
     """The metrics that the packs leave as they are."""
-    from ...benchmarks.run.provenance import metric_signature
+    from ...benchmarks.run.run_config import metric_signature
 
     def signatures(one: RunConfig) -> Mapping[str, str]:
         return {name: metric_signature(metric) for name, metric in one.metric_set.metrics.items()}

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...benchmarks.common.interruption import tell_interrupted
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
+from ...benchmarks.common.terminal import (
+    echo,
+    echo_first,
+    exit_code_command,
+    plain_table,
+    print_json,
+    render,
+    user_error_text,
+    user_errors,
+)
 from ..options import Data, Experts, Json, Metric, SuiteProtocol, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.run.rendezvous import ProcessRank
-    from ...benchmarks.run.run_config import ExecutionOptions, RunConfig
-    from ...benchmarks.run.run_progress import ProgressCallback
+    from ...benchmarks.run.run_config import RunConfig
+    from ...benchmarks.run.run_journal import ProcessRank
     from ...benchmarks.run.run_settings import RunSettings
-    from ...benchmarks.run.run_spec import RunSpec
-    from ...benchmarks.run.runner import RunResult
+    from ...benchmarks.run.runner import RunResult, SharedSpending
+    from ...benchmarks.run.suite_loading import SuiteFolders
     from ...benchmarks.suites.suite import Suite
+    from ...reward import Expert
 
 
 _PROBLEMS = 10
@@ -134,12 +144,13 @@ def run(
     Example: editcritic bench run sceneedit --outputs made/tiny -o results/tiny
     """
     from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.all_suites import ALL_SUITES
-    from ...benchmarks.run.rendezvous import ProcessRank
-    from ...benchmarks.run.run_settings import SETTINGS_FILE, RunSettings, read_run_settings
+    from ...benchmarks.run.protocol_lock import check_protocol, read_protocol, write_protocol
+    from ...benchmarks.run.run_budget import BudgetLimits
+    from ...benchmarks.run.run_config import RunConfig
+    from ...benchmarks.run.run_journal import ProcessRank
+    from ...benchmarks.run.run_settings import SETTINGS_FILE, RunSettings, read_run_settings, write_run_settings
     from ...benchmarks.run.runner import check_folders
-    from ...benchmarks.run.scoring_run import forward_warnings
-    from .run_all import run_all
+    from ...benchmarks.run.suite_loading import ALL_SUITES
 
     options = {
         "suite": suite,
@@ -151,7 +162,7 @@ def run(
         "protocol": protocol,
         "metrics": tuple(metric) if metric else None,
         "reproducible": reproducible,
-        "budget": None if budget is None else _parse_budget(budget),
+        "budget": None if budget is None else asdict(BudgetLimits.parse(budget)),
         "journal": journal,
         "editor_name": editor_name,
         "allow_partial": allow_partial,
@@ -172,145 +183,85 @@ def run(
         raise InputError("--estimate is for one suite in one process, without Ray, and needs --outputs and --out")
     if settings.suite == ALL_SUITES:
         return run_all(settings, suites or (), process, as_json=as_json)
-    spec, built = _build(settings, only_lock)
-    if write_lock is not None and not process.rank:
-        _write_lock(write_lock, settings, spec, built, as_json=as_json and only_lock)
-    if only_lock:
-        return 0
-    assert settings.out is not None
-    if not process.rank:
-        print_problems(built.suite)
-        print_skipped(built)
-        print_protocol(built)
-        check_folders(settings.out, built)
-        if not (settings.out / SETTINGS_FILE).exists():  # now, in case that the run is killed
-            save_settings(settings, settings.out, spec.editor)
-    if estimate:
-        return _estimate(settings, settings.out, spec, built, estimate, as_json=as_json)
-    with forward_warnings(echo):
-        result, interrupted = execute_settings(settings, settings.out, spec, built, process)
-    written_by_user = config is not None and config.resolve() == (settings.out / SETTINGS_FILE).resolve()
-    if not process.rank and (typed or not written_by_user):
-        save_settings(settings, settings.out, spec.editor)
-    if interrupted:
-        return 130
-    return 0 if result is None else print_run(result, settings.out, built, as_json=as_json)
-
-
-def _parse_budget(text: str) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from ...benchmarks.run.run_budget import BudgetLimits
-
-    return asdict(BudgetLimits.parse(text))
-
-
-def _build(settings: RunSettings, only_lock: bool) -> tuple[RunSpec, RunConfig]:
-    """The run of the settings; under a lock, the locked one. Raises `InputError`."""
-    from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.protocol_lock import check_protocol, read_protocol, run_spec_from_protocol
-
     if settings.lock is not None:
-        settings.require_nothing_locked()
-        locked = read_protocol(settings.lock)
-        spec = run_spec_from_protocol(locked, settings.data, settings.outputs or Path(), _editor(settings, only_lock))
-        built = spec.build()
+        locked, settings = read_protocol(settings.lock, settings)
+        built = RunConfig.build(settings)
         for difference in check_protocol(locked, built, str(settings.lock)):
             echo(f"editcritic: differs from the lock: {difference}")
-        return spec, built
-    if settings.suite is None:
+    elif settings.suite is None:
         raise InputError("give a SUITE, as in edival, a locked protocol with --lock, or a --config file that names one")
-    spec = run_spec(settings, only_lock)
-    return spec, spec.build()
+    else:
+        built = RunConfig.build(settings)
+    if write_lock is not None and not process.rank:
+        if settings.lock is not None:
+            raise InputError(f"give --write-lock or --lock: a run under {settings.lock} has that lock already")
+        metrics = list(built.metric_set.metrics)
+        write_protocol(write_lock, built)
+        if only_lock and as_json:
+            skipped = dict(built.metric_set.skipped)
+            print_json({"file": str(write_lock), "metrics": metrics, "skipped_metrics": skipped})
+        else:
+            if only_lock:
+                print_skipped(built)
+            echo(f"editcritic: {', '.join(metrics)} of {built.suite.name} are locked in {write_lock}")
+    if settings.out is None:
+        return 0
+    if not process.rank:
+        print_built(built)
+        check_folders(built)
+        if not (settings.out / SETTINGS_FILE).exists():  # now, in case that the run is killed
+            write_run_settings(settings, settings.out)
+    if estimate:
+        return _estimate(built, estimate, as_json=as_json)
+    result, interrupted = execute_with_progress(built, process)
+    written_by_user = config is not None and config.resolve() == (settings.out / SETTINGS_FILE).resolve()
+    if not process.rank and (typed or not written_by_user):
+        write_run_settings(settings, settings.out)
+    if interrupted:
+        return 130
+    return 0 if result is None else print_run(result, built, as_json=as_json)
 
 
-def _editor(settings: RunSettings, only_lock: bool) -> str:
-    return "" if only_lock else settings.editor_name or (settings.outputs or Path()).resolve().name
-
-
-def run_spec(settings: RunSettings, only_lock: bool = False) -> RunSpec:
-    """The run of settings that name a suite, and no lock."""
-    from ...benchmarks.run.run_spec import RunSpec
-
-    assert settings.suite is not None
-    return RunSpec(
-        settings.suite,
-        settings.data,
-        settings.outputs or Path(),
-        _editor(settings, only_lock),
-        settings.experts,
-        settings.protocol,
-        settings.metrics,
-        settings.reproducible,
-        settings.bootstrap_samples,
-        settings.seed,
-    )
-
-
-def _write_lock(path: Path, settings: RunSettings, spec: RunSpec, built: RunConfig, *, as_json: bool) -> None:
-    from ...benchmarks.common.errors import InputError
-    from ...benchmarks.run.protocol_lock import write_protocol
-
-    if settings.lock is not None:
-        raise InputError(f"give --write-lock or --lock: a run under {settings.lock} has that lock already")
-    metrics, skipped = list(built.metric_set.metrics), dict(built.metric_set.skipped)
-    write_protocol(path, spec, built)
-    if as_json:
-        print_json({"file": str(path), "metrics": metrics, "skipped_metrics": skipped})
-        return
-    if not settings.outputs:
-        print_skipped(built)
-    echo(f"editcritic: {', '.join(metrics)} of {built.suite.name} are locked in {path}")
-
-
-def execute_settings(
-    settings: RunSettings,
-    out: Path,
-    spec: RunSpec,
-    built: RunConfig,
-    process: ProcessRank,
-    name: str = "",
-    sharing: Mapping[str, Any] | None = None,
+def execute_with_progress(
+    built: RunConfig, process: ProcessRank | None = None, name: str = "", shared: SharedSpending | None = None
 ) -> tuple[RunResult | None, bool]:
     """The result, which only the first process has, and whether the user interrupted the run.
 
-    name: of the suite, where several are scored. sharing: what it shares with them, as fields of `ExecutionOptions`.
+    name: of the suite, where several are scored.
     """
-    from ...benchmarks.run.ray_cluster import RayCluster
     from ...benchmarks.run.ray_runner import execute_with_ray
-    from ...benchmarks.run.run_journal import JOURNAL_FOLDER
-    from ...benchmarks.run.run_progress import progress_reporter
+    from ...benchmarks.run.run_budget import progress_reporter
+    from ...benchmarks.run.run_journal import SINGLE_PROCESS
     from ...benchmarks.run.runner import execute
+    from ...benchmarks.run.scoring_run import forward_warnings
 
-    with progress_reporter(f"scoring {name}".rstrip(), shown=not process.rank) as watch:
-        options = replace(_execution_options(settings, spec.to_json(out), watch), **(sharing or {}))
+    settings, process = built.settings, process or SINGLE_PROCESS
+    label = f"scoring {name}".rstrip()
+    with forward_warnings(echo), progress_reporter(label, shown=not process.rank) as watch:
         try:
             if settings.ray is not None:
-                ray = settings.ray
-                cluster = RayCluster(ray.address, ray.workers, ray.cpus, ray.gpus)
-                return execute_with_ray(spec, options, cluster, out=out, journal=settings.journal), False
-            return execute(built, options, out=out, journal=settings.journal, process=process), False
+                return execute_with_ray(settings, watch), False
+            return execute(built, process=process, shared=shared, on_progress=watch), False
         except KeyboardInterrupt:
-            folder = settings.journal or out / JOURNAL_FOLDER
             tell_interrupted(
-                f"editcritic: interrupted; finished rows are in {folder}: run the same command again to resume"
+                f"editcritic: interrupted; finished rows are in {settings.journal_folder}: run the same command again "
+                "to resume"
             )
             return None, True
 
 
-def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig, cases: int, *, as_json: bool) -> int:
+def _estimate(built: RunConfig, cases: int, *, as_json: bool) -> int:
     """Score some cases, and print what the others would take. Returns the exit code."""
     from ...benchmarks.run.case_estimate import estimate_cases
-    from ...benchmarks.run.estimate_table import SCHEMA, estimate_json, estimate_table, unknown_cost
-    from ...benchmarks.run.run_journal import JOURNAL_FOLDER
-    from ...benchmarks.run.run_progress import progress_reporter
+    from ...benchmarks.run.cost_estimate import SCHEMA, estimate_json, estimate_table, unknown_cost
+    from ...benchmarks.run.run_budget import progress_reporter
     from ...benchmarks.run.scoring_run import forward_warnings
 
-    journal = settings.journal or out / JOURNAL_FOLDER
+    journal = built.settings.journal_folder
+    assert journal is not None
     with forward_warnings(echo), progress_reporter("measuring") as watch:
-        options = _execution_options(settings, spec.to_json(out), watch)
         try:
-            found = estimate_cases(built, options, journal, cases)
+            found = estimate_cases(built, journal, cases, watch)
         except KeyboardInterrupt:
             tell_interrupted(f"editcritic: interrupted; finished rows are in {journal}")
             return 130
@@ -319,7 +270,7 @@ def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig,
             print_json({"schema": SCHEMA, "edits": 0, "figures": []})
         echo("editcritic: every case is scored: nothing is left to estimate")
         return 0
-    exceeded = found.exceeded(options.limits)
+    exceeded = found.exceeded(built.settings.limits)
     if as_json:
         document = estimate_json(found.calibration, found.figures, found.remaining)
         spent, stop_reason = found.spent.to_json(), found.stop_reason
@@ -336,41 +287,22 @@ def _estimate(settings: RunSettings, out: Path, spec: RunSpec, built: RunConfig,
     return int(bool(exceeded or found.stop_reason or found.failed))
 
 
-def _execution_options(
-    settings: RunSettings, invocation: Mapping[str, Any], watch: ProgressCallback
-) -> ExecutionOptions:
-    from ...benchmarks.run.run_budget import BudgetLimits
-    from ...benchmarks.run.run_config import ExecutionOptions
+def print_built(built: RunConfig) -> None:
+    """Print what a user should know of a run before it starts."""
+    from ...benchmarks.suites.suite import protocol_text
 
-    return ExecutionOptions(
-        settings.prices,
-        BudgetLimits(**settings.budget.model_dump()),
-        settings.max_in_flight,
-        settings.max_failure_rate,
-        settings.on_failures,
-        settings.outage_timeout_s,
-        settings.allow_partial,
-        on_progress=watch,
-        invocation=invocation,
-    )
-
-
-def save_settings(settings: RunSettings, out: Path, editor: str) -> None:
-    """Write the settings as used to the result folder."""
-    from ...benchmarks.run.run_settings import write_run_settings
-
-    out.mkdir(parents=True, exist_ok=True)
-    write_run_settings(settings.overridden({"editor_name": editor}), out)
+    print_problems(built.suite)
+    print_skipped(built)
+    text = protocol_text(built.suite.name, built.suite.protocols)
+    if built.settings.protocol is None and text:
+        echo(f"editcritic: {text}")
 
 
 def print_problems(suite: Suite) -> None:
     """Print the first problems with the data of a suite."""
     from ...benchmarks.common.problems import num_problems
 
-    for problem in suite.problems[:_PROBLEMS]:
-        echo(f"editcritic: {problem}")
-    if (total := num_problems(suite.problems)) > _PROBLEMS:
-        echo(f"editcritic: and {total - _PROBLEMS} other problems with the data")
+    echo_first(suite.problems, _PROBLEMS, "other problems with the data", num_problems(suite.problems))
 
 
 def print_skipped(built: RunConfig) -> None:
@@ -379,15 +311,7 @@ def print_skipped(built: RunConfig) -> None:
         echo(f"editcritic: {metric} is left out: {reason}")
 
 
-def print_protocol(built: RunConfig) -> None:
-    """Print the protocol, if there are several and none was chosen."""
-    from ...benchmarks.suites.suite import protocol_text
-
-    if built.protocol is None and (text := protocol_text(built.suite.name, built.suite.protocols)):
-        echo(f"editcritic: {text}")
-
-
-def print_run(result: RunResult, out: Path, built: RunConfig, *, as_json: bool) -> int:
+def print_run(result: RunResult, built: RunConfig, *, as_json: bool) -> int:
     """Print the tables of a run and what is missing. Returns the exit code."""
     from ...benchmarks.run.editor_outputs import UnnamedOutputs, layout_text
     from ...benchmarks.run.result_files import status_counts
@@ -397,7 +321,7 @@ def print_run(result: RunResult, out: Path, built: RunConfig, *, as_json: bool) 
     if as_json:
         summary: dict[str, Any] = {
             "exit_code": result.exit_code,
-            "out": str(out),
+            "out": str(built.settings.out),
             "stop_reason": result.stop_reason,
             "counts": counts,
             "unnamed_outputs": {"count": unnamed.count, "first": list(unnamed.first)},
@@ -422,5 +346,130 @@ def print_run(result: RunResult, out: Path, built: RunConfig, *, as_json: bool) 
     if result.failed:
         echo(f"editcritic: {result.failed} items have failed scores: run the same command again to retry them")
     if result.tables:
-        echo(f"editcritic: the results are in {out}", stderr=False)
+        echo(f"editcritic: the results are in {built.settings.out}", stderr=False)
     return result.exit_code
+
+
+_MAX_REASON = 160
+
+_OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")
+"""Settings that a run of all suites has no use for."""
+
+
+def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *, as_json: bool) -> int:
+    """Score the suites one after another; what is wrong with one does not stop the others. Returns the exit code."""
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.run.runner import SharedSpending
+    from ...benchmarks.run.suite_loading import find_suites
+    from ...reward import default_experts, load_experts
+
+    if given := [name for name in _OF_ONE_SUITE if getattr(settings, name)]:
+        raise InputError(f"{', '.join(given)}: `bench run all` takes what holds for every suite; run a suite by itself")
+    if process.world_size > 1:
+        raise InputError("`bench run all` is one process: use several for `bench run SUITE`")
+    outputs, out = settings.outputs, settings.out
+    assert outputs is not None
+    assert out is not None
+    suites = find_suites(texts, settings.data or Path("data"), outputs, out)
+    settings = settings.overridden({"editor_name": settings.editor})
+    experts = load_experts(settings.experts, default_experts())
+    out.mkdir(parents=True, exist_ok=True)
+    shared = SharedSpending(out)
+    outcomes: list[dict[str, Any]] = []
+    for suite in suites:
+        outcome = _scored(suite, settings, experts, shared, shown=not as_json)
+        if outcome is None:
+            return 130
+        outcomes.append(outcome)
+    was_run = [one for one in outcomes if one["items"] is not None]
+    code = max(one["exit_code"] for one in outcomes) if was_run else 2
+    if as_json:
+        print_json({"exit_code": code, "out": str(out), "suites": outcomes})
+        return code
+    numbers = ("items", "failed", "missing")
+    table = plain_table("", "suite", "state", *numbers, "reason", right=numbers, fixed=("suite", "state", *numbers))
+    for one in outcomes:
+        reason = one["reason"]  # the whole one of a run that ended early stands above, with its tables
+        reason = reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
+        texts = ("" if one[name] is None else str(one[name]) for name in numbers)
+        table.add_row(one["name"], one["state"], *texts, reason)
+    render(table)
+    echo(f"editcritic: {len(was_run)} of {len(outcomes)} suites were run; their results are in {out}", stderr=False)
+    return code
+
+
+def _scored(
+    suite: SuiteFolders, settings: RunSettings, experts: Mapping[str, Expert], shared: SharedSpending, *, shown: bool
+) -> dict[str, Any] | None:
+    """The outcome of a suite, as JSON; None if the user interrupted it. What was asked for by name is no success if it
+    is left out."""
+    from ...benchmarks.run.suite_loading import LeftOut
+
+    try:
+        result = _run_suite(suite, settings, experts, shared, shown=shown)
+        if result is None:
+            return None
+        state = "incomplete" if result.exit_code else "complete"
+        counts = (len(result.results.rows), result.failed, result.missing)
+        return _outcome(suite, state, result.stop_reason, result.exit_code, counts)
+    except LeftOut as error:  # its data or its outputs are not there
+        return _outcome(suite, "left out", str(error), 2 if suite.named else 0)
+    except BrokenPipeError:  # the reader of our output has closed it
+        raise
+    except user_errors() as error:
+        reason = user_error_text(error)
+    except Exception as error:  # noqa: BLE001  # an error of a suite, which may be anybody's: the others are scored
+        echo("".join(traceback.format_exception(error)))
+        reason = f"{type(error).__name__}: {error}"
+    echo(f"editcritic: {suite.name}: {reason}")
+    return _outcome(suite, "not run", reason, 2)
+
+
+def _outcome(
+    suite: SuiteFolders, state: str, reason: str, code: int, counts: Sequence[int | None] = (None, None, None)
+) -> dict[str, Any]:
+    """exit_code: as of `bench run`. items, failed, missing: null if it was not scored."""
+    return {
+        "name": suite.name,
+        "suite": suite.spec,
+        "data": None if suite.data is None else str(suite.data),
+        "outputs": str(suite.outputs),
+        "out": str(suite.out),
+        "state": state,
+        "reason": reason,
+        "exit_code": code,
+        **dict(zip(("items", "failed", "missing"), counts, strict=True)),
+    }
+
+
+def _run_suite(
+    suite: SuiteFolders, settings: RunSettings, experts: Mapping[str, Expert], shared: SharedSpending, *, shown: bool
+) -> RunResult | None:
+    """Raises `LeftOut` for a suite that is not there, and what `bench run` raises."""
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.run.run_config import RunConfig
+    from ...benchmarks.run.run_settings import write_run_settings
+    from ...benchmarks.run.runner import check_folders
+    from ...benchmarks.run.suite_loading import LeftOut
+    from ...reward.regular_files import require_no_link
+
+    loaded = suite.load()
+    if settings.protocol is not None:
+        try:
+            loaded.metrics(settings.protocol)
+        except InputError as error:
+            raise LeftOut(str(error)) from None
+    own = settings.overridden({"suite": suite.spec, "data": suite.data, "outputs": suite.outputs, "out": suite.out})
+    built = RunConfig.build(own, experts, loaded)
+    echo(f"editcritic: {suite.name}: {len(built.suite.items)} items, outputs in {suite.outputs}")
+    print_built(built)
+    require_no_link(suite.out)  # named by the suite, and not by the user
+    check_folders(built)
+    write_run_settings(own, suite.out)
+    result, interrupted = execute_with_progress(built, name=suite.name, shared=shared)
+    if interrupted:
+        return None
+    assert result is not None  # this process is the only one
+    if shown:
+        print_run(result, built, as_json=False)
+    return result

@@ -36,16 +36,13 @@ def verify(
     """
     import tempfile
 
-    from ...benchmarks.run.reproduction import reproduce_run, run_spec_from_results
-    from ...benchmarks.run.run_config import ExecutionOptions
-    from ...benchmarks.run.run_progress import progress_reporter
+    from ...benchmarks.run.protocol_lock import reproduce_run, settings_of_results
+    from ...benchmarks.run.run_budget import progress_reporter
 
-    spec = run_spec_from_results(results, data=data, outputs=outputs, experts=tuple(experts or ()))
+    settings = settings_of_results(results, data=data, outputs=outputs, experts=tuple(experts or ()))
     with ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         watch = stack.enter_context(progress_reporter("scoring again"))
-        report = reproduce_run(
-            spec, results, folder, ExecutionOptions(on_progress=watch, invocation=spec.to_json(folder))
-        )
+        report = reproduce_run(settings, results, folder, watch)
     print_json(report.to_json()) if as_json else echo(str(report), stderr=False)
     return int(not report.equal)

@@ -39,8 +39,7 @@ def replay(
     """
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
-    from ...benchmarks.run.recordings import RecordingReader
-    from ...benchmarks.run.replay import is_golden, replay_golden, replay_recording
+    from ...benchmarks.run.replay import RecordingReader, is_golden, replay_golden, replay_recording
     from ...benchmarks.run.scoring_run import open_scores_file
     from ...reward.score import score_line
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
-from ...benchmarks.common.terminal import echo, exit_code_command, progress_bar
+from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar
 from ..options import (
     DEFAULT_REWARD,
     AnswerCache,
@@ -25,7 +27,10 @@ from ..options import (
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.label_matching import LabelMetric
+    from ...benchmarks.suites.human_preferences.catalogue import PreferenceSet
+    from ...benchmarks.suites.human_preferences.comparison import Comparison
     from ...benchmarks.suites.results import Results
+    from ...benchmarks.suites.rows import DataProblem
 
 
 @exit_code_command
@@ -96,8 +101,7 @@ def agreement(
     thresholds: Annotated[
         list[str] | None,
         typer.Option(
-            "--threshold",
-            help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5.",
+            "--threshold", help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5."
         ),
     ] = None,
     tie_margins: Annotated[
@@ -160,8 +164,6 @@ def agreement(
     from ...benchmarks.suites.results import load_results
 
     if sets:
-        from .preference_sets import PreferenceSettings, compare_on_sets
-
         _refuse_with(
             "--set",
             {
@@ -177,31 +179,21 @@ def agreement(
             },
         )
         return compare_on_sets(
-            PreferenceSettings(
-                sets=sets,
-                rewards=reward or [DEFAULT_REWARD],
-                experts=experts,
-                cache=cache,
-                download=download,
-                num_items=num_items,
-                group_by=group_by,
-                max_in_flight=window,
-                max_failure_rate=max_failure_rate,
-                on_failures=on_failures,
-                out=out,
-                bootstrap_samples=bootstrap_samples,
-                as_json=as_json,
-            )
+            [_locate(text, download) for text in sets],
+            reward or [DEFAULT_REWARD],
+            experts,
+            cache=cache,
+            num_items=num_items,
+            group_by=group_by,
+            window=window,
+            limits={"max_failure_rate": max_failure_rate, "on_failures": on_failures},
+            out=out,
+            bootstrap_samples=bootstrap_samples,
+            as_json=as_json,
         )
     _refuse_without(
         "--set",
-        {
-            "--reward": reward,
-            "--experts": experts,
-            "--cache": cache,
-            "--download": download,
-            "--num-items": num_items,
-        },
+        {"--reward": reward, "--experts": experts, "--cache": cache, "--download": download, "--num-items": num_items},
     )
     if not results:
         raise InputError("give result folders with --labels or --swap-results, or --set for a public set")
@@ -333,3 +325,102 @@ def _swap_metric(
 def _default_grouping(loaded: Sequence[Results]) -> list[str]:
     labelled = {label for results in loaded for row in results.rows for label in row.labels}
     return ["turn"] if "turn" in labelled else ["type"] if "type" in labelled else []
+
+
+def compare_on_sets(
+    sets: Sequence[tuple[PreferenceSet, Path]],
+    texts: Sequence[str],
+    experts: Sequence[str] | None,
+    *,
+    cache: Path | None,
+    num_items: int | None,
+    group_by: Sequence[str] | None,
+    window: int,
+    limits: Mapping[str, Any],
+    out: Path | None,
+    bootstrap_samples: int,
+    as_json: bool,
+) -> int:
+    """Score every set with every reward, and print the tables. 0 done, 1 scores failed, 2 rows were invalid."""
+    from ...benchmarks.human_eval.preference_report import SetReport, write_reports
+    from ...benchmarks.human_eval.preference_scoring import load_rewards, score_comparisons
+    from ...benchmarks.human_eval.preference_tables import preference_tables
+    from ...benchmarks.human_eval.table_output import compute_tables
+    from ...benchmarks.run.scoring_run import forward_warnings
+    from ...reward import AnswerLog, Engine, TooManyFailures
+
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)  # fail before scoring, not after it
+    reports: list[SetReport] = []
+    stop_reason = ""
+    with ExitStack() as stack:
+        log = None if cache is None else stack.enter_context(AnswerLog(cache))
+        engine = stack.enter_context(Engine(window=window, log=log))
+        rewards = load_rewards(texts, experts, engine, **limits)
+        names = [reward.name for reward in rewards]
+        signatures = {reward.name: reward.reward.known_signature for reward in rewards}
+        for preference_set, folder in sets:
+            with progress_bar(None, preference_set.name) as (step, tell), forward_warnings(tell):
+                rows: Iterator[Comparison | DataProblem] = preference_set.read(folder)
+                try:
+                    scored = score_comparisons(
+                        rows if num_items is None else islice(rows, num_items),
+                        rewards,
+                        index=None if log is None else log.files,
+                        on_comparison=step,
+                    )
+                except TooManyFailures as error:
+                    stop_reason = f"{preference_set.name}: {error}"
+                    break
+                except KeyboardInterrupt:
+                    stack.pop_all()  # the engine's thread may use the log until the process ends
+                    raise
+            echo_first(scored.problems, 5, "other rows", scored.problems.total, f"{preference_set.name}: ")
+            tables = compute_tables(preference_tables(preference_set, scored, names, group_by), bootstrap_samples)
+            reports.append(SetReport(preference_set, folder, scored, tables))
+    code = 1 if stop_reason or any(report.failed for report in reports) else 0
+    if any(report.scored.problems for report in reports):
+        code = 2
+    if out is not None and reports:
+        write_reports(reports, signatures, out)
+    if as_json:
+        print_json(
+            {
+                "schema": 1,
+                "exit_code": code,
+                "stop_reason": stop_reason,
+                "rewards": [
+                    {"name": one.name, "signature": signatures[one.name], "reward": one.reward.spec} for one in rewards
+                ],
+                "sets": [report.to_json() for report in reports],
+            }
+        )
+        return code
+    for report in reports:
+        echo(report.markdown(), stderr=False)
+    if out is not None and reports:
+        echo(f"written to {out}", stderr=False)
+    if stop_reason:
+        echo(f"editcritic: stopped: {stop_reason}; with --cache, the same command asks nothing again")
+    return code
+
+
+def _locate(text: str, download: bool) -> tuple[PreferenceSet, Path]:
+    """A set and its folder, from NAME=FOLDER or NAME. Raises `InputError`."""
+    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.suites.construction.download import cached_snapshot
+    from ...benchmarks.suites.human_preferences.catalogue import PREFERENCE_SETS
+
+    name, equals, folder = text.partition("=")
+    if name not in PREFERENCE_SETS:
+        raise InputError(f"--set is NAME=FOLDER or NAME, with a name of {', '.join(PREFERENCE_SETS)}; got {text!r}")
+    preference_set = PREFERENCE_SETS[name]
+    if equals:
+        if not folder or not Path(folder).exists():
+            raise InputError(
+                f"--set {name}: {folder or 'no folder'} does not exist: give the folder of {preference_set.title}"
+            )
+        return preference_set, Path(folder)
+    if not preference_set.hub:
+        raise InputError(f"--set {name}: its edits are not on the hub: give the folder, as in {name}=data/{name}")
+    return preference_set, cached_snapshot(preference_set.hub, preference_set.patterns, download=download)

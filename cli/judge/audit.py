@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
-from ..edit_samples import file_entries, suite_entries
+from ...benchmarks.common.terminal import (
+    echo,
+    echo_first,
+    exit_code_command,
+    plain_table,
+    print_json,
+    progress_bar,
+    render,
+)
+from ..edit import entries_of
 from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
 
 if TYPE_CHECKING:
@@ -99,17 +107,9 @@ def audit(
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
         problems: list[str] = []
         index = {} if log is None else log.files
-        if outputs is not None:
-            entries = suite_entries(samples, outputs, data, seed, index)
-        elif data is not None:
-            raise InputError("--data is the data of a suite: give --outputs, and the suite's name as SAMPLES")
-        else:
-            entries = file_entries(Path(samples), index)
+        entries = entries_of(samples, outputs, data, seed, index)
         chosen = choose(islice(_valid(entries, problems), limit * READ_AHEAD), limit, seed)
-        for problem in problems[:5]:
-            echo(f"editcritic: {problem}")
-        if len(problems) > 5:
-            echo(f"editcritic: and {len(problems) - 5} other samples are left out")
+        echo_first(problems, 5, "other samples are left out")
         subject: Expert | Reward
         if reward is None:
             judge = load_experts(experts or (), default_experts()).get("judge")

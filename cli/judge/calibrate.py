@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..command_group import command_group
-from ..options import Json, Trust
+from ..options import Json, Trust, command_group
 
 if TYPE_CHECKING:
     from ...reward.metrics.calibration import CalibrationMap
@@ -253,10 +252,7 @@ def _facts(calibration: CalibrationMap, path: Path) -> list[tuple[str, str]]:
             + (f" ({low} to {high} {calibration.goes_in.unit})" if calibration.goes_in.unit else ""),
         ),
         ("reward", calibration.goes_in.spec or "any"),
-        (
-            "output",
-            f"{bottom:.4g} to {top:.4g} ({calibration.comes_out.unit})",
-        ),
+        ("output", f"{bottom:.4g} to {top:.4g} ({calibration.comes_out.unit})"),
         ("means", calibration.comes_out.meaning),
         ("labels", f"{provenance.get('kind', '?')}:{provenance.get('dimension', '?')}"),
         ("counts", ", ".join(counts)),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
-from ..edit_samples import file_entries
+from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar, render
+from ..edit import file_entries
 from ..options import AnswerCache, Data, Experts, Json, Seed, SuiteProtocol, Trust
 
 if TYPE_CHECKING:
@@ -135,10 +135,7 @@ def _file_edits(entries: Iterable[SampleEntry], reward: Reward, count: int, seed
     chosen = of_many_sources(valid_samples(entries, reward, problems.append), count, seed)
     if not chosen:
         raise InputError(f"no sample can be measured, of {len(problems)}; the first: {problems[0]}")
-    for problem in problems[:5]:
-        echo(f"editcritic: {problem}")
-    if len(problems) > 5:
-        echo(f"editcritic: and {len(problems) - 5} other samples are left out")
+    echo_first(problems, 5, "other samples are left out")
     return [MeasuredEdit.of(sample) for sample in chosen]
 
 
@@ -185,7 +182,7 @@ def _counts(text: str) -> list[int]:
 def _single_measurement_spec(metric: str, suite: Suite | None, protocol: str | None) -> tuple[Any, tuple[str, ...]]:
     """A spec that measures once per call, and the path of the selected part. suite: whose metrics are meant first."""
     from ...benchmarks.common.inputs import spec_argument
-    from ...benchmarks.run.suite_metric import metric_spec
+    from ...benchmarks.run.suite_loading import metric_spec
     from ...reward import build, spec_of
 
     name, mark, options = metric.partition("?")  # options may hold paths

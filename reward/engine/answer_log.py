@@ -226,31 +226,26 @@ class AnswerLog:
         """Store answers in one transaction. The first answer to a query is kept, unless `get` rejected it."""
         with self._database.lock:
             number = self._add_expert(expert)
-            self._db.execute("begin immediate")
-            try:
+            with self._database.transaction() as db:
                 for query, answer in answered:
                     key = (number, bytes.fromhex(query.digest))
                     text = json.dumps(answer_to_json(answer), allow_nan=False)
                     if len(text) > MAX_ANSWER_BYTES:
                         continue
                     conflict = "replace" if key in self._rejected else "ignore"
-                    self._db.execute(
+                    db.execute(
                         f"insert or {conflict} into answers values (?, ?, ?, ?)",
                         (*key, text, record_checksum("answer", expert, query.digest, text)),
                     )
                 if self.records_queries:
-                    self._put_descriptions([query for query, _ in answered])
-            except BaseException:
-                self._db.execute("rollback")
-                raise
-            self._db.execute("commit")
+                    db.executemany(
+                        "insert or ignore into queries values (?, ?, ?)",
+                        (
+                            (bytes.fromhex(query.digest), query.kind, json.dumps(query.describe()))
+                            for query, _ in answered
+                        ),
+                    )
             self._rejected.difference_update((number, bytes.fromhex(query.digest)) for query, _ in answered)
-
-    def _put_descriptions(self, queries: Sequence[Query[Any]]) -> None:
-        self._db.executemany(
-            "insert or ignore into queries values (?, ?, ?)",
-            ((bytes.fromhex(query.digest), query.kind, json.dumps(query.describe())) for query in queries),
-        )
 
     # -- what a replay needs of queries -------------------------------------------------------------------------------
 
@@ -270,17 +265,12 @@ class AnswerLog:
             rewritings = list(self._rewritings(sample, asked))
             if not origins and not rewritings:
                 return
-            self._db.execute("begin immediate")
-            try:
-                self._db.executemany(
+            with self._database.transaction() as db:
+                db.executemany(
                     "insert or replace into derived_images values (?, ?, ?, ?)",
                     ((*key, digest, record_checksum("derived image", *key, digest)) for key, digest in origins.items()),
                 )
-                self._db.executemany("insert or replace into rewritings values (?, ?, ?, ?, ?)", rewritings)
-            except BaseException:
-                self._db.execute("rollback")
-                raise
-            self._db.execute("commit")
+                db.executemany("insert or replace into rewritings values (?, ?, ?, ?, ?)", rewritings)
             self._recorded_origins |= origins.keys()
 
     def _rewritings(self, sample: EditSample | None, asked: Sequence[AskedQuery]) -> Iterator[tuple[object, ...]]:

@@ -17,7 +17,7 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,18 @@ class SharedDatabase:
         if self._connection is None:  # since a fork
             self._connection = self._connect()
         return self._connection
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All that the body writes, or nothing."""
+        with self.lock:
+            self.connection.execute("begin immediate")
+            try:
+                yield self.connection
+            except BaseException:
+                self.connection.execute("rollback")
+                raise
+            self.connection.execute("commit")
 
     def close(self) -> None:
         with self.lock:

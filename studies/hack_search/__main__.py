@@ -20,8 +20,8 @@ from editcritic.benchmarks.common.argument_types import at_least_one, new_file
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import parse_pipeline_args
 from editcritic.benchmarks.run.run_budget import BudgetLimits
-from editcritic.cli.audit_subject import audit_subject
-from editcritic.cli.edit_samples import DEMO, demo_entries, file_entries
+from editcritic.cli.audit import audit_subject
+from editcritic.cli.edit import DEMO, demo_entries, file_entries
 from editcritic.cli.editor_spec import EditorSpec
 from editcritic.reward import SpecError
 from editcritic.reward.audit import select_families

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -34,12 +34,22 @@ Command = Callable[..., Result]
 
 @pytest.fixture(scope="session")
 def editcritic() -> Command:
-    """Runs a command, which has to exit without a traceback."""
+    """Runs a command, which has to exit without a traceback. code: its exit code. says, shows: texts that it prints on
+    standard error, and on standard output."""
 
-    def run(*arguments: object) -> Result:
+    def run(
+        *arguments: object,
+        code: int | None = None,
+        says: str | Sequence[str] = (),
+        shows: str | Sequence[str] = (),
+    ) -> Result:
         result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(argument) for argument in arguments])
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         assert "Traceback" not in result.stdout + result.stderr
+        assert code is None or result.exit_code == code, (result.exit_code, result.stderr)
+        for texts, printed in ((says, result.stderr), (shows, result.stdout)):
+            for text in (texts,) if isinstance(texts, str) else texts:
+                assert text in printed, (text, printed)
         return result
 
     return run

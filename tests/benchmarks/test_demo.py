@@ -4,7 +4,7 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from editcritic.benchmarks.demo import command, scene_ranking
+from editcritic.benchmarks.demo import command
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.reward import Score
 
@@ -42,7 +42,7 @@ def test_a_reward_that_cannot_rank_them_fails_the_demo(monkeypatch):
 
 def ranking(**values):
     scores = {name: Score.failed("no") if value is None else Score.of(value) for name, value in values.items()}
-    return scene_ranking.SceneRanking(demo_tasks()[0], tuple(scores.items()))
+    return command.SceneRanking(demo_tasks()[0], tuple(scores.items()))
 
 
 @pytest.mark.parametrize(

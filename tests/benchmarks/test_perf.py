@@ -10,9 +10,7 @@ NEEDS = ("torch", "transformers")
 
 pytestmark = pytest.mark.slow
 
-SCRIPTS = {
-    "stream_memory": ["--samples", "40", "--side", "64", "--json"],
-}
+SCRIPTS = {"stream_memory": ["--samples", "40", "--side", "64", "--json"]}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.inputs import load_reward, spec_argument
-from editcritic.benchmarks.run import run_progress
-from editcritic.cli import audit_subject
+from editcritic.benchmarks.run import run_budget
+from editcritic.cli import audit
 from editcritic.integrations.serving.server import ScoringService, serve_in_thread
 from editcritic.reward.audit import all_families
 
@@ -44,8 +44,7 @@ def samples(folder: Folder) -> Path:
 
 
 def figures(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("audit", *arguments, "--json")
-    assert result.exit_code == code, result.output
+    result = editcritic("audit", *arguments, "--json", code=code)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
@@ -59,8 +58,7 @@ def violations(document: dict[str, Any]) -> dict[str, int]:
 
 def test_a_function_on_the_photographs_of_the_demo(editcritic: Command, tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
-    result = editcritic("audit", "demo", *CONTRAST, *FEW, "-o", page)
-    assert result.exit_code == 0, result.output
+    result = editcritic("audit", "demo", *CONTRAST, *FEW, "-o", page, code=0)
     rows = [line.split() for line in result.stdout.splitlines()]
     table = [row[0] for row in rows[rows.index(["Families", "with", "violations"]) :] if "of" in row]
     assert table[0] == "over-saturated"  # has more contrast, and so have most
@@ -77,17 +75,27 @@ def test_a_function_on_the_photographs_of_the_demo(editcritic: Command, tmp_path
     assert written["best_hack"]["mean"] > 0
 
 
-def test_every_family_is_audited_by_default(editcritic: Command) -> None:
+def test_every_family_is_audited_by_default(editcritic: Command, samples: Path) -> None:
     document = figures(editcritic, "demo", *CONTRAST, "--limit", "2")
     assert [row["family"] for row in document["families"]] == [family.name for family in all_families()]
     assert len({trial["id"] for trial in document["trials"]}) == document["edits"] == document["sources"] == 2
     assert document["infrastructure_failures"] == 0
-
-
-def test_a_function_of_pictures_is_the_same_reward(editcritic: Command, samples: Path) -> None:
     options = ("--reward", "tests.cli.audited_functions:contrast_of_pictures", "--pictures")
     ours, theirs = figures(editcritic, samples, *CONTRAST, *FEW), figures(editcritic, samples, *options, *FEW)
     assert ours["trials"] == theirs["trials"]
+
+
+def test_the_tolerance_is_of_harmless_variants_and_what_is_random_of_the_seed(
+    editcritic: Command, samples: Path
+) -> None:
+    harmless = (samples, *CONTRAST, "--family", "reencoded", "--family", "faint-brightness")
+    strict, lenient = (figures(editcritic, *harmless, "--tolerance", share) for share in (0, 1))
+    assert (strict["tolerance"], lenient["tolerance"]) == (0, 1)
+    assert strict["overall"]["violations"] > lenient["overall"]["violations"]
+    noisy = (samples, *CONTRAST, "--family", "noisy")
+    first, again, other = (figures(editcritic, *noisy, "--seed", seed) for seed in (1, 1, 2))
+    assert (first["seed"], other["seed"]) == (1, 2)
+    assert first["trials"] == again["trials"] != other["trials"]
 
 
 def test_a_reward_with_experts_says_what_they_take(editcritic: Command, samples: Path, tmp_path: Path) -> None:
@@ -150,16 +158,16 @@ def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samp
     assert there["expert_costs"] == []
     assert refused.exit_code == 2
     assert "leave --experts out" in refused.stderr
-    gone = editcritic("audit", samples, "--reward", f"{url}?outage_timeout_s=0.5", *FEW)
-    assert gone.exit_code == 2
-    assert "no judge server can be used" in gone.stderr
+    editcritic(
+        "audit", samples, "--reward", f"{url}?outage_timeout_s=0.5", *FEW, code=2, says="no judge server can be used"
+    )
 
 
 def test_without_a_terminal_a_line_says_how_far_it_is(
     editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    often = partial(run_progress.progress_reporter, every_s=0.0)
-    monkeypatch.setattr(run_progress, "progress_reporter", often)
+    often = partial(run_budget.progress_reporter, every_s=0.0)
+    monkeypatch.setattr(run_budget, "progress_reporter", often)
     result = editcritic("audit", samples, *CONTRAST, *FEW, "--json")
     json.loads(result.stdout)
     lines = [line for line in result.stderr.splitlines() if line.startswith("editcritic: auditing: ")]
@@ -184,8 +192,9 @@ def test_the_exit_code_is_for_continuous_integration(editcritic: Command, sample
 def test_a_reward_whose_edits_cannot_be_compared_has_failed(
     editcritic: Command, samples: Path, function: str, words: str
 ) -> None:
-    result = editcritic("audit", samples, "--reward", f"tests.cli.audited_functions:{function}", "--family", "blurred")
-    assert result.exit_code == 1
+    result = editcritic(
+        "audit", samples, "--reward", f"tests.cli.audited_functions:{function}", "--family", "blurred", code=1
+    )
     assert f"Nothing could be compared: {words}" in " ".join(result.stdout.split())
     assert result.stdout.count("no GPU is left") == (function == "broken")
     assert "\x1b" not in result.stdout
@@ -224,19 +233,12 @@ def test_seconds_that_are_spent_in_between_are_an_exit_code(
     editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = count()  # a second passes each time that somebody asks
-    monkeypatch.setattr(audit_subject, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     document = figures(editcritic, samples, *CONTRAST, "--family", "blurred", "--budget", "seconds=3", code=1)
     assert document["stopped"] == "the budget of 3 seconds is spent"
     assert len({trial["id"] for trial in document["trials"]}) == 2
     assert document["overall"]["rate"] == 0
     assert document["infrastructure_failures"] == 0
-
-
-def test_the_tolerance_is_of_harmless_variants(editcritic: Command, samples: Path) -> None:
-    harmless = (samples, *CONTRAST, "--family", "reencoded", "--family", "faint-brightness")
-    strict, lenient = (figures(editcritic, *harmless, "--tolerance", share) for share in (0, 1))
-    assert (strict["tolerance"], lenient["tolerance"]) == (0, 1)
-    assert strict["overall"]["violations"] > lenient["overall"]["violations"]
 
 
 @pytest.mark.parametrize("worst", [0, 1, 2])
@@ -249,18 +251,15 @@ def test_as_many_examples_are_on_the_page_as_were_asked_for(editcritic: Command,
     assert ("No examples were asked for." in section) == (worst == 0)
 
 
-def test_what_is_random_is_of_the_seed(editcritic: Command, samples: Path) -> None:
-    noisy = (samples, *CONTRAST, "--family", "noisy")
-    first, again, other = (figures(editcritic, *noisy, "--seed", seed) for seed in (1, 1, 2))
-    assert (first["seed"], other["seed"]) == (1, 2)
-    assert first["trials"] == again["trials"]
-    assert first["trials"] != other["trials"]
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")
 def test_what_is_scored_is_reported_after_ctrl_c(tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
     options = ("--reward", "tests.cli.audited_functions:slow_contrast", "--family", "lower", "-o", page)
+    with started(program("audit", "demo", *options)) as process:
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    check_interrupted(process.returncode, stderr)
+    assert list(tmp_path.iterdir()) == []  # nothing was scored yet
     with started(program("audit", "demo", *options)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "third call\n"
@@ -275,16 +274,6 @@ def test_what_is_scored_is_reported_after_ctrl_c(tmp_path: Path) -> None:
     assert "</html>" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")
-def test_before_anything_is_scored_ctrl_c_is_a_line(tmp_path: Path) -> None:
-    options = ("--reward", "tests.cli.audited_functions:slow_contrast", "-o", tmp_path / "audit.html")
-    with started(program("audit", "demo", *options)) as process:
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
-    check_interrupted(process.returncode, stderr)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_a_function_prints_is_not_in_the_document(editcritic: Command, samples: Path) -> None:
     arguments = ("audit", samples, "--reward", "tests.cli.audited_functions:talkative", "--family", "blurred")
     result = editcritic(*arguments, "--json")
@@ -296,32 +285,22 @@ def test_what_a_function_prints_is_not_in_the_document(editcritic: Command, samp
 # -- what users get wrong ----------------------------------------------------------------------------------------------
 
 
-def test_lines_that_are_no_samples_are_named_and_the_others_audited(editcritic: Command, folder: Folder) -> None:
+def test_lines_that_are_no_samples_are_named_and_the_others_audited(
+    editcritic: Command, folder: Folder, samples: Path
+) -> None:
+    lacking = (f"{samples}:1: the reward needs metadata, which 'edit 0' lacks", "has no edit that can be audited")
+    editcritic("audit", samples, "--reward", "truth-followed", code=2, says=lacking)
     hostile = "Remove [/helmet] \x1b[2J <script>alert(1)</script>"
     path = folder.samples(folder.row(id="good", instruction=hostile), "no json", folder.row(edited="missing.png"))
     page = folder / "audit.html"
-    result = editcritic("audit", path, *CONTRAST, *FEW, "-o", page)
-    assert result.exit_code == 2
-    assert f"{path}:2: " in result.stderr
-    assert f"{path}:3: " in result.stderr
-    assert "2 edits are left out" in result.stderr
+    told = (f"{path}:2: ", f"{path}:3: ", "2 edits are left out")
+    result = editcritic("audit", path, *CONTRAST, *FEW, "-o", page, code=2, says=told)
     assert "\x1b" not in result.stdout + result.stderr
     assert "<script" not in page.read_text(encoding="utf-8")
     assert figures(editcritic, path, *CONTRAST, *FEW, code=2)["edits"] == 1
-
-
-def test_a_file_of_something_else_is_named_line_by_line_up_to_a_limit(editcritic: Command, folder: Folder) -> None:
-    result = editcritic("audit", folder.samples(*["no json"] * 1_100), *CONTRAST)
-    assert result.exit_code == 2
+    result = editcritic("audit", folder.samples(*["no json"] * 1_100), *CONTRAST, code=2)
     assert "1,100 edits are left out, the first 1,000 named above" in " ".join(result.stderr.split())
     assert len(result.stderr.splitlines()) < 3_000
-
-
-def test_samples_that_lack_what_a_reward_needs_are_named(editcritic: Command, samples: Path) -> None:
-    result = editcritic("audit", samples, "--reward", "truth-followed")
-    assert result.exit_code == 2
-    assert f"{samples}:1: the reward needs metadata, which 'edit 0' lacks" in result.stderr
-    assert "has no edit that can be audited" in result.stderr
 
 
 MISTAKES = {
@@ -349,20 +328,9 @@ def test_a_mistake_is_named(
 ) -> None:
     options, words = MISTAKES[mistake]
     monkeypatch.chdir(tmp_path)
-    result = editcritic("audit", samples, *options)
-    assert result.exit_code == 2
+    result = editcritic("audit", samples, *options, code=2)
     assert words in " ".join(result.stderr.split())
     assert not [path for path in tmp_path.iterdir() if path.suffix in (".html", ".json")]
-
-
-def test_a_report_does_not_take_the_place_of_what_it_reads(editcritic: Command, folder: Folder) -> None:
-    row = json.dumps(folder.row(id="a"))
-    path = folder / "samples.json"
-    path.write_text(row + "\n", encoding="utf-8")
-    for out in (path, folder / "samples.html"):  # whose figures would be samples.json
-        result = editcritic("audit", path, *CONTRAST, *FEW, "-o", out)
-        assert result.exit_code == 2
-        assert path.read_text(encoding="utf-8") == row + "\n"
 
 
 def test_figures_alone_and_figures_of_another_name(editcritic: Command, samples: Path, folder: Folder) -> None:
@@ -375,20 +343,21 @@ def test_figures_alone_and_figures_of_another_name(editcritic: Command, samples:
     assert first["trials"] == alone["trials"]
 
 
-def test_a_link_in_place_of_a_report_stays(editcritic: Command, samples: Path, folder: Folder) -> None:
-    for name in ("page.html", "page.json"):
-        (folder / name).symlink_to(folder / f"of-{name}")
-    assert editcritic("audit", samples, *CONTRAST, "--family", "nonsense", "-o", folder / "page.html").exit_code == 2
-    assert not list(folder.path.glob("of-*"))
-    assert editcritic("audit", samples, *CONTRAST, "--family", "blurred", "-o", folder / "page.html").exit_code == 0
-    assert all((folder / name).is_symlink() for name in ("page.html", "page.json"))
-    assert json.loads((folder / "of-page.json").read_text())["edits"] == 4
-
-
-def test_reports_are_not_written_to_folders_and_pipes(editcritic: Command, samples: Path, folder: Folder) -> None:
+def test_reports_take_no_other_place(editcritic: Command, samples: Path, folder: Folder) -> None:
     (folder / "folder.html").mkdir()
     os.mkfifo(folder / "pipe.html")
     for name in ("folder.html", "pipe.html"):
-        result = editcritic("audit", samples, *CONTRAST, "-o", folder / name)
-        assert result.exit_code == 2
+        result = editcritic("audit", samples, *CONTRAST, "-o", folder / name, code=2)
         assert f"{name} is no file: give another name" in " ".join(result.stderr.split())
+    path, row = folder / "samples.json", json.dumps(folder.row(id="a")) + "\n"
+    path.write_text(row, encoding="utf-8")
+    for out in (path, folder / "samples.html"):  # whose figures would be samples.json
+        editcritic("audit", path, *CONTRAST, *FEW, "-o", out, code=2)
+        assert path.read_text(encoding="utf-8") == row
+    for name in ("page.html", "page.json"):
+        (folder / name).symlink_to(folder / f"of-{name}")
+    editcritic("audit", samples, *CONTRAST, "--family", "nonsense", "-o", folder / "page.html", code=2)
+    assert not list(folder.path.glob("of-*"))
+    editcritic("audit", samples, *CONTRAST, "--family", "blurred", "-o", folder / "page.html", code=0)
+    assert all((folder / name).is_symlink() for name in ("page.html", "page.json"))
+    assert json.loads((folder / "of-page.json").read_text())["edits"] == 4

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import pytest
+from typer.testing import Result
 
 from editcritic.cli.editor_spec import EditorSpec
 from editcritic.reward import Expert, Image
@@ -109,90 +110,90 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     return Session(tmp_path, mine)
 
 
+Edit = Callable[..., Result]
+
+
+@pytest.fixture
+def edit(editcritic: Command, session: Session) -> Edit:
+    """Runs `editcritic edit` with these options."""
+
+    def run(*more: object, code: int | None = None, says: object = (), shows: object = (), **options: Any) -> Result:
+        command = session.command(*more, **options)
+        return editcritic(*command, code=code, says=says, shows=shows)
+
+    return run
+
+
 # -- what comes out ----------------------------------------------------------------------------------------------------
 
 
-def test_the_best_candidate_is_written_with_a_report_and_a_contact_sheet(editcritic: Command, session: Session) -> None:
-    result = editcritic(*session.command("--seed", 3))
-    assert result.exit_code == 0, result.stderr
+def test_the_best_candidate_is_written_with_a_report_and_the_same_command_asks_nothing(
+    edit: Edit, session: Session
+) -> None:
+    result = edit("--seed", 3, code=0)
     (selection,) = session.report["selections"]
     values = {candidate["id"]: candidate["score"]["value"] for candidate in selection["candidates"]}
     assert len(values) == 6
     assert selection["value"] == max(values.values()) == values[selection["winner"]]
-    picture = Image.open(session.out / "edited.png")
-    assert read(picture) == pytest.approx(selection["value"])
+    assert read(Image.open(session.out / "edited.png")) == pytest.approx(selection["value"])
     assert session.report["spent"]["nfe"] == session.painter.evaluated == 6 * EVALUATIONS
     assert [seed for _, seed in session.painter.requests] == [*range(3, 9)]
-    assert f"chosen: candidate {selection['winner']}" in result.stdout
-    assert "48 NFE, 6 judge calls" in result.stdout
-    assert str(session.out / "candidates.html") in result.stdout
+    for text in (f"candidate {selection['winner']}", "48 NFE, 6 judge calls", str(session.out / "candidates.html")):
+        assert text in result.stdout
     assert session.report["config"]["editor"] == session.painter.id
     assert session.report["config"]["selector"] == {"use": "best-of", "n": 6}
-
-
-def test_the_report_is_the_document_on_standard_output(editcritic: Command, session: Session) -> None:
-    result = editcritic(*session.command("--json"))
-    document = json.loads(result.stdout)
+    made, before = list(session.painter.calls), session.report
+    again = edit("--seed", 3, code=0)
+    assert session.painter.calls == made
+    assert session.report == before | {"cached_cost": before["spent"]}
+    assert "48 NFE, 6 judge calls" in again.stdout.partition("of that")[2]
+    document = json.loads(edit("--seed", 3, "--json").stdout)
     assert document == session.report | {"out": str(session.out), "exit_code": 0}
 
 
-def test_the_same_command_again_makes_and_asks_nothing(editcritic: Command, session: Session) -> None:
-    first = editcritic(*session.command())
-    made, before = list(session.painter.calls), session.report
-    second = editcritic(*session.command())
-    assert first.exit_code == second.exit_code == 0
-    assert session.painter.calls == made
-    assert session.report == before | {"cached_cost": before["spent"]}
-    assert "48 NFE, 6 judge calls" in second.stdout.partition("of that")[2]
-
-
-def test_a_budget_is_kept(editcritic: Command, session: Session) -> None:
-    result = editcritic(*session.command(budget="nfe=20"))
-    assert result.exit_code == 0, result.stderr
+def test_a_budget_is_kept_and_options_of_a_selector_are_lists_too(edit: Edit, session: Session) -> None:
+    edit(budget="nfe=20", code=0, shows="ended early: 16 of 20 NFE are spent")
     assert session.painter.evaluated == 16
-    assert "ended early: 16 of 20 NFE are spent" in result.stdout
+    session.out = session.path / "halved"
+    edit(selector="halving?n=4&checkpoints=[2,5]&keep=[2,1]", code=0)
+    assert session.painter.evaluated == 16 + 4 * 2 + 2 * 3 + 3
+    assert session.report["config"]["selector"]["checkpoints"] == [2, 5]
 
 
-def test_several_instructions_are_one_compound_and_several_sources_one_edit(
-    editcritic: Command, session: Session
-) -> None:
+def test_several_instructions_are_one_compound_and_several_sources_one_edit(edit: Edit, session: Session) -> None:
     more = ["--instruction", "Add a hat."]
-    result = editcritic(*session.command(*more, sources=["source.png", "other.png"], instruction="Make it blue."))
-    assert result.exit_code == 0, result.stderr
+    edit(*more, sources=["source.png", "other.png"], instruction="Make it blue.", code=0)
     assert {words for words, _ in session.painter.requests} == {"Make it blue and add a hat"}
     config = session.report["config"]
     assert config["operations"] == ["Make it blue.", "Add a hat."]
     assert config["source"] == [Image.open(session.path / name).digest for name in ("source.png", "other.png")]
 
 
-def test_ties_are_broken_by_another_reward(editcritic: Command, session: Session) -> None:
+def test_ties_are_broken_by_another_reward(edit: Edit, session: Session) -> None:
     session.mine.painter = Painter(levels=1)
     (session.path / "ties.toml").write_text(WORTH.replace("[experts]", 'qualities = ["second"]\n[experts]'))
-    result = editcritic(*session.command(tie_breaker=session.path / "ties.toml"))
-    assert result.exit_code == 0, result.stderr
+    edit(tie_breaker=session.path / "ties.toml", code=0)
     (selection,) = session.report["selections"]
     second = {candidate["id"]: candidate["tiebreak_score"]["value"] for candidate in selection["candidates"]}
     assert second[selection["winner"]] == max(second.values())
 
 
-def test_what_failed_is_told_and_asked_for_again(editcritic: Command, session: Session) -> None:
+def test_what_failed_is_told_and_asked_for_again(edit: Edit, session: Session) -> None:
+    session.painter.broken = True
+    result = edit("--json", code=1, says="run the same command again to resume")
+    assert "the editor failed: RuntimeError: no paint" in json.loads(result.stdout)["error"]
+    session.painter.broken = False
     session.painter.bad_seeds = {2}
-    result = editcritic(*session.command())
-    assert result.exit_code == 1
-    assert "1 failed; run the same command again to retry them" in result.stderr
+    edit(code=1, says="1 failed; run the same command again to retry them")
     assert (session.out / "edited.png").exists()
     session.painter.bad_seeds = ()
-    result = editcritic(*session.command())
-    assert result.exit_code == 0
+    edit(code=0)
     assert session.painter.requests[-1][1] == 2
 
 
-def test_nothing_is_written_where_nothing_can_be_chosen(editcritic: Command, session: Session, monkeypatch) -> None:
+def test_nothing_is_written_where_nothing_can_be_chosen(edit: Edit, session: Session, monkeypatch) -> None:
     monkeypatch.setattr(Reader, "broken", True)
-    result = editcritic(*session.command())
-    assert result.exit_code == 1
-    assert "no candidate chosen: none of 6 candidates has a score" in result.stdout
-    assert "the judge is down" in result.stdout
+    edit(code=1, shows=("no candidate chosen: none of 6 candidates has a score", "the judge is down"))
     assert not (session.out / "edited.png").exists()
     assert session.report["selections"][0]["winner"] is None
 
@@ -200,60 +201,39 @@ def test_nothing_is_written_where_nothing_can_be_chosen(editcritic: Command, ses
 # -- breaking off and going on -----------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_run_goes_on(editcritic: Command, session: Session) -> None:
+def test_an_interrupted_run_goes_on(edit: Edit, session: Session) -> None:
     session.mine.painter = broken_off = Interrupting(batch_size=2)
-    result = editcritic(*session.command())
-    assert result.exit_code == 130
-    assert f"the candidates are in {session.out / 'journal'}" in result.stderr
+    edit(code=130, says=f"the candidates are in {session.out / 'journal'}")
     assert not (session.out / "report.json").exists()
     assert broken_off.evaluated == 2 * EVALUATIONS
     session.mine.painter = Painter(batch_size=2)
-    assert editcritic(*session.command()).exit_code == 0
+    assert edit().exit_code == 0
     assert session.mine.painter.evaluated == 4 * EVALUATIONS
     assert session.report["cached_cost"]["nfe"] == 2 * EVALUATIONS
 
 
-def test_an_editor_that_is_down_stops_the_run(editcritic: Command, session: Session) -> None:
-    session.painter.broken = True
-    result = editcritic(*session.command("--json"))
-    assert result.exit_code == 1
-    assert "the editor failed: RuntimeError: no paint" in json.loads(result.stdout)["error"]
-    assert "run the same command again to resume" in result.stderr
-
-
-def test_another_run_is_refused_in_the_same_folder_but_for_again(editcritic: Command, session: Session) -> None:
-    editcritic(*session.command())
+def test_another_run_is_refused_in_the_same_folder_but_for_again(edit: Edit, session: Session) -> None:
+    edit()
     before = session.report
     for changed in ({"selector": "best-of?n=8"}, {"instruction": "make it red"}, {"seed": 1}):
-        result = editcritic(*session.command(**changed))
-        assert result.exit_code == 2
-        assert f"run with another {next(iter(changed))}" in result.stderr
+        edit(**changed, code=2, says=f"run with another {next(iter(changed))}")
     session.mine.painter = Painter(levels=2)
-    result = editcritic(*session.command())
-    assert result.exit_code == 2
-    assert "run with another editor" in result.stderr
+    edit(code=2, says="run with another editor")
     assert session.report == before
     session.mine.painter = Painter()
-    result = editcritic(*session.command("--overwrite", selector="best-of?n=8"))
-    assert result.exit_code == 0
+    edit("--overwrite", selector="best-of?n=8", code=0)
     assert session.mine.painter.evaluated == 2 * EVALUATIONS  # what the journal knows is used
     assert len(session.report["selections"][0]["candidates"]) == 8
 
 
-def test_files_that_are_not_ours_are_not_written_over(editcritic: Command, session: Session) -> None:
+def test_files_that_are_not_ours_are_not_written_over(edit: Edit, session: Session) -> None:
     session.out.mkdir()
     patched(0.5).save(session.out / "edited.png")
     there = (session.out / "edited.png").read_bytes()
-    result = editcritic(*session.command())
-    assert result.exit_code == 2
-    assert "holds edited.png, but no report.json" in result.stderr
+    edit(code=2, says="holds edited.png, but no report.json")
     (session.out / "report.json").write_text("[]")
-    result = editcritic(*session.command())
-    assert result.exit_code == 2
-    assert "is not a report" in result.stderr
-    result = editcritic(*session.command("--overwrite", sources=["out/edited.png"]))
-    assert result.exit_code == 2
-    assert "is a source" in result.stderr
+    edit(code=2, says="is not a report")
+    edit("--overwrite", sources=["out/edited.png"], code=2, says="is a source")
     assert (session.out / "edited.png").read_bytes() == there
     assert session.painter.calls == []
 
@@ -287,30 +267,30 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_work_is_refused_before_the_work(
-    case: str, editcritic: Command, session: Session, monkeypatch
-) -> None:
+def test_what_cannot_work_is_refused_before_the_work(case: str, edit: Edit, session: Session, monkeypatch) -> None:
     monkeypatch.chdir(session.path)
     options, message = REFUSED[case]
-    result = editcritic(*session.command(**options))
-    assert result.exit_code == 2, result.stdout
-    assert message in result.stderr
+    result = edit(**options, code=2, says=message)
     assert result.stdout == ""
     assert session.painter.calls == []
 
 
-def test_pictures_and_folders_that_cannot_be_used_are_named(editcritic: Command, session: Session) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sources": ["bad.png"]}, "bad.png"),
+        ({"sources": ["gone.png"]}, "gone.png: No such file"),
+        ({"out": "file"}, "file"),
+        ({"boxes": '{"cup": [[0, 0, 1, 900]]}'}, "lies outside"),
+    ],
+)
+def test_pictures_and_folders_that_cannot_be_used_are_named(
+    options: dict[str, Any], message: str, edit: Edit, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(session.path)
     (session.path / "bad.png").write_bytes(b"no picture")
     (session.path / "file").touch()
-    for command, message in [
-        (session.command(sources=["bad.png"]), "bad.png"),
-        (session.command(sources=["gone.png"]), "gone.png: No such file"),
-        (session.command(out=session.path / "file"), "file"),
-        (session.command(boxes='{"cup": [[0, 0, 1, 900]]}'), "lies outside"),
-    ]:
-        result = editcritic(*command)
-        assert result.exit_code == 2
-        assert message in result.stderr
+    edit(**options, code=2, says=message)
     assert session.painter.calls == []
 
 
@@ -331,65 +311,45 @@ def pipeline_of(folder: Path, name: str) -> Path:
     ],
 )
 def test_a_pipeline_that_cannot_edit_this_is_refused_without_its_weights(
-    kind: str, message: str, editcritic: Command, session: Session
+    kind: str, message: str, edit: Edit, session: Session
 ) -> None:
     folder = pipeline_of(session.path / "pipeline", kind)
-    result = editcritic(*session.command(pipeline=folder, sources=["source.png", "other.png"]))
-    assert result.exit_code == 2
-    assert message in result.stderr
+    edit(pipeline=folder, sources=["source.png", "other.png"], code=2, says=message)
+    if kind == "FluxKontextPipeline":
+        edit(pipeline=folder, pipeline_arg="num_inference_step=4", code=2, says="did you mean num_inference_steps")
+    inverting = pipeline_of(session.path / "inverting", "LEditsPPPipelineStableDiffusion")  # takes an image to invert
+    sample = edit_request("remove the hat", session.path / "source.png")
+    EditorSpec(str(inverting), {"num_inversion_steps": 4, "edit_guidance_scale": 5.0}).check(sample)
 
 
-def test_an_unknown_setting_gets_the_nearest_names(editcritic: Command, session: Session) -> None:
-    folder = pipeline_of(session.path / "pipeline", "FluxKontextPipeline")
-    result = editcritic(*session.command(pipeline=folder, pipeline_arg="num_inference_step=4"))
-    assert result.exit_code == 2
-    assert "did you mean num_inference_steps" in result.stderr
-
-
-def test_a_pipelines_files_import_no_module(editcritic: Command, session: Session) -> None:
+def test_a_pipelines_files_import_no_module(edit: Edit, session: Session) -> None:
     folder = pipeline_of(session.path / "pipeline", "FluxKontextPipeline")
     index = json.loads((folder / "model_index.json").read_text())
     (folder / "model_index.json").write_text(json.dumps({**index, "vae": ["hostile", "Vae"]}))
     (session.path / "hostile.py").write_text("from pathlib import Path; Path('ran').touch()")
-    result = editcritic(*session.command(pipeline=folder))
-    assert result.exit_code == 2
-    assert "the vae of" in result.stderr
-    assert "add `--trust hostile`" in result.stderr
+    edit(pipeline=folder, code=2, says=("the vae of", "add `--trust hostile`"))
     assert not (session.path / "ran").exists()
 
 
-def test_a_pipeline_is_known_that_takes_no_image_but_to_invert_it(session: Session) -> None:
-    folder = pipeline_of(session.path / "pipeline", "LEditsPPPipelineStableDiffusion")
-    sample = edit_request("remove the hat", session.path / "source.png")
-    EditorSpec(str(folder), {"num_inversion_steps": 4, "edit_guidance_scale": 5.0}).check(sample)
-
-
-def test_without_diffusers_the_extra_is_named(editcritic: Command, session: Session, monkeypatch) -> None:
+def test_without_diffusers_the_extra_is_named_and_a_function_needs_none(
+    edit: Edit, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "diffusers", None)
     for name in ("sceneedit", "some/pipeline"):
-        result = editcritic(*session.command(pipeline=name))
-        assert result.exit_code == 2
-        assert "pip install 'editcritic[diffusers]'" in result.stderr
+        edit(pipeline=name, code=2, says="pip install 'editcritic[diffusers]'")
+    session.mine.function = darker
+    edit(pipeline="mine:function", selector="best-of?n=2", code=0)
+    assert len(session.report["selections"][0]["candidates"]) == 2
 
 
 def darker(image: PIL.Image.Image, instruction: str, seed: int) -> PIL.Image.Image:
     return image.point(lambda value: value // (2 + seed))
 
 
-def test_a_function_needs_no_diffusers(editcritic: Command, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    session.mine.function = darker
-    monkeypatch.setitem(sys.modules, "diffusers", None)
-    result = editcritic(*session.command(pipeline="mine:function", selector="best-of?n=2"))
-    assert result.exit_code == 0, result.stderr
-    assert len(session.report["selections"][0]["candidates"]) == 2
-
-
 # -- pipelines ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_pipeline_is_loaded_from_its_folder_and_called_with_the_settings(
-    editcritic: Command, session: Session
-) -> None:
+def test_a_pipeline_is_loaded_from_its_folder_and_called_with_the_settings(edit: Edit, session: Session) -> None:
     from ..pipelines import kontext
 
     kontext(session.path / "pipeline")
@@ -401,39 +361,36 @@ def test_a_pipeline_is_loaded_from_its_folder_and_called_with_the_settings(
         "reward": session.path / "cheap.toml",
         "selector": "best-of?n=3",
     }
-    result = editcritic(*session.command(*more, **options))
-    assert result.exit_code == 0, result.stderr
+    edit(*more, **options, code=0)
     assert Image.open(session.out / "edited.png").size == (32, 32)
     assert session.report["spent"]["nfe"] == 3 * 2
     assert "FluxKontextPipeline" in session.report["config"]["editor"]
 
 
-def test_the_tiny_editor_is_at_hand(editcritic: Command, session: Session) -> None:
+def test_the_tiny_editor_is_at_hand(edit: Edit, session: Session) -> None:
     PIL.Image.fromarray(np.full((32, 32, 3), 90, np.uint8)).save(session.path / "source.png")
     options: Any = {"pipeline": "sceneedit", "reward": session.path / "cheap.toml", "selector": "best-of?n=2"}
-    result = editcritic(*session.command(**options, instruction="Add red circle"))
-    assert result.exit_code == 0, result.stderr
+    edit(**options, instruction="Add red circle", code=0)
     assert session.report["spent"]["nfe"] == 2 * EVALUATIONS
 
 
 @pytest.mark.parametrize("name", ["edits", "made"])
-def test_a_function_is_an_editor_or_makes_one(name: str, editcritic: Command, session: Session) -> None:
+def test_a_function_is_an_editor_or_makes_one(name: str, edit: Edit, session: Session) -> None:
     def edits(image: PIL.Image.Image, instruction: str, seed: int) -> np.ndarray:
         return np.random.default_rng(seed).integers(0, 256, (8, 8, 3), np.uint8)
 
     edits.__module__, edits.__qualname__ = "mine", "edits"
     session.mine.edits, session.mine.made = edits, lambda: session.painter
-    result = editcritic(*session.command(pipeline=f"mine:{name}"))
-    assert result.exit_code == 0, result.stderr
+    edit(pipeline=f"mine:{name}", code=0)
     assert len(session.report["selections"][0]["candidates"]) == 6
 
 
 # -- the contact sheet -------------------------------------------------------------------------------------------------
 
 
-def test_the_sheet_holds_all_candidates_the_chosen_one_first(editcritic: Command, session: Session) -> None:
+def test_the_sheet_holds_all_candidates_the_chosen_one_first(edit: Edit, session: Session) -> None:
     session.painter.bad_seeds = {4}
-    editcritic(*session.command(instruction="make <b>it</b> blue"))
+    edit(instruction="make <b>it</b> blue")
     page = Page((session.out / "candidates.html").read_text(encoding="utf-8"))
     words = re.sub(r"\s+", " ", page.words)
     (selection,) = session.report["selections"]
@@ -504,10 +461,9 @@ def test_where_none_is_chosen_none_has_a_rank() -> None:
 
 
 @pytest.mark.parametrize("name", entry_point_names("editcritic.selectors"))
-def test_every_selector_is_found_by_name_and_edits(name: str, editcritic: Command, session: Session) -> None:
+def test_every_selector_is_found_by_name_and_edits(name: str, edit: Edit, session: Session) -> None:
     spec = {"retry": "retry?verifier=0.1&max_attempts=3"}.get(name, name)  # which has no default
-    result = editcritic(*session.command("--instruction", "and add a hat", selector=spec))
-    assert result.exit_code == 0, result.stderr
+    edit("--instruction", "and add a hat", selector=spec, code=0)
     (selection,) = session.report["selections"]
     assert read(Image.open(session.out / "edited.png")) == pytest.approx(selection["value"])
     assert [f"step-{number}.png" for number, _ in enumerate(selection["steps"], 1)] == [
@@ -515,17 +471,8 @@ def test_every_selector_is_found_by_name_and_edits(name: str, editcritic: Comman
     ]
 
 
-def test_options_of_a_selector_are_lists_too(editcritic: Command, session: Session) -> None:
-    result = editcritic(*session.command(selector="halving?n=4&checkpoints=[2,5]&keep=[2,1]"))
-    assert result.exit_code == 0, result.stderr
-    assert session.painter.evaluated == 4 * 2 + 2 * 3 + 3
-    assert session.report["config"]["selector"]["checkpoints"] == [2, 5]
-
-
-def test_a_selector_that_stops_half_way_needs_an_editor_that_can(editcritic: Command, session: Session) -> None:
+def test_a_selector_that_stops_half_way_needs_an_editor_that_can(edit: Edit, session: Session) -> None:
     session.mine.plain = Plain(session.painter)
     for name in ("halving", "zero-order", "paths", "particles"):
-        result = editcritic(*session.command(pipeline="mine:plain", selector=name))
-        assert result.exit_code == 2
-        assert "plain painter" in result.stderr
+        edit(pipeline="mine:plain", selector=name, code=2, says="plain painter")
     assert session.painter.calls == []

@@ -75,24 +75,20 @@ def test_a_line_reads_regular_files_of_its_folder_only(
     assert re.search(says, line), line
 
 
-def test_what_is_trusted_is_read(editcritic: Command, folder: Folder, secret: Path) -> None:
+def test_what_is_trusted_or_typed_is_read_and_links_inside_of_the_folder(
+    editcritic: Command, folder: Folder, secret: Path
+) -> None:
     (folder / "link.png").symlink_to(secret)
-    lines = [folder.row(id="path", edited=str(secret)), folder.row(id="link", edited="link.png")]
-    result = score_beside_good_lines(editcritic, folder, *lines, options=("--trust", str(secret.parent)))
-    assert result.exit_code == 0, result.stderr
-    assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["first", "path", "link", "last"]
-
-
-def test_links_inside_of_the_folder_are_read(editcritic: Command, folder: Folder) -> None:
     (folder / "deep").mkdir()
     (folder / "deep" / "link.png").symlink_to("../patched.png")
-    result = score_beside_good_lines(editcritic, folder, folder.row(id="link", edited="deep/../deep/link.png"))
+    edited = {"path": str(secret), "link": "link.png", "inside": "deep/../deep/link.png"}
+    lines = [folder.row(id=name, edited=path) for name, path in edited.items()]
+    result = score_beside_good_lines(editcritic, folder, *lines, options=("--trust", str(secret.parent)))
     assert result.exit_code == 0, result.stderr
-
-
-def test_what_is_typed_is_read_wherever_it_lies(editcritic: Command, folder: Folder, secret: Path) -> None:
-    result = editcritic("score", folder / "source.png", secret, "Remove helmet", "--reward", folder.cheap)
+    assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["first", *edited, "last"]
+    result = score_beside_good_lines(editcritic, folder, lines[-1])
     assert result.exit_code == 0, result.stderr
+    editcritic("score", folder / "source.png", secret, "Remove helmet", "--reward", folder.cheap, code=0)
 
 
 def test_a_pair_in_a_folder_is_no_link_out_of_it(editcritic: Command, tmp_path: Path, secret: Path) -> None:
@@ -106,8 +102,7 @@ def test_a_pair_in_a_folder_is_no_link_out_of_it(editcritic: Command, tmp_path: 
     os.mkfifo(pairs / "c.txt")
     cheap = Folder(tmp_path).cheap
     arguments = ("score", pairs, "--instruction", "Remove helmet", "--reward", cheap, "-o", tmp_path / "out.jsonl")
-    result = editcritic(*arguments)
-    assert result.exit_code == 2
+    result = editcritic(*arguments, code=2)
     assert [row["id"] for row in read_jsonl(tmp_path / "out.jsonl")] == ["a"]
     assert "b_edited.png: it leads out of" in result.stderr
     assert "c.txt: it is a FIFO" in result.stderr
@@ -130,16 +125,6 @@ ODD_LINES = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD_LINES)
-def test_an_odd_line_is_named_in_one_line(kind: str, editcritic: Command, folder: Folder) -> None:
-    line, says = ODD_LINES[kind]
-    result = score_beside_good_lines(editcritic, folder, line)
-    assert result.exit_code == 2
-    (message,) = (line for line in result.stderr.splitlines() if f"{folder / 'samples.jsonl'}:2: " in line)
-    assert says in message
-    assert len(message) < 1_000
-
-
 ODD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "an id with a lone surrogate": ({"id": "a\ud800"}, "lone surrogate"),
     "a group with a lone surrogate": ({"group": "\udfff"}, "lone surrogate"),
@@ -159,14 +144,15 @@ ODD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD_FIELDS)
-def test_an_odd_field_is_named_in_one_line(kind: str, editcritic: Command, folder: Folder) -> None:
-    fields, says = ODD_FIELDS[kind]
-    result = score_beside_good_lines(editcritic, folder, folder.row(**fields))
+@pytest.mark.parametrize("kind", [*ODD_LINES, *ODD_FIELDS])
+def test_an_odd_line_or_field_is_named_in_one_line(kind: str, editcritic: Command, folder: Folder) -> None:
+    content, says = {**ODD_LINES, **ODD_FIELDS}[kind]
+    line = content if isinstance(content, str) else folder.row(**content)
+    result = score_beside_good_lines(editcritic, folder, line)
     assert result.exit_code == 2
     (message,) = (line for line in result.stderr.splitlines() if f"{folder / 'samples.jsonl'}:2: " in line)
     assert says in message
-    assert len(message) < 2_000
+    assert len(message) < (1_000 if kind in ODD_LINES else 2_000)
     assert "\x1b" not in result.stderr
 
 
@@ -177,8 +163,7 @@ def test_what_is_printed_neither_writes_to_the_terminal_nor_is_markup(
     instruction = f"Remove [/helmet] {_ESCAPE} [link=file:///etc/passwd]x"
     samples = folder.samples(*(folder.row(id=f"[/{name}]", instruction=instruction) for name in "ab"))
     options = ("--reward", folder.cheap) if command == "rank" else ()
-    result = editcritic(command, samples, *options)
-    assert "[/a]" in result.stdout
+    result = editcritic(command, samples, *options, shows="[/a]")
     assert "\x1b" not in result.stdout + result.stderr
     assert "\x07" not in result.stdout + result.stderr
 
@@ -197,15 +182,7 @@ def test_a_file_of_one_endless_line_is_not_held_in_memory(editcritic: Command, f
     assert peak < 8 * MAX_LINE_BYTES
 
 
-def test_a_sample_file_is_a_regular_file(editcritic: Command, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo.jsonl")
-    for path in (tmp_path / "fifo.jsonl", "/dev/zero"):
-        result = editcritic("score", path)
-        assert result.exit_code == 2
-        assert "is neither a file nor a folder" in result.stderr
-
-
-def test_boxes_are_given_once(editcritic: Command, folder: Folder) -> None:
+def test_boxes_are_given_once_and_files_are_regular(editcritic: Command, folder: Folder) -> None:
     boxes = folder / "boxes.json"
     os.mkfifo(folder / "fifo.json")
     one = ("score", folder / "source.png", folder / "patched.png", "Remove helmet", "--reward", folder.cheap, "--boxes")
@@ -216,9 +193,9 @@ def test_boxes_are_given_once(editcritic: Command, folder: Folder) -> None:
         (folder / "fifo.json", "it is a FIFO"),
         ("/dev/zero", "it is a device"),
     ):
-        result = editcritic(*one, value)
-        assert result.exit_code == 2
-        assert says in result.stderr
+        editcritic(*one, value, code=2, says=says)
+    for path in (folder / "fifo.json", "/dev/zero"):
+        editcritic("score", path, code=2, says="is neither a file nor a folder")
 
 
 # -- fuzz --------------------------------------------------------------------------------------------------------------

@@ -262,8 +262,7 @@ def test_no_file_contacts_a_server_or_sends_it_a_key(
         for spec in (table, f"openai:{server.url}?model=m&api_key_env=THEIR_CLOUD_KEY"):
             experts.write_text(format_toml({"experts": {"judge": spec}}), encoding="utf-8")
             for trusted in ((), (server.url,), ("THEIR_CLOUD_KEY",), ("openai",), (f"{server.url}/",), ("http",)):
-                result = editcritic(*score, *(word for name in trusted for word in ("--trust", name)))
-                assert result.exit_code == 2
+                result = editcritic(*score, *(word for name in trusted for word in ("--trust", name)), code=2)
                 (line,) = result.stderr.strip().splitlines()
                 assert ("THEIR_CLOUD_KEY (at " in line) == ("THEIR_CLOUD_KEY" not in trusted)
                 assert (f"the address {server.url} (at " in line) == (server.url not in trusted)
@@ -290,8 +289,7 @@ def test_no_settings_write_elsewhere(editcritic: Command, written: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["process-0.lock", "rendezvous.lock", "answers.sqlite", "answers.sqlite-wal", "answers.sqlite-shm"],
+    "name", ["process-0.lock", "rendezvous.lock", "answers.sqlite", "answers.sqlite-wal", "answers.sqlite-shm"]
 )
 def test_a_run_writes_through_no_link(editcritic: Command, written: Path, tmp_path: Path, name: str) -> None:
     victim = tmp_path / "victim"
@@ -299,9 +297,9 @@ def test_a_run_writes_through_no_link(editcritic: Command, written: Path, tmp_pa
     link = Path("results/journal") / name
     link.unlink(missing_ok=True)
     link.symlink_to(victim)
-    result = editcritic(*in_settings(lambda settings: None))
-    assert result.exit_code == 2
-    assert f"{link}: it is a link, and nothing is written through links" in result.stderr
+    editcritic(
+        *in_settings(lambda settings: None), code=2, says=f"{link}: it is a link, and nothing is written through links"
+    )
     assert victim.read_text() == "precious\n"
 
 
@@ -318,9 +316,11 @@ def test_a_run_writes_no_journal_through_a_link_of_its_settings(
     (tmp_path / "elsewhere").mkdir()
     Path("results/journal").rename("journal-before")
     Path("results/journal").symlink_to(tmp_path / "elsewhere")
-    result = editcritic(*in_settings(lambda settings: None))
-    assert result.exit_code == 2
-    assert "would write journal to results/journal: files write in their own folder only" in result.stderr
+    editcritic(
+        *in_settings(lambda settings: None),
+        code=2,
+        says="would write journal to results/journal: files write in their own folder only",
+    )
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
@@ -368,17 +368,13 @@ def test_experts_of_a_reward_run_no_code(editcritic: Command, written: Path, mar
 
 def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Path) -> None:
     in_results("run.json", lambda run: run["invocation"].update(outputs="a\0"))
-    result = editcritic("bench", "verify", "results")
-    assert result.exit_code == 2
-    assert "a path with a null character" in result.stderr
+    editcritic("bench", "verify", "results", code=2, says="a path with a null character")
 
 
 @pytest.mark.parametrize("metrics", [[["following"]], [{"use": "x"}], [7], ["nothing"]])
 def test_recorded_metrics_that_are_none_are_said(editcritic: Command, written: Path, metrics: list[object]) -> None:
     in_results("run.json", lambda run: run["invocation"].update(metrics=metrics))
-    result = editcritic("bench", "verify", "results", "--trust", "results")
-    assert result.exit_code == 2, result.stderr
-    assert "has no metric" in result.stderr
+    editcritic("bench", "verify", "results", "--trust", "results", code=2, says="has no metric")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has this device")
@@ -394,9 +390,7 @@ def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
 
 def test_trust_that_cannot_be_read_is_said(editcritic: Command, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITCRITIC_TRUST", "'")
-    result = editcritic("score", written / "samples.jsonl")
-    assert result.exit_code == 2
-    assert "EDITCRITIC_TRUST cannot be" in result.stderr
+    editcritic("score", written / "samples.jsonl", code=2, says="EDITCRITIC_TRUST cannot be")
 
 
 def test_trust_is_an_option_of_every_command_that_reads_such_files(editcritic: Command) -> None:
@@ -419,9 +413,7 @@ def test_scores_and_sheets_are_not_written_over_pictures(editcritic: Command, wr
         ("rank", samples),
         ("rank", picture, "--source", picture, "--instruction", "x"),
     ):
-        result = editcritic(*command, "-o", picture)
-        assert result.exit_code == 2
-        assert "over a picture" in result.stderr
+        editcritic(*command, "-o", picture, code=2, says="over a picture")
         assert picture.read_bytes() == before
 
 
@@ -429,17 +421,17 @@ def test_scores_and_sheets_are_not_written_over_pictures(editcritic: Command, wr
 def test_experts_of_another_type_are_said(editcritic: Command, written: Path, experts: str) -> None:
     Path("mine.toml").write_text(f"reward = 'guards'\nexperts = {experts}\n")
     for options in ((), ("--experts", "cpu")):
-        result = editcritic("score", written / "samples.jsonl", "--reward", "mine.toml", *options)
-        assert result.exit_code == 2
-        assert "experts are a text, a list of texts or a table of role = spec" in result.stderr
+        editcritic(
+            *("score", written / "samples.jsonl", "--reward", "mine.toml", *options),
+            code=2,
+            says="experts are a text, a list of texts or a table of role = spec",
+        )
 
 
 @pytest.mark.parametrize("option", ["[" * 50_000, "1" * 5000])
 def test_options_that_are_no_values_are_texts(editcritic: Command, written: Path, option: str) -> None:
     experts = ("--experts", "cpu", "--experts", f"judge=clip?batch={option}")
-    result = editcritic("score", written / "samples.jsonl", *experts)
-    assert result.exit_code == 2
-    assert "batch is an integer" in result.stderr
+    result = editcritic("score", written / "samples.jsonl", *experts, code=2, says="batch is an integer")
     assert len(result.stderr) < 1000
 
 

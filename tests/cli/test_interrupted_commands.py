@@ -141,18 +141,7 @@ def audit(made: Path, out: Path) -> list[str]:
     return program("audit", made / "samples.jsonl", *options)
 
 
-COMMANDS: list[Words] = [
-    build,
-    run_all,
-    verify,
-    report,
-    agreement,
-    variance,
-    drift,
-    calibrate,
-    replay,
-    audit,
-]
+COMMANDS: list[Words] = [build, run_all, verify, report, agreement, variance, drift, calibrate, replay, audit]
 
 
 def ended_by(command: list[str], delay: float, number: int, *, whole_group: bool) -> tuple[int, str, str, list[int]]:

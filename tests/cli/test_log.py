@@ -11,31 +11,21 @@ from ..benchmarks.conftest import Command, Folder
 def record(editcritic: Command, folder: Folder, name: str, *edits: str, reward: Path | None = None) -> Path:
     path = folder / f"{name}.db"
     samples = folder.samples(*(folder.row(id=edit, edited=f"{edit}.png") for edit in edits), name=f"{name}.jsonl")
-    result = editcritic("score", samples, "--reward", reward or folder.cheap, "--record", path)
-    assert result.exit_code == 0, result.stderr
+    editcritic("score", samples, "--reward", reward or folder.cheap, "--record", path, code=0)
     return path
 
 
-def test_recordings_of_one_reward_become_one_that_is_replayed(editcritic: Command, folder: Folder) -> None:
+def test_recordings_of_one_reward_become_one_that_is_replayed_and_a_cache(editcritic: Command, folder: Folder) -> None:
     first = record(editcritic, folder, "first", "copy", "patched")
     second = record(editcritic, folder, "second", "patched", "blank")
-    merged = folder / "merged.db"
-    result = editcritic("log", "merge", first, second, "-o", merged)
-    assert result.exit_code == 0, result.stderr
-    assert "and 3 samples are in" in result.stdout
-    replayed = editcritic("dev", "replay", "-", merged)
-    assert replayed.exit_code == 0, replayed.stdout + replayed.stderr
-    assert editcritic("log", "merge", first, second, "-o", merged).exit_code == 0
+    merged, answers = folder / "merged.db", folder / "answers.db"
+    editcritic("log", "merge", first, second, "-o", merged, code=0, shows="and 3 samples are in")
+    replayed = editcritic("dev", "replay", "-", merged, code=0)
+    editcritic("log", "merge", first, second, "-o", merged, code=0)
     assert editcritic("dev", "replay", "-", merged).stdout == replayed.stdout
-
-
-def test_a_run_with_the_merged_cache_asks_nothing(editcritic: Command, folder: Folder) -> None:
-    first = record(editcritic, folder, "first", "copy", "patched")
-    second = record(editcritic, folder, "second", "blank")
-    merged = folder / "merged.db"
-    assert editcritic("log", "merge", first, second, "-o", merged, "--answers").exit_code == 0
+    editcritic("log", "merge", first, second, "-o", answers, "--answers", code=0)
     samples = folder.samples(*(folder.row(id=edit, edited=f"{edit}.png") for edit in ("copy", "patched", "blank")))
-    result = editcritic("score", samples, "--reward", folder.cheap, "--cache", merged, "--profile", "--json")
+    result = editcritic("score", samples, "--reward", folder.cheap, "--cache", answers, "--profile", "--json")
     profile = json.loads(result.stdout)["profile"]
     assert profile["experts"] == {}
     assert (profile["unique"], profile["cache_hits"] + profile["coalesced"]) == (0, profile["queries"])
@@ -45,29 +35,16 @@ def test_recordings_that_do_not_fit_are_refused_and_their_answers_are_merged(
     editcritic: Command, folder: Folder
 ) -> None:
     first = record(editcritic, folder, "first", "copy")
-    other = folder / "other.toml"
+    other, merged = folder / "other.toml", folder / "merged.db"
     other.write_text('reward = "guard-not-blank"\n')
     second = record(editcritic, folder, "second", "copy", reward=other)
-    merged = folder / "merged.db"
-    result = editcritic("log", "merge", first, second, "-o", merged)
-    assert result.exit_code == 2
-    assert "of another reward" in result.stderr
-    assert "answers alone" in result.stderr
+    editcritic("log", "merge", first, second, "-o", merged, code=2, says=("of another reward", "answers alone"))
     assert not merged.exists()
-    assert editcritic("log", "merge", first, second, "-o", merged, "--answers").exit_code == 0
-    refused = editcritic("dev", "replay", "-", merged)
-    assert refused.exit_code == 2
-    assert "no samples" in refused.stderr
-
-
-def test_samples_of_one_id_and_other_content_are_refused(editcritic: Command, folder: Folder) -> None:
-    first = record(editcritic, folder, "first", "copy")
+    editcritic("log", "merge", first, second, "-o", merged, "--answers", code=0)
+    editcritic("dev", "replay", "-", merged, code=2, says="no samples")
     (folder / "copy.png").write_bytes((folder / "blank.png").read_bytes())
-    second = record(editcritic, folder, "second", "copy")
-    result = editcritic("log", "merge", first, second, "-o", folder / "merged.db")
-    assert result.exit_code == 2
-    assert "another sample 'copy'" in result.stderr
-    assert "different ids" in result.stderr
+    third, says = record(editcritic, folder, "third", "copy"), ("another sample 'copy'", "different ids")
+    editcritic("log", "merge", first, third, "-o", folder / "other.db", code=2, says=says)
 
 
 def test_conflicts_are_shown_and_end_with_exit_code_1_unless_it_is_said_what_to_keep(
@@ -80,15 +57,15 @@ def test_conflicts_are_shown_and_end_with_exit_code_1_unless_it_is_said_what_to_
     merged = folder / "merged.db"
     with closing(sqlite3.connect(first)) as db:
         (answers,) = db.execute("select count(*) from answers").fetchone()
-    result = editcritic("log", "merge", first, second, "-o", merged)
-    assert result.exit_code == 1
-    assert "1 conflicts; the first of each is kept" in result.stderr
-    assert "pixel-features@1" in result.stdout
-    assert "0.125" in result.stderr
+    editcritic(
+        *("log", "merge", first, second, "-o", merged),
+        code=1,
+        says=("1 conflicts; the first of each is kept", "0.125"),
+        shows="pixel-features@1",
+    )
     for keep, kept in (("first", 1), ("none", 0)):
         merged.unlink()
-        result = editcritic("log", "merge", first, second, "-o", merged, "--keep", keep, "--json")
-        assert result.exit_code == 0
+        result = editcritic("log", "merge", first, second, "-o", merged, "--keep", keep, "--json", code=0)
         printed = json.loads(result.stdout)
         assert printed["num_conflicts"] == printed["counts"][0]["conflicts"] == 1
         assert printed["answers"] == answers - 1 + kept

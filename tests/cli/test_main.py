@@ -26,43 +26,24 @@ from ..reward.test_encoded_images import exif_junk, im_in_webp, many_scans, segm
 # -- rewards ----------------------------------------------------------------------------------------------------------
 
 
-def test_every_installed_reward_is_listed(editcritic: Command) -> None:
-    listed = editcritic("rewards")
-    assert listed.exit_code == 0
-    for name in entry_points(group="editcritic.rewards").names:
-        assert name in listed.stdout
-
-
-def test_the_list_says_what_needs_no_download_and_what_needs_parts(editcritic: Command) -> None:
+def test_the_list_has_every_reward_and_says_what_needs_no_download_and_what_needs_parts(editcritic: Command) -> None:
+    editcritic("rewards", code=0, shows=entry_points(group="editcritic.rewards").names)
     rewards = {entry["name"]: entry for entry in json.loads(editcritic("rewards", "--json").stdout)}
-    assert rewards["edival-if"]["available_without_download"]
-    assert not rewards["edival-if"]["is_composition"]
-    assert rewards["edival-if"]["partially_served_roles"] == {"detector": "drawn objects", "judge": "colours"}
+    following, gate = rewards["edival-if"], rewards["gate"]
+    assert following["available_without_download"]
+    assert not following["is_composition"]
+    assert following["partially_served_roles"] == {"detector": "drawn objects", "judge": "colours"}
     assert rewards["guard-not-a-copy"]["partially_served_roles"] == {}
     assert rewards["edival-vq"]["unserved_roles"] == ["preference"]
-    assert rewards["gate"]["is_composition"]
-    assert rewards["gate"]["card"] is None
-    assert rewards["gate"]["summary"].startswith("The reward if the guard scores 1")
+    assert (gate["is_composition"], gate["card"]) == (True, None)
+    assert gate["summary"].startswith("The reward if the guard scores 1")
 
 
 def test_a_card_says_how_to_use_a_reward_and_how_it_is_gamed(editcritic: Command) -> None:
-    shown = editcritic("rewards", "edival-if")
-    assert shown.exit_code == 0
-    for text in [
-        "edival-if@3",
-        "0 to 1",
-        "paper (default), official",
-        "EdiVal-Agent",
-        "how it can be gamed",
-        "aspect",
-        'protocol = "paper"',
-    ]:
-        assert text in shown.stdout
+    texts = ["edival-if@3", "0 to 1", "paper (default), official", "EdiVal-Agent", "how it can be gamed", "aspect"]
+    editcritic("rewards", "edival-if", code=0, shows=[*texts, 'protocol = "paper"'])
     assert json.loads(editcritic("rewards", "edival-if", "--json").stdout)["card"]["protocols"] == ["paper", "official"]
-
-
-def test_a_composition_is_shown_with_the_parts_it_needs(editcritic: Command) -> None:
-    assert 'guard = "required"' in editcritic("rewards", "gate").stdout
+    editcritic("rewards", "gate", shows='guard = "required"')
 
 
 def test_an_unknown_reward_gets_the_nearest_names(editcritic: Command) -> None:
@@ -91,8 +72,7 @@ def test_rewards_of_other_distributions_are_listed_and_broken_ones_named(
         "        yield\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    result = editcritic("rewards", "--json")
-    assert result.exit_code == 1
+    result = editcritic("rewards", "--json", code=1)
     rewards = {entry["name"]: entry for entry in json.loads(result.stdout)}
     assert rewards["theirs"]["summary"] == "it is theirs"
     assert rewards["theirs"]["unserved_roles"] == ["oracle"]
@@ -107,8 +87,7 @@ def test_scores_are_written_as_the_library_writes_them_and_summed_up(
     editcritic: Command, folder: Folder, three: Path
 ) -> None:
     out = folder / "scores.jsonl"
-    result = editcritic("score", three, "--reward", folder.cheap, "-o", out)
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("score", three, "--reward", folder.cheap, "-o", out, code=0)
     rows = list(read_jsonl(out))
     assert [(row["id"], row["value"]) for row in rows] == [("copy", 0.5), ("patched", 1.0), ("blank", 0.5)]
     reward = str(rows[0]["reward"])
@@ -119,28 +98,21 @@ def test_scores_are_written_as_the_library_writes_them_and_summed_up(
     assert "0.6667" in result.stdout
 
 
-def test_without_a_file_scores_are_printed(editcritic: Command, folder: Folder, three: Path) -> None:
-    lines = editcritic("score", three, "--reward", folder.cheap).stdout.splitlines()
+def test_without_a_file_scores_are_printed_or_one_document(editcritic: Command, folder: Folder, three: Path) -> None:
+    command = ("score", three, "--reward", folder.cheap)
+    profile = editcritic(*command, "--profile", shows=("unique", "pixel-features", "queries in"))
+    lines = profile.stdout.splitlines()
     assert [line.split()[:2] for line in lines[:3]] == [["copy", "0.5000"], ["patched", "1.0000"], ["blank", "0.5000"]]
-    rows = editcritic("score", three, "--reward", folder.cheap, "-o", "-").stdout.splitlines()
+    rows = editcritic(*command, "-o", "-").stdout.splitlines()
     assert [json.loads(row)["id"] for row in rows] == ["copy", "patched", "blank"]
-
-
-def test_json_is_one_document(editcritic: Command, folder: Folder, three: Path) -> None:
-    document = json.loads(editcritic("score", three, "--reward", folder.cheap, "--json", "--profile").stdout)
+    document = json.loads(editcritic(*command, "--json", "--profile").stdout)
     assert document["exit_code"] == 0
     assert document["summary"]["counts"] == {"scored": 3, "not_applicable": 0, "abstained": 0, "failed": 0}
     assert document["summary"]["quantiles"]["max"] == 1.0
     assert [row["id"] for row in document["scores"]] == ["copy", "patched", "blank"]
     assert document["profile"]["queries"] >= document["profile"]["unique"] > 0
     assert document["reward"]["reward"]["use"] == "weighted-mean"
-
-
-def test_a_profile_says_what_was_asked_and_what_experts_took(editcritic: Command, folder: Folder, three: Path) -> None:
-    shown = editcritic("score", three, "--reward", folder.cheap, "--profile").stdout
-    assert "unique" in shown
-    assert "pixel-features" in shown
-    assert "queries in" in shown
+    editcritic(*command, "-o", "/dev/full", code=2, says="No space left")
 
 
 def test_a_folder_may_hold_a_sample_file_or_pairs(editcritic: Command, folder: Folder, three: Path) -> None:
@@ -152,14 +124,12 @@ def test_a_folder_may_hold_a_sample_file_or_pairs(editcritic: Command, folder: F
         patched(0.3).save(pairs / f"{name}_edited.jpg")
     (pairs / "a.txt").write_text("Remove helmet\n", encoding="utf-8")
     photograph().save(pairs / "alone_source.png")
-    result = editcritic("score", pairs, "--reward", folder.cheap, "--json")
-    assert result.exit_code == 2
+    result = editcritic("score", pairs, "--reward", folder.cheap, "--json", code=2)
     assert [row["id"] for row in json.loads(result.stdout)["scores"]] == ["a"]
     assert "no instruction: write it into b_2.txt" in result.stderr
     assert "no alone_edited.png beside alone_source.png" in result.stderr
     (pairs / "alone_source.png").unlink()
-    result = editcritic("score", pairs, "--reward", folder.cheap, "--instruction", "Remove patch", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("score", pairs, "--reward", folder.cheap, "--instruction", "Remove patch", "--json", code=0)
     assert [row["id"] for row in json.loads(result.stdout)["scores"]] == ["a", "b_2"]
 
 
@@ -213,10 +183,9 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_scored(
     make, says = BAD_PICTURES[kind]
     (folder / "bad.png").write_bytes(make())
     samples = folder.samples(folder.row(id="first"), folder.row(id="bad", edited="bad.png"), folder.row(id="last"))
-    result = editcritic("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
-    assert result.exit_code == 2
-    assert f"{samples}:2: " in result.stderr
-    assert says in result.stderr
+    editcritic(
+        "score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl", code=2, says=(f"{samples}:2: ", says)
+    )
     assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["first", "last"]
 
 
@@ -250,31 +219,23 @@ BAD_LINES = {
 @pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: line[:60])
 def test_a_bad_line_is_named_and_the_others_scored(line: str, editcritic: Command, folder: Folder) -> None:
     samples = folder.samples("", folder.row(id="ok"), line, folder.row(id="last"))
-    result = editcritic("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
-    assert result.exit_code == 2
-    assert f"{samples}:3: " in result.stderr
-    assert BAD_LINES[line] in result.stderr
+    editcritic(
+        *("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl"),
+        code=2,
+        says=(f"{samples}:3: ", BAD_LINES[line]),
+    )
     assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["ok", "last"]
-
-
-def test_problems_stand_in_the_document(editcritic: Command, folder: Folder) -> None:
-    samples = folder.samples(folder.row(id="ok"), "{")
-    document = json.loads(editcritic("score", samples, "--reward", folder.cheap, "--json").stdout)
-    assert document["exit_code"] == 2
-    assert len(document["problems"]) == 1
-    assert document["problems"][0].startswith(f"{samples}:2: not JSON")
 
 
 def test_of_many_problems_the_first_are_named_and_all_are_counted(editcritic: Command, folder: Folder) -> None:
     samples = folder.samples(folder.row(id="ok"), *["{"] * 30_000, folder.row(id="last"))
     command = ("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
-    result = editcritic(*command)
-    assert result.exit_code == 2
-    assert result.stderr.count("not JSON") == 1_000
-    assert "30000 problems with the input, the first 1,000 named above, and 29,000 others" in result.stderr
+    told = "30000 problems with the input, the first 1,000 named above, and 29,000 others"
+    assert editcritic(*command, code=2, says=told).stderr.count("not JSON") == 1_000
     assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["ok", "last"]
     document = json.loads(editcritic(*command, "--json").stdout)
     assert (document["exit_code"], len(document["problems"]), document["num_problems"]) == (2, 1_000, 30_000)
+    assert document["problems"][0].startswith(f"{samples}:2: not JSON")
 
 
 @pytest.mark.parametrize("instruction", ["把杯子变成蓝色", "Make it look nicer", "اجعل الكوب أزرق", "\ud83d\ude00"])
@@ -287,9 +248,11 @@ def test_an_instruction_nobody_understands_is_named_and_its_row_written(
         folder.row(id="strange", instruction=instruction, boxes=boxes),
         folder.row(id="annotated", instruction=instruction, boxes=boxes, task=known),
     )
-    result = editcritic("score", samples, "--reward", "edival-if", "-o", folder / "out.jsonl")
-    assert result.exit_code == 2
-    assert f"{samples}:1: strange: instruction" in result.stderr
+    result = editcritic(
+        *("score", samples, "--reward", "edival-if", "-o", folder / "out.jsonl"),
+        code=2,
+        says=f"{samples}:1: strange: instruction",
+    )
     assert ":2:" not in result.stderr
     rows = list(read_jsonl(folder / "out.jsonl"))
     assert [(row["id"], row["status"]) for row in rows] == [("strange", "not_applicable"), ("annotated", "scored")]
@@ -324,15 +287,12 @@ def saved(name: str, folder: Folder) -> str:
 @pytest.mark.parametrize("form", ["cmyk", "rgba", "sixteen_bit", "animated", "rotated", "palette"])
 def test_pictures_in_unusual_forms_are_converted(form: str, editcritic: Command, folder: Folder) -> None:
     samples = folder.samples(folder.row(id=form, edited=saved(form, folder)))
-    result = editcritic("score", samples, "--reward", folder.cheap, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("score", samples, "--reward", folder.cheap, "--json", code=0)
     assert json.loads(result.stdout)["scores"][0]["value"] == 1.0
-
-
-def test_a_rotated_picture_is_seen_upright(editcritic: Command, folder: Folder) -> None:
-    samples = folder.samples(folder.row(id="up", source="patched.png", edited=saved("rotated", folder)))
-    score = json.loads(editcritic("score", samples, "--reward", "guard-not-a-copy", "--json").stdout)["scores"][0]
-    assert score["value"] == 0.0
+    if form == "rotated":  # it is seen upright
+        samples = folder.samples(folder.row(id="up", source="patched.png", edited=saved("rotated", folder)))
+        score = json.loads(editcritic("score", samples, "--reward", "guard-not-a-copy", "--json").stdout)["scores"][0]
+        assert score["value"] == 0.0
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20_000, 100), (100, 20_000), (5, 5)])
@@ -344,8 +304,7 @@ def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(
     PIL.Image.fromarray(edited).save(folder / "b.png")
     boxes = {"helmet": [[0, 0, *size]]}
     samples = folder.samples(folder.row(id="x", source="a.png", edited="b.png", boxes=boxes))
-    result = editcritic("score", samples, "--json")
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("score", samples, "--json", code=0)
     (score,) = json.loads(result.stdout)["scores"]
     assert score["status"] in ("scored", "abstained")
 
@@ -368,10 +327,7 @@ WRONG_USAGE = {
         "paper, official",
     ),
     "wrong protocol of cc": (["{samples}", "--reward", "edival-cc", "--protocol", "papper"], "fixed"),
-    "no protocols at all": (
-        ["{samples}", "--reward", "guard-not-a-copy", "--protocol", "x"],
-        "does not take protocol",
-    ),
+    "no protocols at all": (["{samples}", "--reward", "guard-not-a-copy", "--protocol", "x"], "does not take protocol"),
     "nobody to ask": (["{samples}", "--reward", "edival-vq"], "preference"),
     "no such TOML": (["{samples}", "--reward", "{folder}/gone.toml"], "cannot read"),
     "bad TOML": (["{samples}", "--reward", "{folder}/bad.toml"], "bad.toml is not TOML"),
@@ -401,8 +357,7 @@ def test_wrong_usage_is_explained(case: str, editcritic: Command, folder: Folder
     (folder / "binary.toml").write_bytes(b"\xff\xfe\x00")
     names = {"folder": folder.path, "samples": three, "cheap": folder.cheap}
     before = three.read_bytes()
-    result = editcritic("score", *(argument.format(**names) for argument in arguments))
-    assert result.exit_code == 2
+    result = editcritic("score", *(argument.format(**names) for argument in arguments), code=2)
     assert says in result.stderr.replace("\n", " ")
     assert result.stdout == "" or "--json" in arguments
     assert three.read_bytes() == before
@@ -462,9 +417,11 @@ def test_a_detector_that_does_not_look_far_enough_is_refused_with_what_to_do(
     experts = {"detector": "short_sighted:ShortSighted", "judge": "colour", "reader": "rapidocr"}
     lines = [f'[experts.{role}]\nuse = "{use}"' for role, use in experts.items()]
     reward.write_text("\n".join(['[reward]\nuse = "edival-if"', *lines]))
-    result = editcritic("score", three, "--reward", reward, "--trust", "short_sighted")
-    assert result.exit_code == 2
-    assert "threshold 0.3 lies below the detector's floor 0.5: lower the floor" in result.stderr
+    editcritic(
+        *("score", three, "--reward", reward, "--trust", "short_sighted"),
+        code=2,
+        says="threshold 0.3 lies below the detector's floor 0.5: lower the floor",
+    )
 
 
 def twenty(folder: Folder) -> Path:
@@ -479,17 +436,17 @@ def test_too_many_failures_end_a_run_and_lose_nothing(
     monkeypatch.syspath_prepend(folder.path)
     monkeypatch.setenv("EDITCRITIC_TRUST", "their_experts")
     reward, samples, out = with_expert(folder, "Fails"), twenty(folder), folder / "out.jsonl"
-    stopped = editcritic("score", samples, "--reward", reward, "-o", out)
-    assert stopped.exit_code == 1
-    assert "100% of the last scores failed" in stopped.stderr
-    assert "the server is on fire" in stopped.stdout
+    editcritic(
+        *("score", samples, "--reward", reward, "-o", out),
+        code=1,
+        says="100% of the last scores failed",
+        shows="the server is on fire",
+    )
     assert 16 <= len(list(read_jsonl(out))) <= 20
-    tolerated = editcritic("score", samples, "--reward", reward, "-o", out, "--on-failures", "none")
-    assert tolerated.exit_code == 1
+    tolerated = editcritic("score", samples, "--reward", reward, "-o", out, "--on-failures", "none", code=1)
     assert [row["status"] for row in read_jsonl(out)] == ["failed"] * 20
     assert "20 x fails: the server is on fire" in tolerated.stdout
-    unlimited = editcritic("score", samples, "--reward", reward, "--max-failure-rate", "1")
-    assert unlimited.exit_code == 1, unlimited.stderr
+    editcritic("score", samples, "--reward", reward, "--max-failure-rate", "1", code=1)
 
 
 def test_an_interrupted_run_has_written_what_was_known(folder: Folder) -> None:
@@ -579,14 +536,9 @@ def test_a_log_that_cannot_be_written_costs_a_recording_and_no_score(
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(AnswerLog, "put", full)
-    result = editcritic("score", three, "--reward", folder.cheap, keep, folder / "log", "--json")
-    assert result.exit_code == code
-    assert "warning: continuing without the answer log" in result.stderr
-    assert "disk is full" in result.stderr
+    result = editcritic(
+        *("score", three, "--reward", folder.cheap, keep, folder / "log", "--json"),
+        code=code,
+        says=("warning: continuing without the answer log", "disk is full"),
+    )
     assert json.loads(result.stdout)["summary"]["counts"]["scored"] == 3
-
-
-def test_a_full_disk_is_told(editcritic: Command, folder: Folder, three: Path) -> None:
-    result = editcritic("score", three, "--reward", folder.cheap, "-o", "/dev/full")
-    assert result.exit_code == 2
-    assert "No space left" in result.stderr

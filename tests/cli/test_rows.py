@@ -36,20 +36,9 @@ def write(folder: Path, *rows: Any) -> Path:
     return path
 
 
-def test_a_usable_data_set_is_said_to_be_one(editcritic: Command, data: Path) -> None:
-    path = write(data, GOOD, {**GOOD, "image": "1.png"})
-    result = editcritic("rows", path, "--trainer", "flow-grpo", "--reward", "any-edit")
-    assert result.exit_code == 0
-    assert result.stdout.splitlines() == [
-        f"{path}: 2 rows for flow-grpo, 2 different edits",
-        "nothing is found that would leave a row without a score",
-    ]
-
-
 def test_problems_are_listed_with_their_rows_and_counted(editcritic: Command, data: Path) -> None:
     path = write(data, GOOD, *[{**GOOD, "prompt": ""}] * 7, {**GOOD, "image": "1.png", "editcritic": {"bxes": 1}})
-    result = editcritic("rows", path, "--trainer", "flow-grpo", "--examples", 2)
-    assert result.exit_code == 1
+    result = editcritic("rows", path, "--trainer", "flow-grpo", "--examples", 2, code=1)
     lines = result.stdout.splitlines()
     assert lines[1] == "ends the run: 1 row: fields that are refused"
     assert lines[2].startswith("  line 9: `editcritic` in the metadata has the unknown field 'bxes': known are task")
@@ -64,8 +53,7 @@ def test_problems_are_listed_with_their_rows_and_counted(editcritic: Command, da
 
 def test_json_has_the_same(editcritic: Command, data: Path) -> None:
     path = write(data, GOOD, {**GOOD, "image": "1.png"}, {**GOOD, "prompt": "\x1b[31m" * 2_000})
-    result = editcritic("rows", path, "--trainer", "edit-r1", "--json")
-    assert result.exit_code == 1
+    result = editcritic("rows", path, "--trainer", "edit-r1", "--json", code=1)
     document = json.loads(result.stdout)
     findings = document.pop("findings")
     assert document == {
@@ -81,31 +69,45 @@ def test_json_has_the_same(editcritic: Command, data: Path) -> None:
     assert "\x1b" not in shown
 
 
-def test_wrong_groups_alone_are_a_problem(editcritic: Command, data: Path) -> None:
-    result = editcritic("rows", write(data, GOOD, {**GOOD, "image": "1.png"}), "--trainer", "edit-r1")
-    assert result.exit_code == 1
-    assert (
-        result.stdout.splitlines()[-1] == "no row is unusable by itself, and some would be compared with the wrong ones"
-    )
-
-
-def test_a_reward_is_asked_for_its_card_wherever_it_is(editcritic: Command, data: Path) -> None:
-    path = write(data, GOOD)
-    result = editcritic("rows", path, "--trainer", "flow-grpo", "--reward", "compound")
-    assert result.exit_code == 1
-    assert "unscored: 1 row: the reward does not apply" in result.stdout
-    service = ScoringService({"rated": Reward(Rated(), {"preference": Fake()})})
-    with serve_in_thread(service, ServerConfig(port=0)) as url:
-        assert editcritic("rows", path, "--trainer", "flow-grpo", "--reward", url).exit_code == 0
-    service.close()
-
-
-def test_a_judge_server_that_is_not_there_is_told(
+def test_a_reward_is_asked_for_its_card_wherever_it_is(
     editcritic: Command, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    command = ("rows", write(data, GOOD), "--trainer", "flow-grpo", "--reward")
+    editcritic(*command, "compound", code=1, shows="unscored: 1 row: the reward does not apply")
+    service = ScoringService({"rated": Reward(Rated(), {"preference": Fake()})})
+    with serve_in_thread(service, ServerConfig(port=0)) as url:
+        editcritic(*command, url, code=0)
+    service.close()
     monkeypatch.setattr(replicas, "_DESCRIPTION_TIMEOUT_S", 0.5)
-    result = editcritic("rows", write(data, GOOD), "--trainer", "trl", "--reward", "http://127.0.0.1:1")
-    assert (result.exit_code, "no judge server can be used: http://127.0.0.1:1" in result.stderr) == (2, True)
+    told = "no judge server can be used: http://127.0.0.1:1"
+    editcritic(*command, "http://127.0.0.1:1", code=2, says=told)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "code", "lines"),
+    [
+        (
+            [GOOD, {**GOOD, "image": "1.png"}],
+            ("--trainer", "flow-grpo", "--reward", "any-edit"),
+            0,
+            ["2 rows for flow-grpo, 2 different edits", "nothing is found that would leave a row without a score"],
+        ),
+        (
+            [GOOD, {**GOOD, "image": "1.png"}],
+            ("--trainer", "edit-r1"),
+            1,
+            ["no row is unusable by itself, and some would be compared with the wrong ones"],
+        ),
+        ([], ("--trainer", "flow-grpo"), 1, ["there are no rows"]),
+    ],
+)
+def test_the_last_lines_say_whether_a_data_set_is_usable(
+    rows: list[Any], options: tuple[str, ...], code: int, lines: list[str], editcritic: Command, data: Path
+) -> None:
+    path = write(data, *rows)
+    path.write_text(path.read_text() + "\n\n")
+    printed = editcritic("rows", path, *options, code=code).stdout.splitlines()
+    assert [line.removeprefix(f"{path}: ") for line in printed[-len(lines) :]] == lines
 
 
 @pytest.mark.parametrize(
@@ -119,9 +121,7 @@ def test_a_judge_server_that_is_not_there_is_told(
     ],
 )
 def test_wrong_usage_is_told(editcritic: Command, data: Path, options: tuple[str, ...], words: str) -> None:
-    result = editcritic("rows", write(data, GOOD), *options)
-    assert result.exit_code == 2
-    assert words in result.stderr
+    editcritic("rows", write(data, GOOD), *options, code=2, says=words)
 
 
 @pytest.mark.parametrize(
@@ -139,15 +139,5 @@ def test_a_file_that_cannot_be_read_is_told(
     if content is not None:
         (tmp_path / name).write_bytes(content)
     for options in ((), ("--trainer", "trl")):
-        result = editcritic("rows", tmp_path / name, *options)
-        assert result.exit_code == 2
-        assert words in result.stderr
-
-
-def test_a_folder_and_a_file_without_rows_are_told(editcritic: Command, tmp_path: Path) -> None:
-    result = editcritic("rows", tmp_path)
-    assert (result.exit_code, "is a folder: give one of its files" in result.stderr) == (2, True)
-    (tmp_path / "blank.jsonl").write_text("\n\n", encoding="utf-8")
-    result = editcritic("rows", tmp_path / "blank.jsonl", "--trainer", "flow-grpo")
-    assert result.exit_code == 1
-    assert result.stdout.splitlines()[-1] == "there are no rows"
+        editcritic("rows", tmp_path / name, *options, code=2, says=words)
+    editcritic("rows", tmp_path, code=2, says="is a folder: give one of its files")

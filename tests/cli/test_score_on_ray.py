@@ -47,9 +47,7 @@ def test_what_cannot_be_meant_is_refused(
     options: list[str], problem: str, table: Path, folder: Folder, editcritic: Command
 ) -> None:
     words = [word.replace("DATA", str(table.parent)).replace("OUT", str(folder / "out")) for word in options]
-    result = editcritic("score", table, "--reward", folder.cheap, *words)
-    assert result.exit_code == 2
-    assert problem in result.stderr
+    editcritic("score", table, "--reward", folder.cheap, *words, code=2, says=problem)
     assert not (folder / "out").exists()
     assert [path.name for path in table.parent.iterdir()] == ["edits.parquet"]
 
@@ -58,7 +56,7 @@ def test_a_folder_with_other_tables_is_no_folder_of_scores(table: Path, folder: 
     other = folder / "other"
     other.mkdir()
     (other / "x.parquet").write_bytes(table.read_bytes())
-    result = editcritic("score", table, "--reward", folder.cheap, "--ray", "-o", other)
-    assert result.exit_code == 2
-    assert "is there already, and of no run" in result.stderr
+    editcritic(
+        "score", table, "--reward", folder.cheap, "--ray", "-o", other, code=2, says="is there already, and of no run"
+    )
     assert [path.name for path in other.iterdir()] == ["x.parquet"]

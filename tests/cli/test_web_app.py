@@ -51,8 +51,7 @@ def test_a_mistake_is_said_before_the_page_is_opened(
     editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run = editcritic("app", *arguments)
-    assert run.exit_code == 2
+    run = editcritic("app", *arguments, code=2)
     assert message in " ".join(run.stderr.split())
     assert "http://" not in run.stdout
     assert [*tmp_path.iterdir()] == []
@@ -62,6 +61,5 @@ def test_without_gradio_the_extra_is_named(editcritic: Command, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "gradio", None)
     for name in [name for name in sys.modules if name.startswith("editcritic.benchmarks.web_app")]:
         monkeypatch.delitem(sys.modules, name)  # which may have it already
-    run = editcritic("app")
-    assert run.exit_code == 2
+    run = editcritic("app", code=2)
     assert run.stderr == "editcritic: this requires gradio, which is not installed: pip install 'editcritic[app]'\n"

@@ -213,7 +213,7 @@ def test_a_spec_of_a_selector_names_entry_points(name: str) -> None:
 
 def test_metrics_of_suites_are_entry_points(tmp_path: Path) -> None:
     write(tmp_path)
-    suites = [load_suite(recipe(tmp_path, name).suite, recipe(tmp_path, name).data) for name in SUITES]
+    suites = [load_suite(SUITES[name], recipe(tmp_path, name).data) for name in SUITES]
     singlepass = load_suite("edival?mode=singlepass", recipe(tmp_path, "edival").data)
     for suite in (*suites, singlepass):
         for protocol in (None, "paper", "official"):

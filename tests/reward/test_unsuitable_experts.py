@@ -10,9 +10,9 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.reward_catalogue import describe, list_rewards
-from editcritic.benchmarks.run.recordings import ReplayExpert
+from editcritic.benchmarks.run.replay import ReplayExpert
 from editcritic.benchmarks.run.run_budget import BudgetTracker
-from editcritic.benchmarks.run.suite_metric import MetricSet
+from editcritic.benchmarks.run.suite_loading import MetricSet
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert, NoisyExpert
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import (

@@ -69,7 +69,7 @@ def test_parquet_and_jsonl_of_the_same_edits_are_the_same_samples(tmp_path: Path
     assert sample_to_json(read.sample) == sample_to_json(expected.sample)
 
 
-def test_columns_of_other_names_are_named_and_kept_ones_handed_on(tmp_path: Path) -> None:
+def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder: Folder, tmp_path: Path) -> None:
     given = row()
     renamed = {"before": given["source"], "edited": given["edited"], "prompt": "Make it blue", "split": "train"}
     path = write(tmp_path / "x.parquet", renamed)
@@ -85,17 +85,8 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(tmp_path: Path
             SampleTable.open(path, parse_columns([wrong]))
     with pytest.raises(InputError, match="FIELD=COLUMN"):
         parse_columns(["source"])
-
-
-def test_lines_may_have_other_names_too(folder: Folder) -> None:
-    line: dict[str, object] = {
-        "prompt": "Remove helmet",
-        "source": "source.png",
-        "edited": "patched.png",
-        "split": "train",
-    }
-    path = folder.samples(line)
-    table = SampleTable.open(path, {"instruction": "prompt"}, ["split"])
+    line = {"prompt": "Remove helmet", "source": "source.png", "edited": "patched.png", "split": "train"}
+    table = SampleTable.open(folder.samples({**line}), {"instruction": "prompt"}, ["split"])  # lines may have them too
     (read,) = table.rows()
     assert read.sample is not None
     assert (read.sample.instruction, read.kept) == ("Remove helmet", {"split": "train"})

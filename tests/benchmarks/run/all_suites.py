@@ -14,9 +14,9 @@ from pathlib import Path
 
 from editcritic.benchmarks.run.ray_cluster import RayCluster
 from editcritic.benchmarks.run.ray_runner import execute_with_ray
-from editcritic.benchmarks.run.rendezvous import ProcessRank
-from editcritic.benchmarks.run.run_config import ExecutionOptions
-from editcritic.benchmarks.run.run_spec import RunSpec
+from editcritic.benchmarks.run.run_config import RunConfig
+from editcritic.benchmarks.run.run_journal import ProcessRank
+from editcritic.benchmarks.run.run_settings import RunSettings
 from editcritic.benchmarks.run.runner import execute
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.reward import Expert
@@ -102,18 +102,26 @@ def write(folder: Path) -> None:
     i2ibench.written(folder / "i2ibench", i2ibench.rows()[:12])
     imgedit.repository(folder / "imgedit")
     for name in ("dlebench", "i2ibench", "imgedit", "sceneedit"):
-        spec = recipe(folder, name)
-        outputs(folder / "made" / name, load_suite(spec.suite, spec.data))
+        outputs(folder / "made" / name, load_suite(SUITES[name], recipe(folder, name).data))
 
 
-def recipe(folder: Path, name: str) -> RunSpec:
+def recipe(folder: Path, name: str, way: str = "one") -> RunSettings:
     """Of a suite."""
     data = None if name == "sceneedit" else folder / name
     experts = LOOKERS if name in ("edival", "sceneedit") else EVERYBODY
-    return RunSpec(SUITES[name], data, folder / "made" / name, "mine", (experts,), bootstrap_samples=50)
+    return RunSettings(
+        suite=SUITES[name],
+        data=data,
+        outputs=folder / "made" / name,
+        out=folder / way / name,
+        editor_name="mine",
+        experts=(experts,),
+        bootstrap_samples=50,
+        on_failures="none",
+    )
 
 
-HOW = ExecutionOptions(on_failures="none")
+HOW = RunSettings(on_failures="none")
 
 RAY_SUITES = ("edival", "sceneedit")
 """Judged on a cluster, too: one whose cases are chains and whose data is a folder, and one without data. How a reader
@@ -124,13 +132,13 @@ def main(folder: Path, way: str) -> None:
     if way == "share":
         share = ProcessRank.from_environment(os.environ)
         for name in SUITES:
-            execute(recipe(folder, name).build(), HOW, out=folder / "two" / name, process=share)
+            execute(RunConfig.build(recipe(folder, name, "two")), process=share)
         return
     import ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     for name in RAY_SUITES:
-        execute_with_ray(recipe(folder, name), HOW, RayCluster(workers=2, cpus=0.5), out=folder / "ray" / name)
+        execute_with_ray(recipe(folder, name, "ray").overridden({"ray": RayCluster(workers=2, cpus=0.5)}))
 
 
 if __name__ == "__main__":

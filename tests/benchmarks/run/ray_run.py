@@ -10,23 +10,29 @@ import ray
 
 from editcritic.benchmarks.run.ray_cluster import RayCluster
 from editcritic.benchmarks.run.ray_runner import execute_with_ray
-from editcritic.benchmarks.run.run_budget import BudgetLimits
-from editcritic.benchmarks.run.run_config import ExecutionOptions
-from editcritic.benchmarks.run.run_spec import RunSpec
+from editcritic.benchmarks.run.run_settings import RunSettings
 
 SUITE = "tests.benchmarks.suites.tiny_suite:Toy?count=5"
 
 
-def recipe(folder: Path) -> RunSpec:
+def recipe(folder: Path, way: str) -> RunSettings:
     judge = {"use": "tests.benchmarks.run.counting_experts:Paying", "paid": str(folder / "paid")}
-    return RunSpec(SUITE, None, folder / "outputs", "mine", {"judge": judge}, metrics=("following",))
+    return RunSettings(
+        suite=SUITE,
+        outputs=folder / "outputs",
+        out=folder / way,
+        editor_name="mine",
+        experts={"judge": judge},
+        metrics=("following",),
+    )
 
 
 def main(folder: Path) -> None:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     runs = []
-    for how in (ExecutionOptions(limits=BudgetLimits(judge_calls=4)), ExecutionOptions()):
-        ran = execute_with_ray(recipe(folder), how, RayCluster(workers=2, cpus=0.5), out=folder / "ray")
+    for budget in ({"judge_calls": 4}, {}):
+        ray_settings = {"ray": RayCluster(workers=2, cpus=0.5), "budget": budget}
+        ran = execute_with_ray(recipe(folder, "ray").overridden(ray_settings))
         paid = (folder / "paid").read_text().split()
         runs.append(
             {"stop_reason": ran.stop_reason, "missing": ran.missing, "paid": len(paid), "questions": len(set(paid))}

@@ -21,6 +21,7 @@ from ray.cluster_utils import Cluster
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_reward
 from editcritic.benchmarks.common.sample_tables import SampleTable
+from editcritic.benchmarks.run import ray_cluster
 from editcritic.benchmarks.run.block_runner import BlockOptions, TableReport, score_table
 from editcritic.benchmarks.run.ray_cluster import RayCluster
 from editcritic.reward import Reward
@@ -67,7 +68,8 @@ def main(folder: Path) -> None:
 
 def runs_of(folder: Path, add_machine: Callable[[], object]) -> dict[str, Any]:
     runs: dict[str, Any] = {}
-    cluster = RayCluster(workers=2, cpus=0.5, answer_log_folder=folder / "machines")
+    cluster = RayCluster(workers=2, cpus=0.5)
+    ray_cluster.ANSWER_LOG_FOLDER = folder / "machines"
     path = folder / "table.parquet"
     write_table(path, ROWS)
     edits = pq.read_table(path).to_pylist()
@@ -102,7 +104,8 @@ def runs_of(folder: Path, add_machine: Callable[[], object]) -> dict[str, Any]:
     questions: list[str] = (folder / "paid-failing").read_text().split()
     runs["asked by it"] = [len(questions) - asked, len(set(questions[asked:]))]
     two = judged(folder, paid=str(folder / "paid-two"), seconds=0.05)
-    apart = RayCluster(workers=2, cpus=1.0, answer_log_folder=folder / "apart")
+    apart = RayCluster(workers=2, cpus=1.0)
+    ray_cluster.ANSWER_LOG_FOLDER = folder / "apart"
     options = replace(OPTIONS, block_rows=10, window=4)
     runs["two machines"] = summary(score_table(table, two, apart, options, out=folder / "two"), folder)
     return runs

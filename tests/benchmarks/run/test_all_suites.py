@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.all_suites import find_suites
-from editcritic.benchmarks.run.suite_loading import load_suite
+from editcritic.benchmarks.run.suite_loading import find_suites, load_suite
 from editcritic.benchmarks.suites.results import Results, load_results
 from editcritic.benchmarks.suites.tables import Table
 from editcritic.cli.app import app
@@ -101,13 +100,6 @@ def test_published_layouts_are_found_by_the_names_of_the_registry(
     assert load_results("results/mine/dlebench").editor == "made"
 
 
-def test_a_suite_that_was_asked_for_and_is_not_there_is_an_error(editcritic: Command, made: Path) -> None:
-    code, document = run_all(editcritic, made, *BOTH, "--suite", "edival")
-    assert code == 2
-    states = {one["name"]: (one["state"], one["exit_code"]) for one in document["suites"]}
-    assert states == {"small": ("complete", 0), "large": ("complete", 0), "edival": ("left out", 2)}
-
-
 def test_data_may_be_in_the_folder_of_the_suite_or_in_that_of_its_other_name(tmp_path: Path) -> None:
     for name in ("data/edival", "data/mine", "made"):
         (tmp_path / name).mkdir(parents=True)
@@ -132,23 +124,12 @@ def test_data_may_be_in_the_folder_of_the_suite_or_in_that_of_its_other_name(tmp
     ],
 )
 def test_mistakes_are_told_in_a_line(editcritic: Command, made: Path, options: tuple[str, ...], message: str) -> None:
-    result = editcritic("bench", "run", "all", "--outputs", made, "-o", made.parent / "results", *options)
-    assert result.exit_code == 2
-    assert message in result.stderr
+    run = ("bench", "run", "--outputs", made, "-o", made.parent / "results")
+    editcritic(*run, "all", *options, code=2, says=message)
     assert not (made.parent / "results").exists()
-
-
-def test_suites_are_chosen_among_all_only(editcritic: Command, made: Path) -> None:
-    result = editcritic("bench", "run", "sceneedit", "--outputs", made, "-o", made.parent / "out", "--suite", "edival")
-    assert result.exit_code == 2
-    assert "give it with `bench run all`" in result.stderr
-
-
-def test_nothing_to_score_is_an_error(editcritic: Command, tmp_path: Path) -> None:
-    (tmp_path / "made").mkdir()
-    result = editcritic("bench", "run", "all", "--outputs", tmp_path / "made", "-o", tmp_path / "results")
-    assert result.exit_code == 2
-    assert "editcritic: 0 of " in result.stdout
+    editcritic(*run, "sceneedit", "--suite", "edival", code=2, says="give it with `bench run all`")
+    (made.parent / "empty").mkdir()
+    editcritic(*run, "all", "--outputs", made.parent / "empty", code=2, shows="editcritic: 0 of ")
 
 
 # -- what the suites share --------------------------------------------------------------------------------------------
@@ -185,30 +166,32 @@ def test_the_same_command_asks_nothing_again_and_scores_what_is_new(editcritic: 
 
 
 def test_the_budget_is_one_for_all_suites_and_all_runs(editcritic: Command, made: Path) -> None:
+    code, document = run_all(editcritic, made, *BOTH, "--budget", "seconds=0.000001")
+    assert (code, [one["state"] for one in document["suites"]]) == (1, ["incomplete", "incomplete"])
+    assert asked(made) == []
     code, document = run_all(editcritic, made, *BOTH, "--budget", "judge_calls=10")
-    assert code == 1
-    assert [one["state"] for one in document["suites"]] == ["complete", "incomplete"]
+    assert (code, [one["state"] for one in document["suites"]]) == (1, ["complete", "incomplete"])
     assert "the budget of 10 judge calls is spent (10 by now)" in document["suites"][1]["reason"]
     assert len(asked(made)) == 10
-    assert run_all(editcritic, made, *BOTH, "--budget", "judge_calls=10")[0] == 1
-    assert len(asked(made)) == 10
-    assert run_all(editcritic, made, *BOTH, "--budget", "judge_calls=12")[0] == 0
+    for calls, ends in ((10, 1), (12, 0)):
+        assert run_all(editcritic, made, *BOTH, "--budget", f"judge_calls={calls}")[0] == ends
+        assert len(asked(made)) == calls
+    settings = made.parent / "results" / "large" / "run.toml"  # repeats its suite alone
+    editcritic("bench", "run", "--config", settings, "--trust", settings, code=0)
     assert len(asked(made)) == 12
 
 
-def test_seconds_count_from_the_first_suite_on(editcritic: Command, made: Path) -> None:
-    code, document = run_all(editcritic, made, *BOTH, "--budget", "seconds=0.000001")
-    assert code == 1
-    assert [one["state"] for one in document["suites"]] == ["incomplete", "incomplete"]
-    assert asked(made) == []
-
-
-def test_each_folder_of_results_repeats_its_suite_alone(editcritic: Command, made: Path) -> None:
-    assert run_all(editcritic, made, *BOTH)[0] == 0
-    settings = made.parent / "results" / "large" / "run.toml"
-    again = editcritic("bench", "run", "--config", settings, "--trust", settings)
-    assert again.exit_code == 0, again.stderr
-    assert len(asked(made)) == 12
+@pytest.mark.parametrize(("has_data", "state"), [(False, "left out"), (True, "not run")])
+def test_a_suite_that_was_asked_for_and_cannot_be_read_is_an_error(
+    has_data: bool, state: str, editcritic: Command, made: Path
+) -> None:
+    outputs(made / "edival", Toy())
+    if has_data:
+        (made.parent / "data" / "edival").mkdir(parents=True)
+    code, document = run_all(editcritic, made, "--suite", "edival", *BOTH)
+    states = {one["name"]: (one["state"], one["exit_code"]) for one in document["suites"]}
+    assert (code, states) == (2, {"edival": (state, 2), "small": ("complete", 0), "large": ("complete", 0)})
+    assert not has_data or "oai_instruction_generation_output.csv" in document["suites"][0]["reason"]
 
 
 # -- what one suite cannot do to the others ---------------------------------------------------------------------------
@@ -235,19 +218,8 @@ def test_nothing_is_written_through_a_link(editcritic: Command, made: Path, name
     (made.parent / "results").mkdir()
     (made.parent / "results" / name).symlink_to(elsewhere)
     run = ("bench", "run", "all", "--outputs", made, "-o", made.parent / "results", "--suite", f"small={TOY}")
-    result = editcritic(*run)
-    assert result.exit_code == 2
-    assert "it is a link, and nothing is written through links" in result.stderr
+    editcritic(*run, code=2, says="it is a link, and nothing is written through links")
     assert list(elsewhere.iterdir()) == [] if name == "small" else elsewhere.read_text() == "precious\n"
-
-
-def test_data_that_cannot_be_read_are_told_of_their_suite(editcritic: Command, made: Path) -> None:
-    (made.parent / "data" / "edival").mkdir(parents=True)
-    outputs(made / "edival", Toy())
-    code, document = run_all(editcritic, made, "--suite", "edival", *BOTH)
-    assert code == 2
-    assert [one["state"] for one in document["suites"]] == ["not run", "complete", "complete"]
-    assert "oai_instruction_generation_output.csv" in document["suites"][0]["reason"]
 
 
 def test_a_protocol_is_for_the_suites_that_have_it(editcritic: Command, made: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.case_estimate import CaseEstimate, estimate_cases
 from editcritic.benchmarks.run.run_budget import BudgetLimits
-from editcritic.benchmarks.run.run_config import ExecutionOptions, RunConfig
+from editcritic.benchmarks.run.run_config import RunConfig
 from editcritic.benchmarks.run.run_journal import JOURNAL_FOLDER, total_usage
-from editcritic.benchmarks.run.runner import execute
+from editcritic.benchmarks.run.runner import RunSettings, execute
 from editcritic.reward.queries import ExpertDown, Judge, Reply
 
 from ..conftest import Command
@@ -21,9 +21,16 @@ from ..suites.tiny_suite import CoinJudge, Toy, outputs
 from .counting_experts import experts, files
 
 
-def config(tmp_path: Path, judge: CoinJudge, *, count: int = 20) -> RunConfig:
+def config(folder: Path, judge: CoinJudge, *, count: int = 20, out: str = "out", **options: object) -> RunConfig:
     suite = Toy(count=count)
-    return RunConfig(suite, outputs(tmp_path / "outputs", suite), "mine", experts(judge))
+    made = outputs(folder / "outputs", suite)
+    settings = RunSettings().overridden({"outputs": made, "out": folder / out, "editor_name": "mine", **options})
+    return RunConfig.build(settings, experts(judge), suite)
+
+
+def estimated(config: RunConfig, cases: int) -> CaseEstimate | None:
+    assert config.settings.journal_folder is not None
+    return estimate_cases(config, config.settings.journal_folder, cases)
 
 
 def figure(found: CaseEstimate, name: str, expert: str = "") -> float:
@@ -33,27 +40,25 @@ def figure(found: CaseEstimate, name: str, expert: str = "") -> float:
 
 def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_path: Path) -> None:
     judge, out = CoinJudge(), tmp_path / "out"
-    found = estimate_cases(config(tmp_path, judge), ExecutionOptions(), out / JOURNAL_FOLDER, 10)
+    found = estimated(config(tmp_path, judge), 10)
     assert found is not None
     assert (judge.num_queries, found.remaining, found.spent.judge_calls) == (10, 30, 10)
     assert found.calibration.experts["coin@1"] == ["judge"]
     assert figure(found, "queries", "coin@1") == pytest.approx(30)
 
     judge.num_queries = 0
-    result = execute(config(tmp_path, judge), ExecutionOptions(), out=out)
+    result = execute(config(tmp_path, judge))
     assert result is not None
     assert (judge.num_queries, result.exit_code) == (30, 0)
     assert total_usage(out / JOURNAL_FOLDER).judge_calls == 40
 
-    plain = tmp_path / "plain"
-    execute(config(tmp_path, CoinJudge()), ExecutionOptions(), out=plain)
-    assert files(out) == files(plain)
+    execute(config(tmp_path, CoinJudge(), out="plain"))
+    assert files(out) == files(tmp_path / "plain")
 
 
 def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_path: Path) -> None:
     limits = BudgetLimits(judge_calls=30, cost=1.5, seconds=1e-9)
-    options = ExecutionOptions(prices={"judge": 0.5}, limits=BudgetLimits(judge_calls=30))
-    found = estimate_cases(config(tmp_path, CoinJudge()), options, tmp_path / "journal", 8)
+    found = estimated(config(tmp_path, CoinJudge(), prices={"judge": 0.5}, budget={"judge_calls": 30}), 8)
     assert found is not None
     assert figure(found, "cost") == pytest.approx(0.5 * 32)
     assert [text.partition(" would")[0] for text in found.exceeded(limits)] == ["judge calls", "cost", "seconds"]
@@ -62,17 +67,16 @@ def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_p
 
 
 def test_a_budget_that_ends_while_measuring_is_told_with_what_was_measured(tmp_path: Path) -> None:
-    options = ExecutionOptions(limits=BudgetLimits(judge_calls=6))
-    found = estimate_cases(config(tmp_path, CoinJudge()), options, tmp_path / "journal", 16)
+    found = estimated(config(tmp_path, CoinJudge(), budget={"judge_calls": 6}), 16)
     assert found is not None
     assert "the budget of 6 judge calls is spent" in found.stop_reason
     assert (found.calibration.edits, found.remaining) == (6, 34)
 
 
 def test_nothing_is_left_to_estimate_when_all_is_scored(tmp_path: Path) -> None:
-    execute(config(tmp_path, CoinJudge()), ExecutionOptions(), out=tmp_path / "out")
+    execute(config(tmp_path, CoinJudge()))
     judge = CoinJudge()
-    assert estimate_cases(config(tmp_path, judge), ExecutionOptions(), tmp_path / "out" / JOURNAL_FOLDER, 4) is None
+    assert estimated(config(tmp_path, judge), 4) is None
     assert judge.num_queries == 0
 
 
@@ -85,7 +89,7 @@ def test_cases_that_fail_are_left_and_told(tmp_path: Path) -> None:
                 raise RuntimeError("no answer today")
             return super().__call__(queries)
 
-    found = estimate_cases(config(tmp_path, Moody()), ExecutionOptions(), tmp_path / "journal", 16)
+    found = estimated(config(tmp_path, Moody()), 16)
     assert found is not None
     assert found.failed == 16 - found.calibration.statuses["scored"] > 0
     assert found.remaining == 40 - found.calibration.statuses["scored"]
@@ -97,7 +101,7 @@ def test_nothing_follows_from_cases_of_which_most_fail(tmp_path: Path) -> None:
             raise RuntimeError("out of order")
 
     with pytest.raises(InputError, match=r"have no score, so that nothing can be measured.*out of order"):
-        estimate_cases(config(tmp_path, Broken()), ExecutionOptions(), tmp_path / "journal", 8)
+        estimated(config(tmp_path, Broken()), 8)
 
 
 def test_models_load_before_anything_is_measured(tmp_path: Path) -> None:
@@ -111,21 +115,20 @@ def test_models_load_before_anything_is_measured(tmp_path: Path) -> None:
 
     judge = Loading()
     with pytest.raises(InputError, match="nothing can be measured: no weights here"):
-        estimate_cases(config(tmp_path, judge), ExecutionOptions(), tmp_path / "journal", 8)
+        estimated(config(tmp_path, judge), 8)
     assert (judge.asked_at_load, judge.num_queries) == (0, 0)
 
 
 def test_more_cases_than_there_are_are_all_of_them(tmp_path: Path) -> None:
-    found = estimate_cases(config(tmp_path, CoinJudge(), count=3), ExecutionOptions(), tmp_path / "journal", 100)
+    found = estimated(config(tmp_path, CoinJudge(), count=3), 100)
     assert found is not None
     assert (found.remaining, list(found.figures)) == (0, [])
 
 
 def test_a_journal_of_another_run_is_refused(tmp_path: Path) -> None:
-    journal = tmp_path / "out" / JOURNAL_FOLDER
-    execute(config(tmp_path, CoinJudge(), count=3), ExecutionOptions(), out=tmp_path / "out")
+    execute(config(tmp_path, CoinJudge(), count=3))
     with pytest.raises(InputError, match="other settings"):
-        estimate_cases(config(tmp_path, CoinJudge(), count=4), ExecutionOptions(), journal, 2)
+        estimated(config(tmp_path, CoinJudge(), count=4), 2)
 
 
 def test_the_command(tmp_path: Path, editcritic: Command) -> None:
@@ -137,11 +140,14 @@ def test_the_command(tmp_path: Path, editcritic: Command) -> None:
     assert (told.exit_code, document["edits"], document["spent"]["judge_calls"] > 0) == (0, 8, True)
     assert {"queries", "busy hours", "hours on 1 replica"} <= {one["name"] for one in document["figures"]}
     assert not (out / "result.json").exists()
-    text = editcritic(*run, "--estimate", "2")
-    assert "the other 6 cases" in text.stdout
-    assert "the same command without --estimate scores them" in text.stderr
+    editcritic(
+        *run, "--estimate", "2", says="the same command without --estimate scores them", shows="the other 6 cases"
+    )
     assert editcritic(*run).exit_code == 0
     assert json.loads((out / "run.json").read_text())["processes"][0]["reused"] == 6
     assert "nothing is left to estimate" in editcritic(*run, "--estimate", "2").stderr
-    refused = editcritic("bench", "run", "all", "--outputs", made, "-o", out, "--estimate", "2")
-    assert (refused.exit_code, "--estimate is for one suite" in refused.stderr) == (2, True)
+    editcritic(
+        *("bench", "run", "all", "--outputs", made, "-o", out, "--estimate", "2"),
+        code=2,
+        says="--estimate is for one suite",
+    )

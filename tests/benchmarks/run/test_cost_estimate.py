@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.calibration import accelerators, calibrate, edit_groups, split_evenly
-from editcritic.benchmarks.run.cost_estimate import Block, Calibration, Figure, Work, estimate
-from editcritic.benchmarks.run.estimate_table import rounded
+from editcritic.benchmarks.run.case_estimate import accelerators, calibrate, edit_groups, split_evenly
+from editcritic.benchmarks.run.cost_estimate import Block, Calibration, Figure, Work, estimate, rounded
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score
 from editcritic.reward.engine.program import ask
 from editcritic.reward.experts.judge_adapters import JudgeReader
@@ -132,9 +131,6 @@ def test_an_unknown_price_is_no_price() -> None:
     calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered(usd=None)}), edits(3, 2), "made")
     assert calibration.unpriced == ["metered@1"]
     assert "cost" not in by_name(estimate(calibration, 10, 2))
-
-
-def test_a_cost_that_was_known_of_some_edits_only_is_unknown() -> None:
     known, unknown = ({"x": {"queries": 1.0, "requests": 1.0, **usd}} for usd in ({"usd": 0.5}, {}))
     calibration = _calibration([Block(1, Work(1, 1.0, known)), Block(1, Work(1, 1.0, unknown))])
     assert calibration.unpriced == ["x"]
@@ -148,18 +144,26 @@ def test_one_edit_of_each_source_tells_nothing_of_several() -> None:
         estimate(calibration, 10, 4)
 
 
-def test_accelerators_are_counted_once_and_a_cpu_is_none() -> None:
-    experts = [Metered(devices=("cuda:0", "cpu")), Metered(devices=("cuda:0", "cuda:1")), Metered()]
-    assert accelerators(experts) == ["cuda:0", "cuda:1"]
+class Absent(Metered):
+    def load(self) -> None:
+        raise ExpertDown("no weights in /nowhere")
 
 
-def test_an_expert_that_is_not_there_ends_it_in_a_line() -> None:
-    class Absent(Metered):
-        def load(self) -> None:
-            raise ExpertDown("no weights in /nowhere")
+class Broken(Metered):
+    def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
+        raise RuntimeError("out of order")
 
-    with pytest.raises(InputError, match="nothing can be measured: no weights in /nowhere"):
-        calibrate(Reward(SourceAndEdit(), {"judge": Absent()}), edits(3, 1), "made")
+
+@pytest.mark.parametrize(
+    ("judge", "message"),
+    [
+        (Absent(), "nothing can be measured: no weights in /nowhere"),
+        (Broken(), r"1 of 1 edits have no score.*out of order"),
+    ],
+)
+def test_experts_that_do_not_answer_end_it_in_a_line(judge: Expert, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        calibrate(Reward(SourceAndEdit(), {"judge": judge}), edits(3, 1), "made")
 
 
 @dataclass(frozen=True)
@@ -187,26 +191,14 @@ def test_blocks_keep_the_connections_of_a_served_expert_busy() -> None:
     class Served(Metered):
         concurrency = 8
 
-    for rollouts, blocks in ((1, 2), (3, 4)):
-        calibration = calibrate(Reward(SourceAndEdit(), {"judge": Served()}), edits(16, rollouts), "made")
+    for groups, rollouts, blocks in ((16, 1, 2), (16, 3, 4), (4, 1, 1)):
+        calibration = calibrate(Reward(SourceAndEdit(), {"judge": Served()}), edits(groups, rollouts), "made")
         assert len(calibration.blocks) == blocks
-    assert len(calibrate(Reward(SourceAndEdit(), {"judge": Served()}), edits(4, 1), "made").blocks) == 1
-
-
-def test_most_scores_that_fail_end_it_with_the_reason() -> None:
-    class Broken(Metered):
-        def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
-            raise RuntimeError("out of order")
-
-    with pytest.raises(InputError, match=r"1 of 1 edits have no score.*out of order"):
-        calibrate(Reward(SourceAndEdit(), {"judge": Broken()}), edits(3, 1), "made")
-
-
-def test_a_calibration_reads_back_as_it_was() -> None:
-    calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered()}), edits(4, 2), "made")
-    read = Calibration.from_json(json.loads(json.dumps(calibration.to_json())))
-    assert read == calibration
-    assert estimate(read, 1000, 16) == estimate(calibration, 1000, 16)
+    assert [len(group) for group in edit_groups(edits(5, 3))] == [3] * 5
+    assert [len(part) for part in split_evenly(range(10), 4)] == [2, 3, 2, 3]
+    assert [len(part) for part in split_evenly(range(3), 8)] == [1, 1, 1]
+    experts = [Metered(devices=("cuda:0", "cpu")), Metered(devices=("cuda:0", "cuda:1")), Metered()]
+    assert accelerators(experts) == ["cuda:0", "cuda:1"]
 
 
 @pytest.mark.parametrize(
@@ -225,17 +217,12 @@ def test_a_calibration_reads_back_as_it_was() -> None:
     ],
 )
 def test_what_is_no_calibration_is_refused(change: dict[str, Any]) -> None:
-    good = calibrate(Reward(SourceAndEdit(), {"judge": Metered()}), edits(2, 1), "made").to_json()
-    with pytest.raises(ValueError, match="this is no calibration: "):
-        Calibration.from_json({**good, **change})
-    with pytest.raises(ValueError, match="this is no calibration: "):
-        Calibration.from_json([good])
-
-
-def test_groups_are_of_a_source_and_an_instruction_and_blocks_are_even() -> None:
-    assert [len(group) for group in edit_groups(edits(5, 3))] == [3] * 5
-    assert [len(part) for part in split_evenly(range(10), 4)] == [2, 3, 2, 3]
-    assert [len(part) for part in split_evenly(range(3), 8)] == [1, 1, 1]
+    calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered()}), edits(4, 2), "made")
+    good = json.loads(json.dumps(calibration.to_json()))
+    assert Calibration.from_json(good) == calibration
+    for bad in ({**good, **change}, [good]):
+        with pytest.raises(ValueError, match="this is no calibration: "):
+            Calibration.from_json(bad)
 
 
 @pytest.mark.parametrize(

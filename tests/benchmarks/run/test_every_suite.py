@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -16,18 +15,18 @@ from urllib.parse import urlencode
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.protocol_lock import read_protocol, run_spec_from_protocol, write_protocol
-from editcritic.benchmarks.run.run_settings import read_run_settings
+from editcritic.benchmarks.run.protocol_lock import read_protocol, write_protocol
+from editcritic.benchmarks.run.run_config import RunConfig
+from editcritic.benchmarks.run.run_settings import RunSettings, read_run_settings
 from editcritic.benchmarks.run.runner import execute
-from editcritic.benchmarks.run.suite_loading import load_suite
-from editcritic.benchmarks.run.suite_metric import metric_spec
+from editcritic.benchmarks.run.suite_loading import load_suite, metric_spec
 from editcritic.benchmarks.suites.results import load_results
 from editcritic.reward import SpecError, build
 from editcritic.reward.config import options_of, spec_table
 from editcritic.reward.queries.specs import Spec
 from editcritic.reward.trust import trusting
 
-from .all_suites import HOW, SUITES, recipe, write
+from .all_suites import SUITES, recipe, write
 from .counting_experts import files
 
 ROOT = Path(__file__).parents[3]
@@ -42,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("XDG_CACHE_HOME", str(path / "cache"))
         write(path)
         for name in SUITES:
-            execute(recipe(path, name).build(), HOW, out=path / "one" / name)
+            execute(RunConfig.build(recipe(path, name)))
         yield path
 
 
@@ -81,8 +80,9 @@ and figure (a report, people's answers, several runs), or say that it cannot be.
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_in_the_papers_protocol_every_table_of_a_run_has_numbers(folder: Path, name: str, tmp_path: Path) -> None:
-    whole = replace(recipe(folder, name), suite=name, protocol="paper")
-    execute(whole.build(), HOW, out=tmp_path / name)
+    execute(
+        RunConfig.build(recipe(folder, name).overridden({"suite": name, "protocol": "paper", "out": tmp_path / name}))
+    )
     rows = load_results(tmp_path / name).rows
     assert {score.status for row in rows for score in row.scores.values()} == {"scored"}
     tables = {table["name"]: table for table in json.loads((tmp_path / name / "result.json").read_text())["tables"]}
@@ -120,20 +120,21 @@ def parts_of(spec: Spec) -> list[dict[str, Any]]:
 
 
 def test_options_of_metrics_are_part_of_results_and_locks(folder: Path, tmp_path: Path) -> None:
-    asked = replace(recipe(folder, "edival"), metrics=("if?threshold=0.3&max_box_size=null", "cc"))
-    built = asked.build()
+    asked = recipe(folder, "edival").overridden({"metrics": ("if?threshold=0.3&max_box_size=null", "cc")})
+    built = RunConfig.build(asked)
     signature = built.metric_set.metrics["if"].signature  # type: ignore[attr-defined]
     assert signature == "edival-if@3/paper[threshold=0.3, max_box_size=None]"
     assert list(built.metric_set.metrics) == ["if", "cc"]
-    write_protocol(tmp_path / "lock.toml", asked, built)
+    write_protocol(tmp_path / "lock.toml", built)
+    own = RunSettings(data=asked.data, outputs=asked.outputs, editor_name="mine")
     with trusting("tests"):
-        locked = run_spec_from_protocol(read_protocol(tmp_path / "lock.toml"), asked.data, asked.outputs, "mine")
+        _, locked = read_protocol(tmp_path / "lock.toml", own)
     assert locked.metrics == asked.metrics
-    assert replace(asked, metrics=locked.metrics).build().run_settings == built.run_settings
+    assert RunConfig.build(asked.overridden({"metrics": locked.metrics})).identity == built.identity
     with pytest.raises(InputError, match="shown_images is an option of the suite: give 'i2ibench"):
         metric_spec(load_suite("i2ibench", folder / "i2ibench"), None, "local-attribute?shown_images=edited")
     with pytest.raises(InputError, match="--metric if is there twice"):
-        replace(asked, metrics=("if?threshold=0.3", "if")).build().metric_set  # noqa: B018
+        RunConfig.build(asked.overridden({"metrics": ("if?threshold=0.3", "if")})).metric_set  # noqa: B018
     (tmp_path / "run.toml").write_text("suite = 'edival'\nmetrics = ['if?reader=x.y:f']\n", encoding="utf-8")
     with pytest.raises(SpecError, match="names the module"):
         read_run_settings(tmp_path / "run.toml")

@@ -56,8 +56,7 @@ def test_the_differences_of_two_packs_by_dimension(
 ) -> None:
     ASKED.clear()
     command = ("bench", "prompts", "i2ibench", *made, "--prompts", "-", "--prompts", tmp_path / "strict")
-    ran = editcritic(*command, "--json", "--by", "category")
-    assert ran.exit_code == 0, ran.output
+    ran = editcritic(*command, "--json", "--by", "category", code=0)
     document = json.loads(ran.stdout)
     found = {one["metric"]: (one["before"], one["after"], one["difference"]["value"]) for one in document["metrics"]}
     # Yes to 3 of 4 by our words, and to 2 of 4 by the pack's, which has nothing about following.
@@ -68,9 +67,7 @@ def test_the_differences_of_two_packs_by_dimension(
     assert [item["id"] for item in changed["crossed_down"]] == ["1"]
     assert "suite_options.prompts" in document["provenance"]
     assert ASKED == {"i2i/success": 8, "i2i/following": 4}  # what no pack changes is asked once
-    shown = editcritic(*command)
-    assert shown.exit_code == 0
-    assert "-0.250" in shown.stdout
+    editcritic(*command, code=0, shows="-0.250")
     assert ASKED["i2i/success"] == 8
 
 
@@ -79,8 +76,7 @@ def test_packs_that_cannot_differ_are_refused(
 ) -> None:
     def refusal(suite: str, *packs: str | Path, more: tuple[str | Path, ...] = ()) -> str:
         options = [word for pack in packs for word in ("--prompts", pack)]
-        ran = editcritic("bench", "prompts", suite, *made, *options, *more)
-        assert ran.exit_code == 2
+        ran = editcritic("bench", "prompts", suite, *made, *options, *more, code=2)
         return ran.output
 
     assert "give two packs, A and B" in refusal("i2ibench", "-")

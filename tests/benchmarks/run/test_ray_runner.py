@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks.run.ray_runner import _exhausted_limit, _split_limits
-from editcritic.benchmarks.run.run_budget import BudgetLimits, Usage
-from editcritic.benchmarks.run.runner import ExecutionOptions, execute
+from editcritic.benchmarks.run.ray_runner import _exhausted_limit, _share_of_limits
+from editcritic.benchmarks.run.run_budget import Usage
+from editcritic.benchmarks.run.runner import RunConfig, RunSettings, execute
 from editcritic.reward.child_python import python_command
 
 from ..suites.tiny_suite import Toy, outputs
@@ -42,7 +42,7 @@ def test_two_workers_within_a_budget_and_then_without_write_what_one_process_wri
     assert "the share of one of 2 workers" in first["stop_reason"]
     assert 2 <= first["paid"] <= 4
     assert second == {"stop_reason": "", "missing": 2, "paid": 8, "questions": 8}
-    ran = execute(recipe(tmp_path).build(), ExecutionOptions(), out=tmp_path / "one")
+    ran = execute(RunConfig.build(recipe(tmp_path, "one")))
     assert ran is not None
     assert files(tmp_path / "one") == files(tmp_path / "ray")
 
@@ -54,7 +54,7 @@ def test_two_workers_write_of_real_suites_what_one_process_writes(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     all_suites.write(tmp_path)
     for name in all_suites.RAY_SUITES:
-        execute(all_suites.recipe(tmp_path, name).build(), all_suites.HOW, out=tmp_path / "one" / name)
+        execute(RunConfig.build(all_suites.recipe(tmp_path, name)))
     started(tmp_path, "ray")
     for name in all_suites.RAY_SUITES:
         assert files(tmp_path / "ray" / name) == files(tmp_path / "one" / name)
@@ -85,7 +85,8 @@ def test_workers_run_no_modules_of_the_working_folder(tmp_path: Path) -> None:
 
 
 def test_a_budget_is_divided_among_the_workers() -> None:
-    limits, before = BudgetLimits(judge_calls=11, cost=5.0), Usage(judge_calls=2, cost=1.0)
-    assert _split_limits(limits, before, 4) == BudgetLimits(judge_calls=2, cost=1.0)
-    assert not _exhausted_limit(limits, before, 4)
-    assert "11 judge calls" in _exhausted_limit(limits, Usage(judge_calls=9), 4)
+    budget = {"judge_calls": 11, "cost": 5.0}
+    settings, before = RunSettings().overridden({"budget": budget, "ray": {"workers": 4}}), Usage({}, 2, 0, 1.0)
+    assert _share_of_limits(settings, before).model_dump(exclude_none=True) == {"judge_calls": 2, "cost": 1.0}
+    assert not _exhausted_limit(settings, before)
+    assert "11 judge calls" in _exhausted_limit(settings, Usage(judge_calls=9))

@@ -9,8 +9,13 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_reward
-from editcritic.benchmarks.run.recordings import NOT_RECORDED, RecordingReader, RecordingWriter
-from editcritic.benchmarks.run.replay import ReplayReport, replay_recording
+from editcritic.benchmarks.run.replay import (
+    NOT_RECORDED,
+    RecordingReader,
+    RecordingWriter,
+    ReplayReport,
+    replay_recording,
+)
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert, NoisyExpert, wrap_experts
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
@@ -105,13 +110,27 @@ def test_a_replay_agrees_without_the_experts(name: str, tmp_path: Path, monkeypa
     assert built == []
 
 
-def test_a_recording_that_a_second_run_goes_on_with_agrees(tmp_path: Path) -> None:
-    samples = edits()
-    first = record(tmp_path / "run.db", samples[:3], default_experts())
-    again = record(tmp_path / "run.db", samples, default_experts())
-    assert again[:3] == first
-    report = replay(tmp_path / "run.db")
+def test_a_recording_goes_on_and_what_its_spec_says_of_experts_is_not_read(tmp_path: Path) -> None:
+    path, samples = tmp_path / "run.db", edits()
+    first = record(path, samples[:3], default_experts())
+    assert record(path, samples, default_experts())[:3] == first
+    with AnswerLog(path) as log:  # what its spec says of experts is not read
+        spec = json.loads(log.meta("spec") or "")
+        spec["experts"] = {"judge": {"use": "os:system", "command": f"touch {tmp_path}/ran"}}
+        log.meta("spec", json.dumps(spec))
+    report = replay(path)
     assert (report.num_agreeing, report.num_compared) == (len(samples), len(samples))
+    assert not (tmp_path / "ran").exists()
+    with AnswerLog(path) as log:
+        assert log._db.execute("""update rewritings set rewritten = '{"abstained": "no"}'""").rowcount > 0
+    with pytest.raises(ValueError, match=r"is damaged: a row .rewriting. is not as it was written"):
+        RecordingReader(path)
+    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:  # no recording: it stores no rewritings
+        list(Reward.of(REWARD, default_experts(), engine=engine, on_failures="none")(samples[:2]))
+        assert len(log) > 0
+        assert log._db.execute("select count(*) from rewritings").fetchone() == (0,)
+    fields = ("annotated", "0" * 64, "1" * 64, "{}")  # the checksum covers what a rewriting is looked up by
+    assert len({record_checksum("rewriting", *fields[:n], "x", *fields[n + 1 :]) for n in range(4)}) == 4
 
 
 def test_another_reward_is_replayed_where_the_answers_suffice(tmp_path: Path) -> None:
@@ -160,16 +179,6 @@ def test_an_expert_of_a_replay_rewrites_as_recorded_for_that_sample_only(tmp_pat
     recording.log.close()
 
 
-def test_what_the_spec_of_a_recording_says_of_experts_is_not_read(tmp_path: Path) -> None:
-    record(tmp_path / "run.db", edits()[:2], default_experts())
-    with AnswerLog(tmp_path / "run.db") as log:
-        spec = json.loads(log.meta("spec") or "")
-        spec["experts"] = {"judge": {"use": "os:system", "command": f"touch {tmp_path}/ran"}}
-        log.meta("spec", json.dumps(spec))
-    assert replay(tmp_path / "run.db").num_agreeing == 2
-    assert not (tmp_path / "ran").exists()
-
-
 def test_a_recording_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> None:
     record(tmp_path / "run.db", edits()[:2], default_experts())
     with AnswerLog(tmp_path / "run.db") as log:
@@ -183,15 +192,6 @@ def test_a_recording_of_an_earlier_version_says_what_to_do(tmp_path: Path) -> No
     with AnswerLog(tmp_path / "run.db") as log:  # its answers are as good as before
         assert len(log) > 0
         log.verify()
-
-
-def test_a_damaged_rewriting_is_refused(tmp_path: Path) -> None:
-    record(tmp_path / "run.db", edits()[:2], default_experts())
-    with AnswerLog(tmp_path / "run.db") as log:
-        changed = log._db.execute("""update rewritings set rewritten = '{"abstained": "no"}'""")
-        assert changed.rowcount > 0
-    with pytest.raises(ValueError, match=r"is damaged: a row .rewriting. is not as it was written"):
-        RecordingReader(tmp_path / "run.db")
 
 
 def test_a_replay_changes_no_byte_and_leaves_no_file(editcritic: Command, folder: Folder, three: Path) -> None:
@@ -222,18 +222,6 @@ def test_a_recording_that_was_cut_off_is_replayed_with_its_wal(tmp_path: Path) -
     recording.log.close()
     assert not copy.exists()
     assert {file.name: file.read_bytes() for file in cut_off.iterdir()} == before
-
-
-def test_a_log_that_is_no_recording_stores_no_rewritings(tmp_path: Path) -> None:
-    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
-        list(Reward.of(REWARD, default_experts(), engine=engine, on_failures="none")(edits()[:2]))
-        assert len(log) > 0
-        assert log._db.execute("select count(*) from rewritings").fetchone() == (0,)
-
-
-def test_the_checksum_of_a_rewriting_covers_what_it_is_looked_up_by() -> None:
-    fields = ("annotated", "0" * 64, "1" * 64, "{}")
-    assert len({record_checksum("rewriting", *fields[:n], "x", *fields[n + 1 :]) for n in range(4)}) == 4
 
 
 def test_recording_is_the_users_own_reward(tmp_path: Path) -> None:

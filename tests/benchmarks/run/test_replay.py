@@ -10,7 +10,7 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.recordings import RecordingReader, RecordingWriter
+from editcritic.benchmarks.run.replay import RecordingReader, RecordingWriter
 from editcritic.reward import AnswerLog, Box, EditSample, Image, Reward
 from editcritic.reward.engine.answer_log import LogError
 
@@ -82,10 +82,7 @@ def test_another_reward_is_replayed_over_the_same_answers(editcritic: Command, r
 def test_what_comes_out_otherwise_is_named(editcritic: Command, recording: Path) -> None:
     with AnswerLog(recording) as log:
         log.meta("score:copy", json.dumps({"value": 0.123, "status": "scored"}))
-    result = editcritic("dev", "replay", recording)
-    assert result.exit_code == 1
-    assert "3/4 agree" in result.stdout
-    assert "copy: recorded 0.123, got" in result.stderr
+    editcritic("dev", "replay", recording, code=1, says="copy: recorded 0.123, got", shows="3/4 agree")
     document = json.loads(editcritic("dev", "replay", recording, "--json").stdout)
     assert (document["num_agreeing"], document["num_compared"], len(document["mismatches"])) == (3, 4, 1)
     assert document["exit_code"] == 1
@@ -94,9 +91,7 @@ def test_what_comes_out_otherwise_is_named(editcritic: Command, recording: Path)
 def test_a_missing_answer_fails_what_needs_it(editcritic: Command, recording: Path) -> None:
     with sqlite3.connect(recording) as db:
         db.execute("delete from answers")
-    result = editcritic("dev", "replay", recording)
-    assert result.exit_code == 1
-    assert "the recording has no answer to this query" in result.stderr
+    editcritic("dev", "replay", recording, code=1, says="the recording has no answer to this query")
 
 
 @pytest.mark.parametrize(
@@ -114,9 +109,7 @@ def test_a_damaged_recording_is_refused(statement: str, editcritic: Command, rec
     first = "query_digest = (select query_digest from answers where answer like '%0.%' limit 1)"
     with sqlite3.connect(recording) as db:
         assert db.execute(statement.replace("rowid_is_first", first)).rowcount >= 1
-    result = editcritic("dev", "replay", recording)
-    assert result.exit_code == 2
-    assert f"{recording.name} is damaged" in result.stderr
+    editcritic("dev", "replay", recording, code=2, says=f"{recording.name} is damaged")
     another = editcritic("dev", "replay", "guard-not-a-copy", recording)
     assert (another.exit_code, another.stdout) == (2, "")
 
@@ -158,9 +151,11 @@ def test_a_recording_goes_on_where_it_stopped(editcritic: Command, folder: Folde
     again = json.loads(editcritic(*run, "--json", "--profile").stdout)
     assert again["profile"]["unique"] == 0
     assert "4/4 agree" in editcritic("dev", "replay", folder / "run.db").stdout
-    other = editcritic("score", samples, "--reward", "guard-not-blank", "--record", folder / "run.db")
-    assert other.exit_code == 2
-    assert "recording of another reward (weighted-mean)" in other.stderr
+    editcritic(
+        *("score", samples, "--reward", "guard-not-blank", "--record", folder / "run.db"),
+        code=2,
+        says="recording of another reward (weighted-mean)",
+    )
 
 
 def test_crops_that_are_equal_in_two_pictures_are_both_known_to_a_replay(editcritic: Command, folder: Folder) -> None:
@@ -207,14 +202,12 @@ def golden(folder: Folder, *expected: int) -> Path:
 
 def test_all_published_golden_cases_agree(editcritic: Command) -> None:
     path = Path(__file__).parents[2] / "golden" / "edival_instruction_following.jsonl"
-    result = editcritic("dev", "replay", "edival", path, "--protocol", "official")
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("dev", "replay", "edival", path, "--protocol", "official", code=0)
     assert result.stdout.strip() == "2730/2730 agree"
 
 
 def test_a_golden_case_that_disagrees_is_named(editcritic: Command, folder: Folder) -> None:
-    result = editcritic("dev", "replay", "edival", golden(folder, 1, 0, 1), "--protocol", "official")
-    assert result.exit_code == 1
+    result = editcritic("dev", "replay", "edival", golden(folder, 1, 0, 1), "--protocol", "official", code=1)
     assert result.stdout.strip() == "2/3 agree"
     assert "1-1-0: expected 0, got 1" in result.stderr
     document = json.loads(editcritic("dev", "replay", golden(folder, 1, 0, 1), "--json").stdout)
@@ -267,9 +260,7 @@ def test_a_file_that_cannot_be_replayed_is_refused_and_left_alone(
     path = wrong_file(kind, folder)
     before = path.read_bytes() if path.exists() else b""
     assert editcritic("dev", "replay", path).exit_code == 2
-    result = editcritic("dev", "replay", path, "--json")
-    assert result.exit_code == 2
-    assert says in result.stderr
+    result = editcritic("dev", "replay", path, "--json", code=2, says=says)
     assert says in json.loads(result.stdout)["error"]
     assert kind == "cache" or (path.read_bytes() if path.exists() else b"") == before
 
@@ -289,6 +280,4 @@ def test_wrong_usage_is_explained(
     arguments: list[str], says: str, editcritic: Command, folder: Folder, recording: Path
 ) -> None:
     names = {"golden": golden(folder, 1), "recording": recording}
-    result = editcritic("dev", "replay", *(argument.format(**names) for argument in arguments))
-    assert result.exit_code == 2
-    assert says in result.stderr
+    editcritic("dev", "replay", *(argument.format(**names) for argument in arguments), code=2, says=says)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -56,25 +57,24 @@ def test_calls_have_the_price_of_their_role() -> None:
     assert spending.usage == Usage({"judge, judge.quality": 3, "reader": 2}, 3, 0, 0.75)
 
 
-def test_no_call_is_made_that_there_is_no_budget_for() -> None:
+@pytest.mark.parametrize(
+    ("role", "prices", "limits", "options", "calls", "message"),
+    [
+        ("judge", {"judge": 0.25}, {"cost": 1.0}, {}, 4, "the budget of 1 cost is spent (1 by now)"),
+        ("judge", {}, {"judge_calls": 10}, {"before": Usage(judge_calls=4), "share": 0.5}, 3, "(7 by now, of which"),
+        ("reader", {}, {"judge_calls": 1}, {}, 9, ""),  # it is no judge
+        ("judge", {}, {"seconds": 1e-9}, {}, 0, "seconds"),
+    ],
+)
+def test_no_call_is_made_that_there_is_no_budget_for(
+    role: str, prices: dict[str, float], limits: Any, options: Any, calls: int, message: str
+) -> None:
     judge = CoinJudge()
-    spending = BudgetTracker({"judge": judge}, {"judge": 0.25}, BudgetLimits(cost=1.0))
-    assert answered(spending.experts["judge"](questions(9))) == judge.num_queries == 4
-    assert spending.exhausted == "the budget of 1 cost is spent (1 by now)"
-    assert answered(spending.experts["judge"](questions(1))) == 0
-
-
-def test_what_earlier_runs_took_counts_and_processes_share_what_is_left() -> None:
-    judge = CoinJudge()
-    spending = BudgetTracker({"judge": judge}, {}, BudgetLimits(judge_calls=10), Usage(judge_calls=4), share=0.5)
-    assert answered(spending.experts["judge"](questions(9))) == 3
-
-
-def test_others_than_judges_are_not_judge_calls() -> None:
-    reader = CoinJudge()
-    spending = BudgetTracker({"reader": reader}, {}, BudgetLimits(judge_calls=1))
-    assert answered(spending.experts["reader"](questions(5))) == 5
-    assert not spending.exhausted
+    spending = BudgetTracker({role: judge}, prices, BudgetLimits(**limits), **options)
+    assert answered(spending.experts[role](questions(9))) == judge.num_queries == calls
+    assert message in spending.exhausted
+    assert bool(message) == bool(spending.exhausted)
+    assert answered(spending.experts[role](questions(1))) == (not message)
 
 
 def test_a_judge_that_reports_money_and_tokens_is_believed() -> None:
@@ -82,13 +82,12 @@ def test_a_judge_that_reports_money_and_tokens_is_believed() -> None:
     spending = BudgetTracker({"judge": judge}, {}, BudgetLimits(cost=1.5))
     desk = spending.experts["judge"]
     assert isinstance(desk, AsyncExpert)
-    outcomes = [asyncio.run(_asked(desk, query)) for query in questions(5)]
-    assert answered(outcomes) == judge.num_queries == 3
+
+    async def ask(query: Judge) -> Outcome:
+        return await desk.answer(query)
+
+    assert answered([asyncio.run(ask(query)) for query in questions(5)]) == judge.num_queries == 3
     assert (spending.usage.tokens, spending.usage.cost) == (30, 1.5)
-
-
-async def _asked(desk: AsyncExpert, query: Judge) -> Outcome:
-    return await desk.answer(query)
 
 
 class DearOnce(Expert):
@@ -123,41 +122,23 @@ def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits
 
 def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first() -> None:
     judge = DearOnce()
-    experts = {
-        "judge": judge,
-        "reader": JudgeReader(judge),
-        "preference": QInsight(judge, draws=4, temperature=1.0),
-    }
+    experts = {"judge": judge, "reader": JudgeReader(judge), "preference": QInsight(judge, draws=4, temperature=1.0)}
     for prices, cost in (({"judge": 2.0}, 2 + 8), ({"judge": 2.0, "reader": 0.5}, 0.5 + 8)):
         spending = BudgetTracker(experts, prices)
         spending.experts["reader"](READ)
         spending.experts["preference"]([Rate(picture(0), quality="image")])
         assert spending.usage.cost == cost
-
-
-def test_a_judge_that_nobody_else_has_is_the_readers() -> None:
-    judge = DearOnce()
-    spending = BudgetTracker({"reader": JudgeReader(judge)}, {})
-    spending.experts["reader"](READ)
-    assert (spending.usage.tokens, spending.usage.cost) == (10, 0.5)
-
-
-def test_time_that_is_over_ends_everything() -> None:
-    judge: Expert = CoinJudge()
-    spending = BudgetTracker({"judge": judge}, {}, BudgetLimits(seconds=1e-9))
-    assert answered(spending.experts["judge"](questions(2))) == 0
-    assert "seconds" in spending.exhausted
+    alone = BudgetTracker({"reader": JudgeReader(DearOnce())}, {})  # a judge that nobody else has is the reader's
+    alone.experts["reader"](READ)
+    assert (alone.usage.tokens, alone.usage.cost) == (10, 0.5)
+    with pytest.raises(InputError, match="detector"):
+        BudgetTracker(experts, {"detector": 1.0})
 
 
 @pytest.mark.parametrize("text", ["calls=3", "cost=much", "cost=-1", "seconds=0", "judge_calls"])
 def test_budgets_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="budget"):
         BudgetLimits.parse(text)
-
-
-def test_a_price_of_nobody_is_refused() -> None:
-    with pytest.raises(InputError, match="detector"):
-        BudgetTracker({"judge": CoinJudge()}, {"detector": 1.0})
 
 
 class Silent(DearOnce):
@@ -203,22 +184,13 @@ def test_an_unknown_cost_of_earlier_runs_ends_a_run_that_goes_on() -> None:
     assert "7 requests of earlier runs, which may have been of judge, is unknown" in spending.exhausted
     assert judge.num_queries == 0
     for prices, limits in (({"judge": 1.0}, BudgetLimits(cost=100.0)), ({}, BudgetLimits(judge_calls=100))):
-        judge = Silent()
-        spending = BudgetTracker({"judge": judge}, prices, limits, before)
-        assert answered(spending.experts["judge"](questions(2))) == judge.num_queries == 2
-    local = CoinJudge()  # asks no server, so that it was not its cost
-    assert (
-        answered(BudgetTracker({"judge": local}, {}, BudgetLimits(cost=1.0), before).experts["judge"](questions(2)))
-        == 2
-    )
-
-
-def test_with_a_price_per_call_or_without_a_limit_of_the_cost_all_is_asked() -> None:
-    for prices, limits in (({"judge": 1.0}, BudgetLimits(cost=100.0)), ({}, BudgetLimits(judge_calls=100))):
-        judge = Silent()
-        spending = BudgetTracker({"judge": judge}, prices, limits)
-        assert [answered(spending.experts["judge"](questions(1))) for _ in range(6)] == [1] * 6
-        assert not spending.exhausted
+        for earlier in (before, None):  # with a price per call, or without a limit of the cost, all is asked
+            judge = Silent()
+            spending = BudgetTracker({"judge": judge}, prices, limits, earlier)
+            assert [answered(spending.experts["judge"](questions(1))) for _ in range(6)] == [1] * 6
+            assert not spending.exhausted
+    local = BudgetTracker({"judge": CoinJudge()}, {}, BudgetLimits(cost=1.0), before)  # asks no server: not its cost
+    assert answered(local.experts["judge"](questions(2))) == 2
 
 
 def test_a_limit_of_the_cost_needs_one_that_is_reported() -> None:

@@ -42,8 +42,7 @@ def samples(written: Path, tmp_path: Path) -> Path:
 
 
 def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("judge", "audit", *arguments, "--json")
-    assert result.exit_code == code, result.output
+    result = editcritic("judge", "audit", *arguments, "--json", code=code)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
@@ -65,8 +64,7 @@ def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(
 @pytest.mark.parametrize(("suffix", "begins"), [(".md", "# Audit of scene-judge@3"), (".html", "<!doctype html>")])
 def test_the_report_is_printed_and_written(editcritic: Command, samples: Path, suffix: str, begins: str) -> None:
     out = samples.with_name(f"audit{suffix}")
-    result = editcritic("judge", "audit", samples, "--experts", JUDGE, "--fault", "yes-bias", "-o", out)
-    assert result.exit_code == 0, result.output
+    result = editcritic("judge", "audit", samples, "--experts", JUDGE, "--fault", "yes-bias", "-o", out, code=0)
     text = out.read_text(encoding="utf-8")
     assert text.startswith(begins)
     for words in ("yes-bias", "answers of yes whatever is asked", "asked"):
@@ -74,9 +72,6 @@ def test_the_report_is_printed_and_written(editcritic: Command, samples: Path, s
         assert words in result.output
     row = next(line for line in text.splitlines() if "yes-bias" in line)
     assert re.search(r"(\||<td>) ?20 ?(\||</td>)", row), "what the fault took stands in its row"
-
-
-def test_the_written_document_is_that_of_json(editcritic: Command, samples: Path) -> None:
     out = samples.with_name("audit.json")
     document = run(editcritic, samples, "--experts", JUDGE, "--fault", "draws", "-o", out)
     written = json.loads(out.read_text(encoding="utf-8"))
@@ -101,30 +96,29 @@ def test_outputs_of_a_suite_and_a_reward_of_its_own(editcritic: Command, tmp_pat
     assert [finding["condition"] for finding in document["findings"]] == ["quality 50", "asked 4 times"]
 
 
-def test_a_served_judge_with_its_tokens(editcritic: Command, samples: Path) -> None:
+def test_a_served_judge_with_its_tokens_and_one_that_rejects_everything(editcritic: Command, samples: Path) -> None:
     with serving(lambda *_: Answer(completion("yes"))) as server:
-        document = run(
-            editcritic, samples, "--experts", f"judge=openai:{server.url}?model=m", "--fault", "yes-bias", "--limit", 3
-        )
+        judge = ("--experts", f"judge=openai:{server.url}?model=m", "--fault", "yes-bias")
+        document = run(editcritic, samples, *judge, "--limit", 3)
     (finding,) = document["findings"]
     assert finding["value"] == 1.0
     assert document["costs"]["yes-bias"]["tokens"] == 6 * 102
-
-
-def test_a_server_that_rejects_everything_is_no_figure_and_exit_code_1(editcritic: Command, samples: Path) -> None:
     with serving(lambda *_: error(400, "no such model")) as server:
-        document = run(
-            editcritic, samples, "--experts", f"judge=openai:{server.url}?model=m", "--fault", "yes-bias", code=1
-        )
-    (finding,) = document["findings"]
+        judge = ("--experts", f"judge=openai:{server.url}?model=m", "--fault", "yes-bias")
+        (finding,) = run(editcritic, samples, *judge, code=1)["findings"]
     assert (finding["value"], finding["found"], finding["missing"]) == (None, None, 10)
     assert "no such model" in finding["reason"]
 
 
-def test_beyond_the_budget_the_exit_code_is_1(editcritic: Command, samples: Path) -> None:
+def test_what_is_missing_is_told(editcritic: Command, samples: Path) -> None:
     document = run(editcritic, samples, "--experts", JUDGE, "--budget", "judge_calls=25", code=1)
     assert sum(cost["judge_calls"] for cost in document["costs"].values()) == 25
     assert "25 judge calls" in document["exhausted"]
+    samples.write_text(samples.read_text(encoding="utf-8") + "{}\n", encoding="utf-8")
+    # Without --experts the judge knows colours alone.
+    result = editcritic("judge", "audit", samples, "--fault", "yes-bias", code=0, says="samples.jsonl:11")
+    assert "unknown" in result.output
+    assert "Missing:" in result.output
 
 
 @pytest.mark.parametrize(
@@ -140,21 +134,5 @@ def test_beyond_the_budget_the_exit_code_is_1(editcritic: Command, samples: Path
     ],
 )
 def test_a_mistake_is_named(editcritic: Command, samples: Path, arguments: tuple[str, str], words: str) -> None:
-    result = editcritic("judge", "audit", samples, "--experts", JUDGE, *arguments)
-    assert result.exit_code == 2
+    result = editcritic("judge", "audit", samples, "--experts", JUDGE, *arguments, code=2)
     assert words in result.output.replace("\n", " ")
-
-
-def test_a_judge_that_cannot_answer_at_all_is_said_to(editcritic: Command, samples: Path) -> None:
-    # Without --experts the judge knows colours alone.
-    result = editcritic("judge", "audit", samples, "--fault", "yes-bias")
-    assert result.exit_code == 0
-    assert "unknown" in result.output
-    assert "Missing:" in result.output
-
-
-def test_lines_that_are_no_samples_are_left_out_and_named(editcritic: Command, samples: Path) -> None:
-    samples.write_text(samples.read_text(encoding="utf-8") + "{}\n", encoding="utf-8")
-    result = editcritic("judge", "audit", samples, "--experts", JUDGE, "--fault", "yes-bias")
-    assert result.exit_code == 0
-    assert "samples.jsonl:11" in result.output

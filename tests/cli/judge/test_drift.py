@@ -33,14 +33,12 @@ def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def record(editcritic: Command, samples: Path, name: str, judge: str = COIN, reward: str = "judge-yes-no") -> Path:
     path = samples.with_name(name)
     options = ("--reward", reward, "--experts", judge, "--record", path, "-o", samples.with_name(f"{name}.jsonl"))
-    result = editcritic("score", samples, *options)
-    assert result.exit_code == 0, result.output
+    editcritic("score", samples, *options, code=0)
     return path
 
 
 def drift(editcritic: Command, now: Path, golden: Path, code: int) -> dict[str, Any]:
-    result = editcritic("judge", "drift", now, "--golden", golden, "--json")
-    assert result.exit_code == code, result.output
+    result = editcritic("judge", "drift", now, "--golden", golden, "--json", code=code)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
@@ -48,46 +46,34 @@ def drift(editcritic: Command, now: Path, golden: Path, code: int) -> dict[str, 
 @pytest.fixture
 def golden(editcritic: Command, samples: Path) -> Path:
     path = samples.with_name("golden.jsonl")
-    result = editcritic("judge", "drift", record(editcritic, samples, "before.db"), "-o", path)
-    assert result.exit_code == 0, result.output
+    result = editcritic("judge", "drift", record(editcritic, samples, "before.db"), "-o", path, code=0)
     assert "12 images" in result.output
     return path
 
 
-def test_the_same_answers_have_not_drifted(editcritic: Command, samples: Path, golden: Path) -> None:
-    document = drift(editcritic, record(editcritic, samples, "now.db"), golden, code=0)
-    assert (document["compared"], document["changes"]) == (12, [])
-    assert document["drift"][0]["path"] == "judge-yes-no"
-
-
-def test_a_warning_of_a_judge_costs_no_recording(editcritic: Command, samples: Path) -> None:
-    path = record(editcritic, samples, "warned.db", "judge=tests.cli.judge.bright_judge:WarningJudge")
-    assert editcritic("judge", "drift", path, "-o", samples.with_name("golden.jsonl")).exit_code == 0
-
-
-def test_another_judges_answers_have(editcritic: Command, samples: Path, golden: Path) -> None:
-    document = drift(editcritic, record(editcritic, samples, "now.db", BRIGHT), golden, code=1)
-    assert document["compared"] == 12
-    assert document["drift"][0]["exceeds_noise"]
-
-
-def test_an_edit_that_is_another_picture_now_is_left_out(editcritic: Command, samples: Path, golden: Path) -> None:
+def test_answers_are_compared_of_equal_pictures(editcritic: Command, samples: Path, golden: Path) -> None:
+    document = drift(editcritic, record(editcritic, samples, "same.db"), golden, code=0)
+    assert (document["compared"], document["changes"], document["drift"][0]["path"]) == (12, [], "judge-yes-no")
+    document = drift(editcritic, record(editcritic, samples, "bright.db", BRIGHT), golden, code=1)
+    assert (document["compared"], document["drift"][0]["exceeds_noise"]) == (12, True)
     picture(7).pil().save(samples.with_name("3_edited.png"))
     document = drift(editcritic, record(editcritic, samples, "now.db"), golden, code=0)
     assert (document["compared"], document["different_outputs"]) == (11, 1)
 
 
-def test_a_recording_of_another_reward_has_nothing_to_compare(editcritic: Command, samples: Path, golden: Path) -> None:
-    now = record(editcritic, samples, "now.db", reward="clip-image")
-    result = editcritic("judge", "drift", now, "--golden", golden)
-    assert result.exit_code == 2
-    assert "no metric of the golden set: it has judge-yes-no, the results have clip-image" in result.output
+def test_recordings_that_cannot_be_compared_are_refused(editcritic: Command, samples: Path, golden: Path) -> None:
+    other, before = record(editcritic, samples, "now.db", reward="clip-image"), samples.with_name("before.db")
+    for files, message in (
+        ((other,), "no metric of the golden set: it has judge-yes-no, the results have clip-image"),
+        ((before, before), "before.db is a recording, which names no editor"),
+        ((samples,), "samples.jsonl is not a recording"),
+    ):
+        assert message in editcritic("judge", "drift", *files, "--golden", golden, code=2).output
 
 
-def test_a_file_that_is_no_recording_is_named(editcritic: Command, samples: Path) -> None:
-    result = editcritic("judge", "drift", samples, "-o", samples.with_name("golden.jsonl"))
-    assert result.exit_code == 2
-    assert "samples.jsonl is not a recording" in result.output
+def test_a_warning_of_a_judge_costs_no_recording(editcritic: Command, samples: Path) -> None:
+    path = record(editcritic, samples, "warned.db", "judge=tests.cli.judge.bright_judge:WarningJudge")
+    assert editcritic("judge", "drift", path, "-o", samples.with_name("golden.jsonl")).exit_code == 0
 
 
 def test_scores_that_this_version_does_not_reproduce_are_refused(
@@ -98,8 +84,7 @@ def test_scores_that_this_version_does_not_reproduce_are_refused(
     now = record(editcritic, samples, "now.db")
     with AnswerLog(now) as log:
         log.meta("score:3", json.dumps({"value": 0.123, "status": "scored"}))
-    result = editcritic("judge", "drift", now, "--golden", golden)
-    assert result.exit_code == 2
+    result = editcritic("judge", "drift", now, "--golden", golden, code=2)
     assert "1 of 12 scores are not the recorded ones with this version (3: recorded 0.123" in result.output
 
 
@@ -112,12 +97,3 @@ def test_a_recording_scored_again_measures_the_judges_own_variance(
     document = drift(editcritic, again, golden, code=1)  # the mean is compared with that of both runs
     assert (document["golden_runs"], document["changes"]) == (2, [])
     assert document["drift"][0]["baseline_disagreement"] == 1.0
-
-
-def test_two_recordings_are_refused_since_neither_names_its_editor(
-    editcritic: Command, samples: Path, golden: Path
-) -> None:
-    before = samples.with_name("before.db")
-    result = editcritic("judge", "drift", before, before, "--golden", golden)
-    assert result.exit_code == 2
-    assert "before.db is a recording, which names no editor" in result.output

@@ -32,7 +32,6 @@ from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import Reward
 from editcritic.reward.queries import Grade, Judge, Reply
 from tests.benchmarks.conftest import Command
-from tests.benchmarks.suites.human_preferences import layouts
 from tests.reward.experts.http_server import Answer, Loopback, ReceivedRequest, serving
 from tests.reward.experts.taught_judge import teach
 from tests.reward.experts.tiny_vlms import tiny_llava
@@ -223,48 +222,8 @@ def test_draws_of_a_greedy_checkpoint_are_all_alike_unless_it_is_told_to_sample(
     assert spread[1] > 0.2
 
 
-def run(editcritic: Command, outputs: Path, out: Path, experts: str) -> Path:
-    result = editcritic(
-        *("bench", "run", SUITE, "--outputs", outputs, "-o", out, "--metric", "following", "--experts", experts),
-        *("--budget", "judge_calls=100"),
-    )
-    assert result.exit_code == 0, result.output
-    return out
-
-
-def test_drift_of_a_server_that_was_given_another_model(
-    served: Served, outputs: Path, tmp_path: Path, editcritic: Command
-) -> None:
-    before = run(editcritic, outputs, tmp_path / "before", served.judge(served.taught))
-    assert said() == ["yes"] * ITEMS
-    golden = tmp_path / "golden.jsonl"
-    assert editcritic("judge", "drift", before, "-o", golden).exit_code == 0
-    again = run(editcritic, outputs, tmp_path / "again", served.judge(served.taught))
-    assert len(said()) == 2 * ITEMS, "the server was asked again"
-    same = editcritic("judge", "drift", again, "--golden", golden, "--json")
-    assert same.exit_code == 0, same.output
-    assert [(row["path"], row["count"], row["changed"]) for row in json.loads(same.stdout)["drift"]] == [
-        ("following", ITEMS, 0.0)
-    ]
-
-
 def said() -> list[str]:
     return [str(response["choices"][0]["message"]["content"]) for _, response in replies]
-
-
-def test_agreement_of_a_judge_that_likes_everything_is_none(
-    served: Served, tmp_path: Path, editcritic: Command
-) -> None:
-    folder = layouts.genai_json(tmp_path)
-    result = editcritic(
-        *("judge", "agreement", "--set", f"genai-bench={folder}", "--reward", "judge-yes-no", "--json"),
-        *("--experts", served.judge(served.taught), "--bootstrap-samples", 100),
-    )
-    assert result.exit_code == 0, result.output
-    assert set(said()) == {"yes"}
-    rows = json.loads(result.stdout)["sets"][0]["tables"][0]["rows"]
-    assert rows["accuracy with ties"]["judge-yes-no"]["value"] == 3 / 8  # everything is a tie, and three are to people
-    assert rows["accuracy without ties"]["judge-yes-no"]["value"] == 0
 
 
 # -- the audit ---------------------------------------------------------------------------------------------------------

@@ -31,17 +31,14 @@ def samples(tmp_path: Path) -> Path:
 
 
 def measured(editcritic: Command, *arguments: object) -> dict[str, Any]:
-    result = editcritic("judge", "variance", *arguments, *OPTIONS, "--json")
-    assert result.exit_code == 0, result.output
+    result = editcritic("judge", "variance", *arguments, *OPTIONS, "--json", code=0)
     document: dict[str, Any] = json.loads(result.stdout)
     return document
 
 
 def test_a_file_of_samples_is_measured_and_what_is_none_is_named(editcritic: Command, samples: Path) -> None:
     out = samples.with_name("noise.json")
-    result = editcritic("judge", "variance", samples, *OPTIONS, "-o", out)
-    assert result.exit_code == 0, result.output
-    assert "samples.jsonl:4" in result.stderr
+    editcritic("judge", "variance", samples, *OPTIONS, "-o", out, code=0, says="samples.jsonl:4")
     document = json.loads(out.read_text(encoding="utf-8"))
     counts = {name: len(row) for name, row in document["measurements"].items()}
     assert counts == {"0 to 2": 8, "0 to 3": 8, "1 to 2": 8}
@@ -49,24 +46,21 @@ def test_a_file_of_samples_is_measured_and_what_is_none_is_named(editcritic: Com
     assert document["variation"][0]["low"] is not None, "an interval over two sources"
 
 
-def test_few_samples_are_of_different_sources(editcritic: Command, samples: Path) -> None:
+def test_few_samples_are_of_different_sources_and_a_folder_of_pairs_is_measured(
+    editcritic: Command, samples: Path
+) -> None:
     for seed in range(4):
         document = measured(editcritic, samples, "--num-samples", 2, "--seed", seed)
         assert {name[0] for name in document["measurements"]} == {"0", "1"}
-
-
-def test_a_folder_of_pairs_is_measured(editcritic: Command, tmp_path: Path) -> None:
+    folder = samples.with_name("pairs")
+    folder.mkdir()
     for role, number in (("source", 0), ("edited", 1)):
-        picture(number).pil().save(tmp_path / f"mug_{role}.png")
-    (tmp_path / "mug.txt").write_text("Make it red", encoding="utf-8")
-    assert list(measured(editcritic, tmp_path)["measurements"]) == ["mug"]
-
-
-def test_samples_that_are_none_are_an_error(editcritic: Command, samples: Path) -> None:
+        picture(number).pil().save(folder / f"mug_{role}.png")
+    (folder / "mug.txt").write_text("Make it red", encoding="utf-8")
+    assert list(measured(editcritic, folder)["measurements"]) == ["mug"]
     samples.write_text('{"id": "a"}\n', encoding="utf-8")
-    result = editcritic("judge", "variance", samples, *OPTIONS)
-    assert result.exit_code == 2
-    assert "no sample can be measured" in result.stderr
+    editcritic("judge", "variance", samples, *OPTIONS, code=2, says="no sample can be measured")
+    editcritic("judge", "variance", "sceneedit", *OPTIONS, code=2, says="--outputs")
 
 
 @pytest.mark.parametrize(
@@ -78,16 +72,8 @@ def test_options_that_a_file_of_samples_has_not(
 ) -> None:
     monkeypatch.chdir(samples.parent)
     before = samples.read_bytes()
-    result = editcritic("judge", "variance", samples, *OPTIONS, *wrong)
-    assert result.exit_code == 2
-    assert words in result.stderr
+    editcritic("judge", "variance", samples, *OPTIONS, *wrong, code=2, says=words)
     assert samples.read_bytes() == before
-
-
-def test_a_suite_without_outputs_is_told_how_to_be_one(editcritic: Command) -> None:
-    result = editcritic("judge", "variance", "sceneedit", *OPTIONS)
-    assert result.exit_code == 2
-    assert "--outputs" in result.stderr
 
 
 def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(editcritic: Command, tmp_path: Path) -> None:

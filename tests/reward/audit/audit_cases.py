@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from editcritic.benchmarks.demo.good_edits import good_edits
+from editcritic.benchmarks.demo.candidate_edits import good_edits
 from editcritic.reward import EditSample, Score
 from editcritic.reward.audit import AuditReport, Family, Severity, Trial, Variant
 from editcritic.reward.audit.audited_edit import AuditedEdit

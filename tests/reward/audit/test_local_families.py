@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.demo.good_edits import good_edits
+from editcritic.benchmarks.demo.candidate_edits import good_edits
 from editcritic.reward import Box, EditSample, Image
 from editcritic.reward.audit import TrialMaker, select_families
 from editcritic.reward.audit.audited_edit import AuditedEdit, Mask

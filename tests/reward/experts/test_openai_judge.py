@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from editcritic.benchmarks.run.score_summary import profile_table
+from editcritic.benchmarks.run.scoring_run import profile_table
 from editcritic.reward import AnswerLog, EditSample, Image
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
 from editcritic.reward.experts.judging.sent_images import after_jpeg

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from editcritic.benchmarks.run.runner import ExecutionOptions, run_suite
+from editcritic.benchmarks.run.runner import RunSettings, run_suite
 from editcritic.benchmarks.suites.dlebench.reader import TYPES
 from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
@@ -87,5 +87,5 @@ def experts(judge: Expert) -> Mapping[str, Expert | Spec]:
 
 def judged(suite: Suite, outputs: Path, judge: Expert, protocol: str | None = None, out: Path | None = None) -> Results:
     """What a run finds."""
-    how = ExecutionOptions(on_failures="none")
+    how = RunSettings(on_failures="none")
     return run_suite(suite, outputs, experts=experts(judge), protocol=protocol, out=out, options=how)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from editcritic.benchmarks.run.run_config import ExecutionOptions
+from editcritic.benchmarks.run.run_settings import RunSettings
 from editcritic.benchmarks.run.runner import run_suite
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
@@ -120,7 +120,7 @@ class Refuses(Expert):
 def test_what_failed_everywhere_is_missing_and_not_left_out(folder: Path) -> None:
     """Ratings have no bounds."""
     experts = {**scene_experts(), "preference": Refuses()}
-    suite, options = EdiVal(folder / "data"), ExecutionOptions(max_failure_rate=1.0)
+    suite, options = EdiVal(folder / "data"), RunSettings(max_failure_rate=1.0)
     results = run_suite(suite, folder / "mine", experts=experts, metrics=["vq"], options=options)
     tables = {table.name: table for table in suite_tables(suite, results)}
     assert [(one.value, one.num_missing) for one in tables["quality"].rows["VQ"].values()] == [(None, COUNT)] * 3

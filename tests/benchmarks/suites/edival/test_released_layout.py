@@ -15,8 +15,8 @@ import pytest
 
 from editcritic.benchmarks.report.results_loading import load_result_folders, load_suite_of
 from editcritic.benchmarks.run.editor_outputs import MissingOutput, Outputs
-from editcritic.benchmarks.run.run_config import ExecutionOptions
-from editcritic.benchmarks.run.run_spec import RunSpec
+from editcritic.benchmarks.run.run_config import RunConfig
+from editcritic.benchmarks.run.run_settings import RunSettings
 from editcritic.benchmarks.run.runner import execute
 from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
@@ -293,12 +293,19 @@ def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_an
     for name in ("9_input_raw.png", *(f"9_input_raw_turn_{turn}.png" for turn in (1, 2, 3))):
         picture(1).save(folder / "multipass" / name)
     picture(1).save(folder / "multipass" / "0_input_raw_turn_2.jpg")
-    spec = RunSpec(
-        "edival?vq=false", data, folder, "mine", (LOOKERS,), protocol="official", metrics=("cc",), bootstrap_samples=0
-    )
     out = tmp_path / "out"
-    options = ExecutionOptions(invocation=spec.to_json(out))
-    first = execute(spec.build(), options, out=out)
+    settings = RunSettings(
+        suite="edival?vq=false",
+        data=data,
+        outputs=folder,
+        out=out,
+        editor_name="mine",
+        experts=(LOOKERS,),
+        protocol="official",
+        metrics=("cc",),
+        bootstrap_samples=0,
+    )
+    first = execute(RunConfig.build(settings))
     assert first is not None
     result = json.loads((out / "result.json").read_text(encoding="utf-8"))
     assert result["provenance"]["outputs"] == {
@@ -312,7 +319,7 @@ def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_an
     assert "1 picture (0_input_raw_turn_2.jpg) beside a .png" in printed
     assert [process["reused"] for process in first.run_facts["processes"]] == [0]
     chained[0][0].source.pil().transpose(PIL.Image.Transpose.ROTATE_180).save(folder / "multipass" / "0_input_raw.jpg")
-    second = execute(spec.build(), options, out=out)
+    second = execute(RunConfig.build(settings))
     assert second is not None
     assert [process["reused"] for process in second.run_facts["processes"]] == [3], "the three turns of the other image"
     before, after = ([row.value("cc", "background") for row in run.results.rows] for run in (first, second))

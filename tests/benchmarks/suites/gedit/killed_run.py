@@ -13,9 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from editcritic.benchmarks.run.rendezvous import SINGLE_PROCESS, ProcessRank
-from editcritic.benchmarks.run.run_config import ExecutionOptions, RunConfig
-from editcritic.benchmarks.run.runner import execute
+from editcritic.benchmarks.run.run_journal import SINGLE_PROCESS, ProcessRank
+from editcritic.benchmarks.run.runner import RunConfig, RunSettings, execute
 from editcritic.benchmarks.suites.gedit.suite import GEditBench
 from editcritic.reward.reward import default_experts
 
@@ -59,7 +58,8 @@ def started(suite: GEditBench, folder: Path, processes: int) -> list[int]:
 
 def judged(suite: GEditBench, folder: Path, out: Path, process: ProcessRank = SINGLE_PROCESS) -> None:
     experts = {**default_experts(), "judge": Grading(str(folder / "paid"), 0.005)}
-    execute(RunConfig(suite, folder / "made", "mine", experts), ExecutionOptions(), out=out, process=process)
+    settings = RunSettings(outputs=folder / "made", editor_name="mine", out=out)
+    execute(RunConfig.build(settings, experts, suite), process=process)
 
 
 def lines(path: Path) -> int:

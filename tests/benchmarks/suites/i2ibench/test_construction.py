@@ -24,7 +24,7 @@ from editcritic.benchmarks.suites.i2ibench.construction import (
 )
 from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
-from editcritic.cli.bench.app import app
+from editcritic.cli.app import app
 from editcritic.reward import Expert
 from editcritic.reward.queries import Failure, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
@@ -201,7 +201,7 @@ def test_scenes_are_drawn_once_each_and_by_seed() -> None:
 def test_the_command_builds_what_the_suite_reads(images: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     judge = f"{__name__}:Writer"
-    words = ["build", "i2ibench", str(images), "--judge", judge, "-o", str(out)]
+    words = ["bench", "build", "i2ibench", str(images), "--judge", judge, "-o", str(out)]
     words += ["--single-scenes", "1", "--multi-scenes", "1"]
     for _ in range(2):
         done = CliRunner().invoke(app, words)

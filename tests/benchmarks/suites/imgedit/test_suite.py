@@ -12,7 +12,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
-from editcritic.benchmarks.run.run_config import ExecutionOptions
+from editcritic.benchmarks.run.run_settings import RunSettings
 from editcritic.benchmarks.run.runner import run_suite
 from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench, write_official_files
 from editcritic.benchmarks.suites.missing_values import suite_tables
@@ -35,7 +35,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def judged(suite: ImgEditBench, folder: Path, judge: Grading, protocol: str | None = None) -> Results:
     made = outputs(folder / "made", suite)
-    options = ExecutionOptions(on_failures="none")
+    options = RunSettings(on_failures="none")
     run_suite(suite, made, experts={"judge": judge}, protocol=protocol, out=folder / "out", options=options)
     return load_results(folder / "out")
 

@@ -182,7 +182,7 @@ def test_a_case_that_comes_out_otherwise_is_told_and_a_line_that_is_no_case_is_n
     file.write_text("".join(json.dumps(case) + "\n" for case in (wrong, shuffled, silent)), encoding="utf-8")
     agree, total, disagreements = replay_cases(file, "official")
     assert (agree, total) == (0, 3)
-    lines = [str(item) for item in disagreements]
+    lines = disagreements
     assert lines[0].startswith(f"{wrong['id']}: expected {wrong['expected']}, got {1 - wrong['expected']}")
     assert "expected detector calls" in lines[1]
     assert "got failed (golden edival-if: no answer is recorded for 'added')" in lines[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run import rendezvous
-from editcritic.benchmarks.run.rendezvous import ProcessRank, Rendezvous, ShardResult
+from editcritic.benchmarks.run import run_journal
+from editcritic.benchmarks.run.run_journal import ProcessRank, Rendezvous, ShardResult
 
 from ..suites.tiny_suite import Toy
 
@@ -39,7 +39,7 @@ def _hands_in(folder: Path) -> None:
 
 
 def test_a_process_that_never_comes_is_waited_for_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendezvous, "STARTUP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(run_journal, "STARTUP_TIMEOUT_S", 0.2)
     with Rendezvous(tmp_path, ProcessRank(0, 2)) as first:
         assert "did not start" in first.collect()[0].stop_reason
 
@@ -50,14 +50,14 @@ def test_a_first_process_that_has_read_the_shard_and_ended_at_once_is_not_waited
     def read_at_once(path: Path, text: str) -> None:
         """As if the first process did so before this one looks for it."""
 
-    monkeypatch.setattr(rendezvous, "write_atomically", read_at_once)
+    monkeypatch.setattr(run_journal, "write_atomically", read_at_once)
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
     with Rendezvous(tmp_path, ProcessRank(1, 2)) as second:
         second.submit(ShardResult())
 
 
 def test_a_part_of_an_earlier_run_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendezvous, "STARTUP_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(run_journal, "STARTUP_TIMEOUT_S", 0.2)
     (tmp_path / "shard-1.jsonl").write_text('{"stop_reason": "", "statistics": {}}\n{"id": "old"}\n')
     with Rendezvous(tmp_path, ProcessRank(0, 2)) as first:
         assert not first.collect()[0].row_lines
