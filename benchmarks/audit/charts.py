@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from ...reward.audit import FamilyFinding
 from ...reward.audit.family import RELATIONS
 from ...reward.audit.intervals import Mean
-from ..report.axes import LETTER_WIDTH, RIGHT
 from ..report.charts import Chart
-from ..report.svg import AxisScale, Markup, drawing, element, marker
+from ..report.svg import LETTER_WIDTH, RIGHT, AxisScale, Markup, drawing, element, marker
 from .report_text import AuditFigures, mean_text, percent, rate_text, sensitivity_rows
 
 _WIDTH = 440.0

@@ -20,8 +20,10 @@ from typing import Any
 from ...reward import Score
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
+from ..run.recordings import RecordingReader
+from ..run.replay import replay_recording
 from ..suites.bootstrap import Statistic, bootstrap_weights
-from ..suites.results import ResultRow, Results, parsed_lines, require_schema, text_field
+from ..suites.results import ResultRow, Results, load_results, parsed_lines, require_schema, text_field
 
 SCHEMA = 2
 AnswerValue = float | str
@@ -305,3 +307,44 @@ def _parse_answer(value: object) -> AnswerValue:
 
 def _shown(value: AnswerValue) -> str:
     return value.replace("_", " ") if isinstance(value, str) else f"{value:.4g}"
+
+
+def load_answers(paths: Sequence[Path]) -> list[Results]:
+    """Results of folders, one an editor, or those of one recording, with a row a sample and its sources as the case.
+
+    Raises `InputError`, also for a recording beside others, since it names no editor, and for one whose scores this
+    version does not reproduce; `LogError` for a damaged one.
+    """
+    recordings = [path for path in paths if path.is_file()]
+    if recordings and len(paths) > 1:
+        raise InputError(
+            f"{recordings[0]} is a recording, which names no editor: one at a time is compared, got {len(paths)} paths"
+        )
+    return [_recorded_results(path) if recordings else load_results(path) for path in paths]
+
+
+def _recorded_results(path: Path) -> Results:
+    recording = RecordingReader(path)
+    try:
+        samples = {sample.id: sample for sample in recording.samples()}
+        rows: list[ResultRow] = []
+
+        def add(name: str, score: Score, signature: str) -> None:
+            if recording.recorded_score(name) is None:  # interrupted before it was scored
+                return
+            sample = samples[name]
+            case = " ".join(image.digest for image in sample.sources)
+            scores = {signature.partition("@")[0]: score}
+            rows.append(ResultRow(name, case, {}, scores, edited=sample.edited.digest, instruction=sample.instruction))
+
+        replay = replay_recording(None, recording, None, write=add, on_problem=lambda _: None)
+    finally:
+        recording.log.close()
+    if replay.report.interrupted:
+        raise KeyboardInterrupt
+    if replay.mismatches:
+        raise InputError(
+            f"{path}: {len(replay.mismatches):,} of {replay.num_compared:,} scores are not the recorded ones with this "
+            f"version ({replay.mismatches[0]}): compare recordings of one version"
+        )
+    return Results("", rows)

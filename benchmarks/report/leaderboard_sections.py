@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..suites.bootstrap import PairedDifference
 from ..suites.tables import ComputedTable, Table, TableCell, bounds_text
-from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, interval_chart
+from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, interval_chart, radar_chart
 from .report_data import ReportData, ReportSection, display_name
-from .scatter_charts import radar_chart
 
 _RADAR_AXES = (3, 20)
 _MANY_COLUMNS = 8

@@ -18,7 +18,7 @@ from ..report.ranking_sheet import boxes_on, data_uri, evidence
 from ..report.score_comparison import compare_scores
 from ..run.editor_outputs import MissingOutput
 from ..suites.results import ResultRow
-from .comparison_inputs import ComparedInputs
+from .comparison_tab import ComparedInputs
 
 Order = Literal["largest change", "largest gain", "largest loss", "changed status"]
 ORDERS: tuple[Order, ...] = ("largest change", "largest gain", "largest loss", "changed status")

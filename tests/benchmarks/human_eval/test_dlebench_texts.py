@@ -11,8 +11,8 @@ import pytest
 from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.annotation_texts import dimension_definition
+from editcritic.benchmarks.human_eval.label_sheets import write_question_sheet
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
-from editcritic.benchmarks.human_eval.question_sheets import write_question_sheet
 from editcritic.benchmarks.human_eval.shown_questions import ShownQuestion
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.web_app.question_view import PictureStore, question_html

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.human_eval.agreement_tables import win_correlations
 from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
-from editcritic.benchmarks.human_eval.i2ibench_texts import guide_of
-from editcritic.benchmarks.human_eval.preference_agreement import win_correlations
+from editcritic.benchmarks.human_eval.annotation_texts import guide_of
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
 from editcritic.benchmarks.suites.bootstrap import Statistic
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench

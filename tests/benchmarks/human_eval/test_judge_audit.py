@@ -13,10 +13,23 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.human_eval.judge_audit import audit, variants
-from editcritic.benchmarks.human_eval.judge_audit.findings import JudgeAudit
-from editcritic.benchmarks.human_eval.judge_audit.measures import excess_change, mean_over_sources, reliability
-from editcritic.benchmarks.human_eval.judge_audit.probes import GRADES_REWORDED, OF_JUDGE
+from editcritic.benchmarks.human_eval.judge_audit import audit
+from editcritic.benchmarks.human_eval.judge_audit.findings import (
+    JudgeAudit,
+    excess_change,
+    mean_over_sources,
+    reliability,
+)
+from editcritic.benchmarks.human_eval.judge_audit.probes import (
+    DEMANDS,
+    GRADES_REWORDED,
+    MIN_SIDE,
+    OF_JUDGE,
+    compressed,
+    painted,
+    scaled,
+    told,
+)
 from editcritic.benchmarks.human_eval.judge_audit.questions import (
     AUDIT_PACKAGE,
     EXPECTED,
@@ -25,8 +38,7 @@ from editcritic.benchmarks.human_eval.judge_audit.questions import (
     WORD,
     differing_pairs,
 )
-from editcritic.benchmarks.human_eval.judge_audit.recommendations import draws_for, recommendations
-from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS, choose
+from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS, choose, draws_for, recommendations
 from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
@@ -251,14 +263,14 @@ def test_words_for_the_judge_are_in_the_text_and_not_in_the_slots() -> None:
     judge = Scripted()
     audit(judge, edits()[:2], faults=["instruction-words"])
     texts = [str(query.messages[0].content[-1]) for query in judge.seen]
-    assert all(sum(words in text for words in variants.DEMANDS) == 1 for text in texts)
+    assert all(sum(words in text for words in DEMANDS) == 1 for text in texts)
     assert {query.slots for query in judge.seen} == {(("instruction", s.instruction),) for s in edits()[:2]}
 
 
 def test_words_fit_after_the_longest_instruction() -> None:
     longest = replace(edits()[0], instruction="x" * MAX_INSTRUCTION)
-    for words in variants.DEMANDS:
-        instruction = variants.told(longest, words).instruction
+    for words in DEMANDS:
+        instruction = told(longest, words).instruction
         assert len(instruction) == MAX_INSTRUCTION
         assert instruction.endswith(words)
 
@@ -271,7 +283,7 @@ def test_the_swapped_question_shows_the_edit_first() -> None:
 
 def test_painted_words_are_on_a_strip_of_the_edit_alone() -> None:
     sample = edits()[0]
-    best, worst = (variants.painted(sample, words) for words in variants.DEMANDS)
+    best, worst = (painted(sample, words) for words in DEMANDS)
     assert best.sources == worst.sources == sample.sources
     before, after = sample.edited.pixels, best.edited.pixels
     assert before.shape == after.shape
@@ -281,18 +293,18 @@ def test_painted_words_are_on_a_strip_of_the_edit_alone() -> None:
 
 def test_words_are_legible_in_a_picture_of_ordinary_size() -> None:
     grey = replace(edits()[0], edited=Image.of(np.full((512, 512, 3), 90, np.uint8)))
-    picture = variants.painted(grey, variants.DEMANDS[0]).edited.pixels
+    picture = painted(grey, DEMANDS[0]).edited.pixels
     dark = (picture.max(axis=2) < 60).any(axis=1)
     assert 10 <= dark.sum() <= 82  # rows of letters, inside of the strip
 
 
 def test_pictures_are_scaled_and_compressed_together() -> None:
     sample = edits()[0]
-    smaller = variants.scaled(sample, 0.5)
+    smaller = scaled(sample, 0.5)
     assert smaller.source.size == smaller.edited.size == tuple(side // 2 for side in sample.source.size)
-    assert min(variants.scaled(sample, 0.01).edited.size) == variants.MIN_SIDE
-    assert variants.compressed(sample, 30).edited.size == sample.edited.size
-    assert variants.compressed(sample, 30).edited.digest != sample.edited.digest
+    assert min(scaled(sample, 0.01).edited.size) == MIN_SIDE
+    assert compressed(sample, 30).edited.size == sample.edited.size
+    assert compressed(sample, 30).edited.digest != sample.edited.digest
 
 
 def test_an_edit_is_compared_with_its_sibling_or_else_with_its_source() -> None:
@@ -334,7 +346,7 @@ def test_a_reward_is_audited_on_its_own_score_and_its_judge_with_our_questions(m
     topics = {query.topic for query in judge.seen}
     assert topics >= {"baselines/yes_no", "audit/negated", "pairwise"}
     painted = [q for q in judge.seen if q.topic in ("baselines/level", "baselines/edit_score")]
-    assert any(words in str(q.messages) for q in painted for words in variants.DEMANDS)
+    assert any(words in str(q.messages) for q in painted for words in DEMANDS)
 
 
 def test_a_reward_without_a_judge_has_no_faults_of_a_judge() -> None:

@@ -153,7 +153,7 @@ def test_the_page_fits_a_phone(visit: Visit) -> None:
 
 
 def test_mistakes_are_messages(visit: Visit) -> None:
-    from editcritic.benchmarks.web_app.audit_inputs import MAX_EDITS
+    from editcritic.benchmarks.web_app.audit_tab import MAX_EDITS
 
     page = visit.page
     page.locator("#audit-edits").get_by_role("radio", name="One of mine").check()
