@@ -16,7 +16,7 @@ from statistics import fmean
 import numpy as np
 
 from ..common.errors import InputError
-from ..suites.bootstrap import Numbers, Statistic
+from ..suites.bootstrap import Statistic
 from ..suites.human_labels import (
     ANSWERS,
     LABEL_KINDS,
@@ -33,8 +33,7 @@ from . import weighted_statistics
 from .annotator_checks import MATCH_IOU, box_table
 from .label_matching import JudgedItem, LabelMetric, Pooling, ScoreLookup, case_indices, group_by_label
 from .question_pools import QuestionPool
-from .score_loading import load_score_source
-from .weighted_statistics import LEVELS, PairedObservations, alpha
+from .weighted_statistics import LEVELS, PairedObservations, alpha, mean_by_case
 
 STATISTIC_DESCRIPTIONS: Mapping[str, str] = {
     "accuracy": "share of judgements whose label equals the metric's label",
@@ -60,6 +59,9 @@ STATISTIC_DESCRIPTIONS: Mapping[str, str] = {
     "match": f"share of pairs of annotators whose boxes overlap by {MATCH_IOU} or more",
 }
 """Column name -> what it measures."""
+
+_BETWEEN, _WITH_SCORES = "annotators-", "agreement-"
+"""Beginnings of the names of tables. Others tell how the editors do, which annotators must not know."""
 
 
 def agreement_tables(
@@ -97,7 +99,17 @@ def agreement_tables(
             judged = [item for item in judged if len(item.ratings) >= min_raters]
             if not judged:
                 continue
-            notes = _notes(judged, num_unmatched, skipped, min_raters, pool)
+            counts = [len(item.ratings) for item in judged]
+            annotators = {name for item in judged for name in item.ratings}
+            notes = [
+                f"{sum(counts)} judgements of {len(judged)} items by {len(annotators)} annotators",
+                f"{counts.count(1)} items have one judgement only",
+                _POOLING_NOTES[pool],
+            ]
+            if skipped:
+                notes.append(f"{len(skipped)} items with fewer than {min_raters} judgements are left out")
+            if num_unmatched:
+                notes.append(f"{num_unmatched} labels match no row of the results")
             metric = lookup.metric_for(dimension, metrics or {})
             tables += _agreement_table(kind, dimension, judged, metric, group_by, pool, notes)
             if kind == "stars":
@@ -116,21 +128,10 @@ def agreement_tables(
     return tables
 
 
-def _notes(
-    judged: Sequence[JudgedItem], num_unmatched: int, skipped: Sequence[JudgedItem], min_raters: int, pool: Pooling
-) -> list[str]:
-    counts = [len(item.ratings) for item in judged]
-    annotators = {name for item in judged for name in item.ratings}
-    notes = [
-        f"{sum(counts)} judgements of {len(judged)} items by {len(annotators)} annotators",
-        f"{sum(count == 1 for count in counts)} items have one judgement only",
-        "one value per judgement" if pool == "each" else "one value per item: the mean; the majority of yes and no",
-    ]
-    if skipped:
-        notes.append(f"{len(skipped)} items with fewer than {min_raters} judgements are left out")
-    if num_unmatched:
-        notes.append(f"{num_unmatched} labels match no row of the results")
-    return notes
+_POOLING_NOTES: Mapping[Pooling, str] = {
+    "each": "one value per judgement",
+    "item": "one value per item: the mean; the majority of yes and no",
+}
 
 
 def _agreement_table(
@@ -149,16 +150,17 @@ def _agreement_table(
         if metric is not None:
             rows[name] = _columns(kind, items, metric, pool, cases)
         annotator_rows[name] = _inter_annotator(kind, items, metric, cases)
-    heading = f"{dimension} ({kind})"
-    slug = f"{kind}-{dimension}".replace("/", "-")
-    tables = []
+    slug = f"{kind}-{dimension}"
+    tables = [_table(f"{_BETWEEN}{slug}", f"{dimension} ({kind}): between annotators", annotator_rows, notes)]
     if metric is not None:
-        title = f"{heading}: human labels and {metric.name}"
-        all_notes = [*notes, *_table_notes(kind, metric)]
-        tables.append(Table(f"agreement-{slug}", title, _first(rows), rows, digits=3, notes=all_notes))
-    title = f"{heading}: between annotators"
-    tables.append(Table(f"annotators-{slug}", title, _first(annotator_rows), annotator_rows, digits=3, notes=notes))
+        title = f"{dimension} ({kind}): human labels and {metric.name}"
+        tables.insert(0, _table(f"{_WITH_SCORES}{slug}", title, rows, [*notes, *_table_notes(kind, metric)]))
     return tables
+
+
+def _table(name: str, title: str, rows: Mapping[str, Mapping[str, Statistic]], notes: Sequence[str] = ()) -> Table:
+    """A table with the columns of its first row."""
+    return Table(name.replace("/", "-"), title, list(next(iter(rows.values()))), rows, digits=3, notes=notes)
 
 
 def _table_notes(kind: LabelKind, metric: LabelMetric) -> list[str]:
@@ -182,14 +184,18 @@ def _columns(
     votes = [(item, vote) for item in judged for vote in item.votes(pool, kind)]
     values = _observed([(item.case, metric.normalized(item.rows[0]), vote) for item, vote in votes], cases)
     metric_label = _label(kind, metric)
-    decisions = _observed([(item.case, metric_label(item), _nearest_label(kind, vote)) for item, vote in votes], cases)
+    is_level = kind in LEVEL_KINDS
+    labels = [vote if vote is None or not is_level else nearest_level(kind, vote) for _, vote in votes]
+    pairs = [(item.case, metric_label(item), label) for (item, _), label in zip(votes, labels, strict=True)]
+    decisions = _observed(pairs, cases)
     columns = {
         "accuracy": weighted_statistics.accuracy(decisions),
         "PLCC": weighted_statistics.plcc(values),
         "SRCC": weighted_statistics.srcc(values),
+        "MAE": weighted_statistics.mae(values),
+        "kappa": weighted_statistics.kappa(decisions),
     }
-    columns |= {"MAE": weighted_statistics.mae(values), "kappa": weighted_statistics.kappa(decisions)}
-    return columns if kind in LEVEL_KINDS else {**columns, "F1": weighted_statistics.f1(decisions)}
+    return columns if is_level else {**columns, "F1": weighted_statistics.f1(decisions)}
 
 
 def _label(kind: LabelKind, metric: LabelMetric) -> Callable[[JudgedItem], float | None]:
@@ -209,10 +215,6 @@ def _label(kind: LabelKind, metric: LabelMetric) -> Callable[[JudgedItem], float
     return label_of
 
 
-def _nearest_label(kind: LabelKind, vote: float | None) -> float | None:
-    return vote if vote is None or kind not in LEVEL_KINDS else nearest_level(kind, vote)
-
-
 def _observed(rows: Sequence[tuple[str, float | None, float | None]], cases: Mapping[str, int]) -> PairedObservations:
     return PairedObservations.of([(cases[case], x, y) for case, x, y in rows], len(cases))
 
@@ -223,8 +225,8 @@ def _inter_annotator(
     ratings_by_item = [(cases[item.case], list(item.ratings.values())) for item in judged]
     columns = {"same": weighted_statistics.equal_pairs(ratings_by_item, len(cases))}
     if kind in ("yes-no", "reference"):
-        ratings = [(item.case, metric_label, metric_label) for item in judged for metric_label in item.ratings.values()]
-        columns["yes"] = _observed(ratings, cases).mean(lambda x, _: x)
+        ratings = [(case, rating) for case, values in ratings_by_item for rating in values]
+        columns["yes"] = mean_by_case(ratings, len(cases))
     levels = LEVELS if len(ANSWERS[kind]) > 2 else LEVELS[:1]  # with two answers all three are equal
     columns |= {f"alpha {level}": alpha(ratings_by_item, level, len(cases)) for level in levels}
     if metric is not None:
@@ -235,10 +237,6 @@ def _inter_annotator(
         ]
         columns |= {f"alpha {level}, metric too": alpha(units_with_metric, level, len(cases)) for level in levels}
     return columns
-
-
-def _first(rows: Mapping[str, Mapping[str, Statistic]]) -> list[str]:
-    return list(next(iter(rows.values())))
 
 
 def preference_columns(
@@ -290,9 +288,7 @@ def compare_averages(
         difference = Statistic.difference(arithmetic, geometric)
         rows[name] = {"arithmetic": arithmetic, "geometric": geometric, "arithmetic - geometric": difference}
     names = ", ".join("/".join(path) for path in parts)
-    return Table(
-        "averaging", f"{OVERALL} (pair): means of {names}", list(next(iter(rows.values()))), rows, digits=3, notes=notes
-    )
+    return _table("averaging", f"{OVERALL} (pair): means of {names}", rows, notes)
 
 
 def mean_stars(dimension: str, judged: Sequence[JudgedItem]) -> Table:
@@ -300,13 +296,9 @@ def mean_stars(dimension: str, judged: Sequence[JudgedItem]) -> Table:
     cases = case_indices(judged)
     rows: dict[str, dict[str, Statistic]] = {}
     for editor in sorted({editor for item in judged for editor, _ in item.item_keys}):
-        ratings = [
-            (cases[item.case], 1 + 4 * share, 0.0)
-            for item in judged
-            if item.item_keys[0][0] == editor
-            for share in item.ratings.values()
-        ]
-        rows[editor or "all"] = {"stars": PairedObservations.of(ratings, len(cases)).mean(lambda x, _: x)}
+        own = [item for item in judged if item.item_keys[0][0] == editor]
+        stars = [(cases[item.case], 1 + 4 * share) for item in own for share in item.ratings.values()]
+        rows[editor or "all"] = {"stars": mean_by_case(stars, len(cases))}
     slug = dimension.replace("/", "-")
     return Table(f"stars-{slug}", f"{dimension}: mean stars, 1 to 5", ["stars"], rows, digits=2)
 
@@ -323,28 +315,22 @@ def win_ratios(
     cases = case_indices(judged)
     rows: dict[str, dict[str, Statistic]] = {}
     for editor in editors:
+        signs = [(item, [name == editor for name, _ in item.item_keys]) for item in judged]
         wins = [
-            (cases[item.case], (1 + (value if item.item_keys[0][0] == editor else -value)) / 2, 0.0)
-            for item in judged
-            if (item.item_keys[0][0] == editor) != (item.item_keys[1][0] == editor)
+            (cases[item.case], (1 + (value if is_first else -value)) / 2)
+            for item, (is_first, is_second) in signs
+            if is_first != is_second
             for value in item.ratings.values()
         ]
-        rows[editor] = {"win ratio": PairedObservations.of(wins, len(cases)).mean(lambda x, _: x)}
+        rows[editor] = {"win ratio": mean_by_case(wins, len(cases))}
         if metric is not None:
-            images = {
-                key: (cases[row.case], metric.raw(row), 0.0)
-                for item in judged
-                for key, row in zip(item.item_keys, item.rows, strict=True)
-                if key[0] == editor
-            }
-            rows[editor][metric.name] = PairedObservations.of(list(images.values()), len(cases)).mean(lambda x, _: x)
-    columns = list(rows[editors[0]])
-    slug = dimension.replace("/", "-")
-    notes = ["a win counts 1, a tie 0.5"]
-    table = Table(f"wins-{slug}", f"{dimension}: win ratios", columns, rows, digits=3, notes=notes)
+            keyed = (pair for item in judged for pair in zip(item.item_keys, item.rows, strict=True))
+            images = {key: (cases[row.case], metric.raw(row)) for key, row in keyed if key[0] == editor}
+            rows[editor][metric.name] = mean_by_case(list(images.values()), len(cases))
+    table = _table(f"wins-{dimension}", f"{dimension}: win ratios", rows, ["a win counts 1, a tie 0.5"])
     if metric is None or len(editors) < 3:
         return table, None
-    sides = ([row[column] for row in rows.values()] for column in reversed(columns))
+    sides = ([row[column] for row in rows.values()] for column in reversed(table.columns))
     return table, weighted_statistics.pearson_over(*sides)
 
 
@@ -353,20 +339,15 @@ def win_correlations(by_dimension: Mapping[str, Statistic]) -> Table:
     rows = {dimension: {"Pearson": statistic} for dimension, statistic in by_dimension.items()}
     of_dimensions = [statistic for dimension, statistic in by_dimension.items() if dimension != OVERALL]
     if len(of_dimensions) > 1:
-        rows["mean"] = {"Pearson": Statistic.combine(_plain_mean, *of_dimensions)}
-    return Table("wins-pearson", "win ratios and metrics, over editors", ["Pearson"], rows, digits=3)
-
-
-def _plain_mean(*values: Numbers) -> Numbers:
-    mean: Numbers = np.mean(values, axis=0)
-    return mean
+        rows["mean"] = {"Pearson": Statistic.combine(lambda *values: sum(values) / len(values), *of_dimensions)}
+    return _table("wins-pearson", "win ratios and metrics, over editors", rows)
 
 
 def _mean(
     parts: Sequence[tuple[str, ...]], average: Callable[[Sequence[float]], float], row: ResultRow
 ) -> float | None:
-    values = [row.value(*path) for path in parts]
-    return None if None in values else average([value for value in values if value is not None])
+    values = [value for path in parts if (value := row.value(*path)) is not None]
+    return average(values) if len(values) == len(parts) else None
 
 
 def _geometric(values: Sequence[float]) -> float:
@@ -386,19 +367,10 @@ def _differences(
     return PairedObservations.of(rows, len(cases))
 
 
-_BETWEEN, _WITH_SCORES = "annotators-", "agreement-"
-"""Beginnings of the names of tables. Others tell how the editors do, which annotators must not know."""
-
-
 def agreement_between(labels: Sequence[Label], pool: QuestionPool) -> list[ComputedTable]:
     """Between annotators, by kind and dimension. Raises `InputError` as long as there is nothing to compare."""
     lookup = ScoreLookup(pool.unscored_results())
     return _computed(agreement_tables(labels, lookup, group_by=()), _BETWEEN)
-
-
-def score_lookup(sources: Sequence[str]) -> ScoreLookup:
-    """The scores that labels are compared with; see `load_score_source`. Raises `InputError`, OSError."""
-    return load_score_source(sources, ())[0].lookup
 
 
 def agreement_with(labels: Sequence[Label], lookup: ScoreLookup, metric: str | None = None) -> list[ComputedTable]:

@@ -295,7 +295,12 @@ def answer_choices(question_type: QuestionType, suite: str) -> tuple[AnswerChoic
         case "yes-no":
             return (AnswerChoice("yes", "Yes", ("y", "1")), AnswerChoice("no", "No", ("n", "2")))
         case "four-level":
-            names = _levels(question_type, suite)
+            scale = (
+                _SCALES.get(_DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower()))
+                if suite == "dlebench"
+                else None
+            )
+            names = _LEVELS if scale is None else {scale.rubric_score(name): name for name in scale.labels}
             return tuple(AnswerChoice(level, f"{level}: {names[level]}", (str(level),)) for level in (4, 3, 2, 1))
         case "stars":
             return tuple(AnswerChoice(stars, "★" * stars, (str(stars),)) for stars in (5, 4, 3, 2, 1))
@@ -306,12 +311,3 @@ def answer_choices(question_type: QuestionType, suite: str) -> tuple[AnswerChoic
             )
         case _:
             return ()
-
-
-def _levels(question_type: QuestionType, suite: str) -> dict[int, str]:
-    scale = (
-        _SCALES.get(_DIMENSION_ALIASES.get(question_type.dimension, question_type.dimension.lower()))
-        if suite == "dlebench"
-        else None
-    )
-    return _LEVELS if scale is None else {scale.rubric_score(name): name for name in scale.labels}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
@@ -20,8 +20,7 @@ from .annotation_plan import label_key
 from .weighted_statistics import PairedObservations
 
 
-def iou(first: Corners, second: Corners) -> float:
-    """Intersection over union of two boxes (x0, y0, x1, y1), in [0, 1]."""
+def _iou(first: Corners, second: Corners) -> float:
     width = min(first[2], second[2]) - max(first[0], second[0])
     height = min(first[3], second[3]) - max(first[1], second[1])
     if width <= 0 or height <= 0:
@@ -37,7 +36,7 @@ def mean_matched_iou(first: Sequence[Corners], second: Sequence[Corners]) -> flo
     """
     if not first and not second:
         return 1.0
-    overlaps = sorted(((iou(a, b), i, j) for i, a in enumerate(first) for j, b in enumerate(second)), reverse=True)
+    overlaps = sorted(((_iou(a, b), i, j) for i, a in enumerate(first) for j, b in enumerate(second)), reverse=True)
     matched: tuple[set[int], set[int]] = (set(), set())
     total = 0.0
     for overlap, i, j in overlaps:
@@ -125,12 +124,11 @@ class AnnotatorCheck:
         prefix = f"{self.dimension} ({self.kind}), {self.annotator}: "
         if self.error_rate is None:
             return prefix + "no checks"
-        parts = (
-            [f"{self.num_inconsistent} of {self.num_repeated} repeated questions have different answers"]
-            if self.num_repeated
-            else []
-        )
-        parts += [f"{self.num_wrong} of {self.num_known} differ from the known answer"] if self.num_known else []
+        parts = []
+        if self.num_repeated:
+            parts.append(f"{self.num_inconsistent} of {self.num_repeated} repeated questions have different answers")
+        if self.num_known:
+            parts.append(f"{self.num_wrong} of {self.num_known} differ from the known answer")
         verdict = "ok"
         if self.is_void:
             verdict = f"above {MAX_ERROR_RATE:.0%}: void, another annotator labels the dimension"
@@ -139,18 +137,8 @@ class AnnotatorCheck:
         return prefix + f"{', '.join(parts)} ({self.error_rate:.0%} errors, {verdict})"
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "annotator": self.annotator,
-            "kind": self.kind,
-            "dimension": self.dimension,
-            "num_repeated": self.num_repeated,
-            "num_inconsistent": self.num_inconsistent,
-            "num_known": self.num_known,
-            "num_wrong": self.num_wrong,
-            "error_rate": self.error_rate,
-            "is_void": self.is_void,
-            "needs_repeat": self.needs_repeat,
-        }
+        derived = ("error_rate", "is_void", "needs_repeat")
+        return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
 def check_annotators(labels: Sequence[Label], known_labels: KnownAnswers) -> list[AnnotatorCheck]:

@@ -164,12 +164,8 @@ def fit_pairs(
     order = np.lexsort((group_of, w, t, b, a))
     a, b, t, w, group_of = a[order], b[order], t[order], w[order], group_of[order]
     places = _knot_positions(np.concatenate((a, b)), knots or min(_MAX_KNOTS, max(2, len(a) // _SCORES_PER_KNOT)))
-    end_knots = places[[0, -1]]
     masks = fold_masks(group_of, folds, seed)
-    steps, line_steps = (
-        _rise_matrix(a, places) - _rise_matrix(b, places),
-        _rise_matrix(a, end_knots) - _rise_matrix(b, end_knots),
-    )
+    steps, line_steps = (_rise_matrix(a, knots) - _rise_matrix(b, knots) for knots in (places, places[[0, -1]]))
 
     def predict_held_out(rows: Numbers, l2: float, candidate: float, *, falls: bool = False) -> Numbers:
         """The prediction of each judgement by a fit without it."""
@@ -179,13 +175,9 @@ def fit_pairs(
             predictions[fold] = _sigmoid(rows[fold] @ amounts)
         return predictions
 
-    predictions_by_smoothing = {
-        candidate: predict_held_out(steps, l2, candidate)
-        for candidate in (_SMOOTHING_CANDIDATES if smoothing is None else (smoothing,))
-    }
-    smoothing = min(
-        predictions_by_smoothing, key=lambda candidate: float(w @ log_losses(predictions_by_smoothing[candidate], t))
-    )
+    candidates = _SMOOTHING_CANDIDATES if smoothing is None else (smoothing,)
+    by_smoothing = {candidate: predict_held_out(steps, l2, candidate) for candidate in candidates}
+    smoothing = min(by_smoothing, key=lambda candidate: float(w @ log_losses(by_smoothing[candidate], t)))
     rises = _fit_amounts(steps, t, w, l2, smoothing)
     (slope,) = _fit_amounts(line_steps, t, w, l2 * _LINE_L2_FACTOR, 0.0, falls=True)
     at_zero = np.sort(all_scores if reference_scores is None else _numbers(reference_scores, "scores"))
@@ -195,10 +187,10 @@ def fit_pairs(
     if heights[-1] - heights[0] < _FLAT_SHARE:
         problems.append(_flatness_problem(heights[-1] - heights[0], float(slope)))
     predictions = {
-        "map": predictions_by_smoothing[smoothing],
+        "map": by_smoothing[smoothing],
         "line": predict_held_out(line_steps, l2 * _LINE_L2_FACTOR, 0.0, falls=True),
+        "constant": np.full(len(a), 0.5),
     }
-    predictions["constant"] = np.full(len(a), 0.5)
     quality, quality_problems = evaluate_held_out(predictions, t, w, group_of, len(masks))
     settings = {"method": "monotone utility", "knots": len(places), "l2": l2, "smoothing": smoothing}
     settings |= {"folds": folds, "seed": seed}
@@ -211,7 +203,7 @@ def preference_probability(utilities: ArrayLike) -> Numbers:
 
 
 def _knot_positions(x: Numbers, max_knots: int) -> Numbers:
-    """Knots: every distinct score, or quantiles, the ends included."""
+    """Every distinct score, or quantiles, the ends included."""
     distinct = np.unique(x)
     if len(distinct) <= max_knots:
         return distinct

@@ -212,26 +212,21 @@ def _task_rows(view: _View, labels: Sequence[str]) -> Rows:
             for task in view.values("task")
             if (pairs := view.pairs(**{**chosen, "task": task}))
         ]
-        return _mean(tasks)
+
+        def average(statistics: Sequence[Statistic]) -> Statistic:
+            mean = Statistic.combine(lambda *values: sum(values) / len(values), *statistics)
+            return replace(mean, count=sum(part.count for part in statistics))
+
+        mean = average(tasks)
+        if not any(part.lowest for part in tasks):
+            return mean
+        return mean.bounded(
+            average([part.lowest or part for part in tasks]), average([part.highest or part for part in tasks])
+        )
 
     rows = _grouped(view, "mean of tasks", labels, mean_of_tasks)
     rows |= _grouped(view, "accuracy", labels, lambda chosen: rules.accuracy(view.pairs(**chosen), view.cases))
     return rows | _answered(view.pairs(), view.cases)
-
-
-def _mean(parts: Sequence[Statistic]) -> Statistic:
-    """The mean of statistics, with the means of their bounds."""
-
-    def average(statistics: Sequence[Statistic]) -> Statistic:
-        mean = Statistic.combine(lambda *values: sum(values) / len(values), *statistics)
-        return replace(mean, count=sum(part.count for part in statistics))
-
-    mean = average(parts)
-    if not any(part.lowest for part in parts):
-        return mean
-    return mean.bounded(
-        average([part.lowest or part for part in parts]), average([part.highest or part for part in parts])
-    )
 
 
 def _rating_rows(view: _View, labels: Sequence[str]) -> Rows:

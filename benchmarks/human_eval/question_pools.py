@@ -9,7 +9,7 @@ from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ...reward import EditSample
 from ...reward.file_specs import require_trusted
@@ -100,7 +100,12 @@ class SuitePool:
     ) -> list[LabelQuestion]:
         of = self._of
         if self.editors_per_dimension is not None:
-            dimensions = [one.dimension for one in question_types if one.kind == "pair" and self._has_single(one)]
+            single = [item for item in self.suite.items if len(item.sample.sources) == 1]
+            dimensions = [
+                one.dimension
+                for one in question_types
+                if one.kind == "pair" and any(self.suite.asks_about(one.dimension, item) for item in single)
+            ]
             sets = editor_sets(dimensions, list(self.editors), self.editors_per_dimension, seed)
             of = partial(self._of, sets=sets)
 
@@ -109,13 +114,6 @@ class SuitePool:
             return _sampled(asked, items, seed)
 
         return _questions(of, question_types, sampled, self.skipped)
-
-    def _has_single(self, question_type: QuestionType) -> bool:
-        """Whether it is asked about an edit of one source."""
-        return any(
-            len(item.sample.sources) == 1 and self.suite.asks_about(question_type.dimension, item)
-            for item in self.suite.items
-        )
 
     def unscored_results(self) -> list[Results]:
         rows = [ResultRow(item.id, item.case, item.labels) for item in self.suite.items]
@@ -129,10 +127,9 @@ class SuitePool:
     def _of(
         self, question_type: QuestionType, item: SuiteItem, sets: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> list[LabelQuestion]:
-        if question_type.about_conversation and not (
-            item.previous and item.labels.get("kind") == question_type.dimension
-        ):
-            return []  # a first turn has nothing to remember, and each kind of conversation has its own question
+        kind_of_turn = item.labels.get("kind") if item.previous else None  # a first turn has nothing to remember
+        if question_type.about_conversation and kind_of_turn != question_type.dimension:
+            return []
         if question_type.kind in _DATASET_KINDS:
             if question_type.kind == "reference" and item.sample.reference is None:
                 self.skipped.append(f"{item.id} has no reference")
@@ -272,15 +269,11 @@ class QuestionSource:
                 return [QuestionType("reference", "reference")]
             return [QuestionType("boxes", "target")]
         groups = [sample.group for sample in pool.samples.values()] if isinstance(pool, SamplePool) else []
-        return [
-            QuestionType("pair", "overall") if len(set(groups)) < len(groups) else QuestionType("yes-no", "following")
-        ]
+        has_pairs = len(set(groups)) < len(groups)
+        return [QuestionType("pair", "overall") if has_pairs else QuestionType("yes-no", "following")]
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordedRun:
-    """What a result folder records."""
-
+class _RecordedRun(NamedTuple):
     suite: str
     data: Path | None
     editor: str

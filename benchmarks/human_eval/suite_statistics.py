@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ...reward import EditSample, Engine, Expert, Image, ImageError, Pools, Program
+from ...reward import EditSample, Engine, Expert, ImageError, Pools, Program
 from ...reward.boxes import best_first
 from ...reward.engine.program import ask
 from ...reward.metrics.dlebench.tools import DETECTION_THRESHOLD
@@ -51,13 +51,7 @@ class CountTable:
     notes: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "title": self.title,
-            "columns": list(self.columns),
-            "rows": {name: list(row) for name, row in self.rows.items()},
-            "notes": list(self.notes),
-        }
+        return asdict(self)
 
     def csv(self) -> str:
         """CSV with one row per line, its name first; numbers at full precision."""
@@ -91,14 +85,10 @@ def _types(items: Sequence[SuiteItem]) -> CountTable:
     """EdiVal's table 2: one row per type, one column per turn."""
     turns = sorted({int(item.labels["turn"]) for item in items if isinstance(item.labels.get("turn"), int)})
     counts = Counter((_type(item), item.labels.get("turn")) for item in items)
-    kinds = list(dict.fromkeys(kind for kind, _ in counts if kind))
     columns = [*(f"turn {turn}" for turn in turns), "all"]
+    every = Counter(map(_type, items))
     rows: dict[str, list[Number]] = {
-        kind: [
-            *(counts[kind, turn] for turn in turns),
-            sum(count for (name, _), count in counts.items() if name == kind),
-        ]
-        for kind in kinds
+        kind: [*(counts[kind, turn] for turn in turns), every[kind]] for kind in every if kind
     }
     return CountTable("types", "Items by type", columns, rows)
 
@@ -155,11 +145,8 @@ def _beginnings(items: Sequence[SuiteItem]) -> set[str]:
         by_case.setdefault(item.case, []).append(item)
     begun: set[str] = set()
     for case_items in by_case.values():
-        longer = {
-            other.sample.operations[:length]
-            for other in case_items
-            for length in range(1, len(other.sample.operations))
-        }
+        sequences = [item.sample.operations for item in case_items]
+        longer = {sequence[:length] for sequence in sequences for length in range(1, len(sequence))}
         begun |= {item.id for item in case_items if item.sample.operations in longer}
     return begun
 
@@ -246,29 +233,24 @@ def _luminance_table(items: Sequence[SuiteItem]) -> CountTable:
     """Luminance (Rec. 709) of the first source of each case: mean over images of each quantile over pixels."""
     quantiles, num_broken = [], 0
     for image in {image.digest: image for sample in _first_samples(items) for image in sample.sources[:1]}.values():
+        step = max(1, max(image.size) // _LUMINANCE_SIDE)
         try:
-            quantiles.append(_luminance(image))
+            light = image.pixels[::step, ::step].astype(np.float64) @ _REC_709 / 2.55
         except ImageError:
             num_broken += 1
+        else:
+            quantiles.append([*np.quantile(light, _QUANTILES), light.mean(), light.std()])
     if not quantiles:
         return CountTable("luminance", "", [], {})
     table = np.array(quantiles)
+    names = [*(f"quantile {share:g}" for share in _QUANTILES), "mean", "standard deviation"]
     rows: dict[str, list[Number]] = {
-        f"quantile {share:g}": [float(column.mean()), float(column.min()), float(column.max())]
-        for share, column in zip(_QUANTILES, table.T, strict=False)
+        name: [float(column.mean()), float(column.min()), float(column.max())]
+        for name, column in zip(names, table.T, strict=True)
     }
-    mean, spread = table[:, -2], table[:, -1]
-    rows["mean"] = [float(mean.mean()), float(mean.min()), float(mean.max())]
-    rows["standard deviation"] = [float(spread.mean()), float(spread.min()), float(spread.max())]
     notes = [f"luminance 0 to 100 of {len(quantiles)} images: quantiles over the pixels of an image"]
     notes += [f"{num_broken} images could not be read"] if num_broken else []
     return CountTable("luminance", "Luminance of the sources", ["mean over images", "darkest", "lightest"], rows, notes)
-
-
-def _luminance(image: Image) -> list[float]:
-    step = max(1, max(image.size) // _LUMINANCE_SIDE)
-    light = image.pixels[::step, ::step].astype(np.float64) @ _REC_709 / 2.55
-    return [*(float(value) for value in np.quantile(light, _QUANTILES)), float(light.mean()), float(light.std())]
 
 
 def _first_samples(items: Sequence[SuiteItem]) -> list[EditSample]:

@@ -205,7 +205,9 @@ def _load_images(reference: ModelReference, folder: Path) -> tuple[dict[str, Ima
         for name in (item.image, *item.sources):
             if name in images or name in missing:
                 continue
-            path = _find_image(folder, name)
+            named = folder / name
+            candidates = (named, *(named.with_suffix(suffix) for suffix in sorted(IMAGE_SUFFIXES)))
+            path = next((candidate for candidate in candidates if candidate.is_file()), None)
             url = item.url or (f"{reference.images_url.rstrip('/')}/{name}" if reference.images_url else "")
             if path is None:
                 missing[name] = f"{name}{f' from {url}' if url else ''}"
@@ -215,13 +217,6 @@ def _load_images(reference: ModelReference, folder: Path) -> tuple[dict[str, Ima
                 images[name] = Image.of(path)
     message = f"images are missing in {folder}: {', '.join(missing.values())}"
     return images, [message] if missing else []
-
-
-def _find_image(folder: Path, name: str) -> Path | None:
-    """The image by its name, or in another format, which decoders may read slightly differently."""
-    path = folder / name
-    candidates = (path.with_suffix(suffix) for suffix in sorted(IMAGE_SUFFIXES))
-    return next((candidate for candidate in (path, *candidates) if candidate.is_file()), None)
 
 
 def _weights(expert: Expert) -> list[str]:
@@ -319,7 +314,8 @@ def _boxes(item: ReferenceItem, detections: Detections, image: Image) -> list[Ch
         return [_row(item, label, max(box.score for box in of_label))]
     expected_corners = np.array(item.box)
     distance, box = min(
-        ((_box_distance(expected_corners, box, image), box) for box in of_label), key=lambda pair: pair[0]
+        ((float(np.abs(expected_corners - _corners(box, image)).max()), box) for box in of_label),
+        key=lambda pair: pair[0],
     )
     verdict = "agrees" if distance <= item.box_tolerance else "differs"
     expected, actual = (
@@ -327,10 +323,6 @@ def _boxes(item: ReferenceItem, detections: Detections, image: Image) -> list[Ch
     )
     box_row = CheckRow(item.image, f"{label}: box", expected, actual, distance, item.box_tolerance, verdict)
     return [_row(item, label, box.score), box_row]
-
-
-def _box_distance(expected: Any, box: Box, image: Image) -> float:
-    return float(np.abs(expected - _corners(box, image)).max())
 
 
 def _corners(box: Box, image: Image) -> Any:

@@ -127,7 +127,12 @@ class AuditJob:
             with self._stack:
                 self._run.run(self._step, self._stop_reason)
                 self._is_writing = True
-                self._files = self._written()
+                folder = Path(tempfile.mkdtemp(dir=self._folder))
+                files = AuditFiles(folder / "audit.html", folder / "audit.json")
+                report = self._run.report()
+                write_figures(files.figures, report, self._command)
+                write_audit_page(files.page, report, self._run.maker, self._command)
+                self._files = files
         except BaseException as error:  # noqa: BLE001  (whatever it is: the window is told)
             self._error = error
 
@@ -140,14 +145,6 @@ class AuditJob:
         if time.monotonic() - self._watched_at > UNWATCHED_S:
             return "its window was closed"
         return outage(latest_scores(self._run), len(self._run.maker.samples))
-
-    def _written(self) -> AuditFiles:
-        folder = Path(tempfile.mkdtemp(dir=self._folder))
-        files = AuditFiles(folder / "audit.html", folder / "audit.json")
-        report = self._run.report()
-        write_figures(files.figures, report, self._command)
-        write_audit_page(files.page, report, self._run.maker, self._command)
-        return files
 
 
 @dataclass(frozen=True, slots=True)

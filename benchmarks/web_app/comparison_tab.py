@@ -66,12 +66,22 @@ def _opened(
     folders = set(files.names("results"))
     is_folder = [not upload and name in folders for name, upload in zip(names, uploads, strict=True)]
     if all(is_folder):
-        return _of_folders(files, names)
+        if names[0] == names[1]:
+            raise InputError("A and B are the same results: choose two")
+        loaded = [one for name in names for one in load_result_folders([files.path("results", name)])[:1]]
+        first, second = (one.results for one in loaded)
+        suites = [results.provenance.get("suite") for results in (first, second)]
+        if suites[0] != suites[1]:
+            raise InputError(f"the results are of different suites: {suites[0]} and {suites[1]}")
+        pictures = ResultPictures.find(files, loaded)
+        return ComparedInputs(first, second, pictures.suite, pictures.sample, pictures.notes)
     if any(is_folder):
         raise InputError("one is a result folder, the other a score file: choose two of one kind")
     paths = [_score_path(files, name, upload, side) for name, upload, side in zip(names, uploads, "AB", strict=True)]
     named = [path.name if upload else name or "" for path, name, upload in zip(paths, names, uploads, strict=True)]
-    titles = _titles(paths, named)
+    if paths[0] == paths[1]:
+        raise InputError("A and B are the same file: choose two")
+    titles = (named[0], named[1]) if named[0] != named[1] else (f"{named[0]} (A)", f"{named[1]} (B)")
     first, second = (score_results(path, title) for path, title in zip(paths, titles, strict=True))
     samples = _samples(files, pictures, [path for path, upload in zip(paths, uploads, strict=True) if not upload])
 
@@ -83,30 +93,12 @@ def _opened(
     return ComparedInputs(first, second, None, sample, ())
 
 
-def _of_folders(files: OpenFiles, names: tuple[str | None, str | None]) -> ComparedInputs:
-    if names[0] == names[1]:
-        raise InputError("A and B are the same results: choose two")
-    loaded = [one for name in names for one in load_result_folders([files.path("results", name)])[:1]]
-    first, second = (one.results for one in loaded)
-    suites = [results.provenance.get("suite") for results in (first, second)]
-    if suites[0] != suites[1]:
-        raise InputError(f"the results are of different suites: {suites[0]} and {suites[1]}")
-    pictures = ResultPictures.find(files, loaded)
-    return ComparedInputs(first, second, pictures.suite, pictures.sample, pictures.notes)
-
-
 def _score_path(files: OpenFiles, name: str | None, upload: str | None, side: str) -> Path:
     if upload:
         return Path(upload)
     if not name:
         raise InputError(f"{side} is not chosen: pick it from the list, or drop a score file")
     return files.path("scores", name)
-
-
-def _titles(paths: list[Path], titles: list[str]) -> tuple[str, str]:
-    if paths[0] == paths[1]:
-        raise InputError("A and B are the same file: choose two")
-    return (titles[0], titles[1]) if titles[0] != titles[1] else (f"{titles[0]} (A)", f"{titles[1]} (B)")
 
 
 def score_results(path: Path, title: str) -> Results:

@@ -5,27 +5,20 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import gradio as gr
 import jinja2
 
 from ...reward import Image
-from ..common.errors import InputError
-from ..human_eval.annotation_plan import QuestionType
-from ..human_eval.annotation_texts import AnswerChoice, answer_choices
 from ..human_eval.shown_questions import Feedback, ShownPicture, ShownQuestion
 from ..report.page import page_templates
-from ..suites.human_labels import LABEL_KINDS, LabelAnswer, LabelKind
+from ..suites.human_labels import LabelAnswer
 
 MIN_SIDE = 400
 """Pixels: smaller pictures are enlarged to this side."""
@@ -102,115 +95,3 @@ def _picture(picture: ShownPicture, store: PictureStore, source: str) -> dict[st
 @cache
 def _template() -> jinja2.Template:
     return page_templates(Path(__file__).parent).get_template("question.html")
-
-
-Updates = dict[Any, Any]
-"""Component -> what it shows now."""
-
-_KEYS = {"ArrowLeft": ("left", "←"), "ArrowRight": ("right", "→"), "ArrowDown": ("down", "↓")}
-"""Names of keys in classes, and on buttons; others are their own."""
-
-_SHOWN = re.compile(r"(\d{1,7}) (\d{1,7})")
-
-
-class QuestionPanel:
-    """The question, its answers by kind, feedback to practice, and ways back and forth. Added to the page being built.
-
-    shown: number and revision of the question in a window, for whoever answers it. boxes: what is drawn, as JSON.
-    """
-
-    def __init__(self, store: PictureStore) -> None:
-        self._store = store
-        self.buttons: dict[LabelKind, list[tuple[AnswerChoice, gr.Button]]] = {}
-        self._rows: dict[LabelKind, gr.Row] = {}
-        with gr.Column(visible=False, elem_id="label-ask") as self.column:
-            script = files(__package__).joinpath("question.js").read_text(encoding="utf-8")
-            self._view = gr.HTML(elem_id="label-question", js_on_load=script)
-            self.shown = gr.Textbox(elem_id="label-shown", elem_classes="label-hidden")
-            self.boxes = gr.Textbox(elem_id="label-boxes", elem_classes="label-hidden")
-            for kind in LABEL_KINDS:
-                with gr.Row(visible=False, elem_classes="label-answers") as self._rows[kind]:
-                    if kind == "boxes":
-                        self.save = _button("Save the boxes", "save", "Enter")
-                        self.nothing = _button("Nothing visible", "none", "0")
-                    else:
-                        choices = answer_choices(QuestionType(kind, "quality"), "")
-                        self.buttons[kind] = [
-                            (choice, _button(choice.text, str(choice.value), *choice.keys)) for choice in choices
-                        ]
-            with gr.Column(visible=False, elem_id="label-feedback") as self._feedback:
-                self._verdict = gr.HTML()
-                self.resume = _button("Next", "continue", "Enter", variant="primary")
-            with gr.Row(equal_height=True, elem_classes="label-moves"):
-                self.back = _button("Back", "back", "u", size="sm", min_width=80)
-                self.forward = _button("Forward", "forward", "f", size="sm", min_width=80)
-                self.note = gr.Textbox(
-                    label="Note",
-                    show_label=False,
-                    placeholder="Note (saved with the answer)",
-                    max_length=2000,
-                    max_lines=1,
-                    scale=4,
-                    elem_id="label-note",
-                    elem_classes="leave-on-enter",
-                )
-
-    @property
-    def outputs(self) -> list[Any]:
-        """All that `show` and `show_feedback` may change."""
-        texts = [self._view, self.shown, self._verdict, self.note]
-        return [self.column, self._feedback, self.back, self.forward, *texts, *self._answers()]
-
-    def show(self, shown: ShownQuestion, annotator: str) -> Updates:
-        """Raises `ImageError` and OSError."""
-        kind = shown.question_type.kind
-        updates: Updates = {
-            self.column: gr.Column(visible=True),
-            self._view: question_html(shown, annotator, self._store),
-            self.shown: f"{shown.number} {shown.revision}",
-            self._feedback: gr.Column(visible=False),
-            self.back: gr.Button(interactive=shown.number > 0),
-            self.forward: gr.Button(interactive=shown.revision > 0),
-            self.note: shown.note,
-            **{row: gr.Row(visible=other == kind) for other, row in self._rows.items()},
-        }
-        for choice, (_, button) in zip(shown.choices, self.buttons.get(kind, ()), strict=True):
-            is_previous = shown.previous_answer == choice.value
-            variant: Literal["primary", "secondary"] = "primary" if is_previous else "secondary"
-            updates[button] = gr.Button(_text(choice.text, *choice.keys), variant=variant)
-        return updates
-
-    def show_feedback(self, feedback: Feedback, shown: ShownQuestion) -> Updates:
-        """Beside the question, which can no longer be answered."""
-        return {
-            self._feedback: gr.Column(visible=True),
-            self._verdict: feedback_html(feedback, shown),
-            **{row: gr.Row(visible=False) for row in self._rows.values()},
-        }
-
-    def hide(self) -> Updates:
-        """Without a question."""
-        return {self.column: gr.Column(visible=False), self.shown: ""}
-
-    def _answers(self) -> Iterator[Any]:
-        yield from self._rows.values()
-        for buttons in self.buttons.values():
-            yield from (button for _, button in buttons)
-
-
-def shown_number(text: str) -> tuple[int, int]:
-    """Number and revision of the question that a window shows. Raises `InputError`."""
-    found = _SHOWN.fullmatch(text)
-    if found is None:
-        raise InputError("this window shows no question: give your name again")
-    return int(found[1]), int(found[2])
-
-
-def _button(text: str, name: str, *keys: str, **options: Any) -> gr.Button:
-    classes = [f"key-{_KEYS.get(key, (key.lower(),))[0]}" for key in keys]
-    return gr.Button(_text(text, *keys), elem_id=f"label-{name}", elem_classes=classes, **options)
-
-
-def _text(text: str, *keys: str) -> str:
-    key = _KEYS.get(keys[0], ("", keys[0]))[1]
-    return text if text.startswith(f"{key}:") else f"{text} [{key}]"  # a level is its own key

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....reward.bootstrap_intervals import Numbers, percentile_interval, resampled_rows
 from .probes import Condition
@@ -38,7 +37,12 @@ def mean_over_sources(
     """
     if not values:
         return None
-    sums, counts = _by_source(values, sources)
+    totals: Mapping[str, list[float]] = {source: [0.0, 0.0] for source in sources}
+    for value, source in zip(values, sources, strict=True):
+        totals[source][0] += value
+        totals[source][1] += 1
+    table = np.array(list(totals.values()))
+    sums, counts = table[:, 0], table[:, 1]
     mean = float(np.mean(values))
     low, high = bounds
     if len(sums) < 2:
@@ -81,16 +85,6 @@ def reliability(rows: Sequence[Sequence[float]]) -> float | None:
     within = float(((table - means[:, None]) ** 2).sum()) / (count * (answers - 1))
     total = between + (answers - 1) * within
     return None if total <= 0 else max(0.0, (between - within) / total)
-
-
-def _by_source(values: Sequence[float], sources: Sequence[str]) -> tuple[Numbers, NDArray[np.float64]]:
-    """Sum and number of the values of each source."""
-    totals: Mapping[str, list[float]] = {source: [0.0, 0.0] for source in sources}
-    for value, source in zip(values, sources, strict=True):
-        totals[source][0] += value
-        totals[source][1] += 1
-    table = np.array(list(totals.values()))
-    return table[:, 0], table[:, 1]
 
 
 TOLERANCE = 0.01
@@ -195,7 +189,8 @@ def findings_of(conditions: Sequence[Condition]) -> list[Finding]:
 def _finding(condition: Condition, joint: float) -> Finding:
     estimate = mean_over_sources(condition.values, condition.sources, condition.bounds)
     if condition.root and estimate is not None:
-        estimate = _root(estimate)
+        low, high = (None if end is None else math.sqrt(max(0.0, end)) for end in (estimate.low, estimate.high))
+        estimate = Estimate(math.sqrt(estimate.value), low, high, estimate.samples, estimate.sources)
     found: bool | None = None
     if condition.exact and estimate is not None:
         found = estimate.value > TOLERANCE
@@ -216,8 +211,3 @@ def _finding(condition: Condition, joint: float) -> Finding:
         condition.missing,
         condition.reason,
     )
-
-
-def _root(estimate: Estimate) -> Estimate:
-    low, high = (None if end is None else math.sqrt(max(0.0, end)) for end in (estimate.low, estimate.high))
-    return Estimate(math.sqrt(estimate.value), low, high, estimate.samples, estimate.sources)

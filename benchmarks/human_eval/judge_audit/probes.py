@@ -124,7 +124,7 @@ def _position(session: Session, tables: Tables) -> list[Condition]:
             continue
         by_order = next(item.numbers for item in score.evidence if "first one first" in item.numbers)
         values.append(float(by_order["first one first"]) - float(by_order["second one first"]))
-        sources.append(_source(first))
+        sources.append(" ".join(image.digest for image in first.sources))
     missing = answers_of(scores)
     measure = "answers for the edit shown first, beyond those for the better one"
     return [_condition("position", "two edits, both orders", measure, values, sources, missing)]
@@ -357,7 +357,3 @@ def _reading(scores: Sequence[Score], name: str) -> Answers:
 def _mean_difference(row: Sequence[float]) -> float:
     """The mean difference of two of these answers."""
     return fmean(abs(a - b) for index, a in enumerate(row) for b in row[:index])
-
-
-def _source(sample: EditSample) -> str:
-    return " ".join(image.digest for image in sample.sources)
