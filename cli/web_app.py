@@ -105,9 +105,8 @@ def serve_page(
     """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.web_app.open_files import OpenFiles
-    from ..benchmarks.web_app.scorers import Scorers
     from ..benchmarks.web_app.server import serving
-    from ..benchmarks.web_app.settings import AppSettings
+    from ..benchmarks.web_app.settings import AppSettings, Scorers
 
     with ExitStack() as stack:
         scorers = Scorers(cache)

@@ -22,7 +22,7 @@ from ..audit.page import write_audit_page, write_figures_page
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, load_reward, spec_argument
 from ..common.problems import Problems
-from .scorers import Scorers
+from .settings import Scorers
 
 MAX_RUNNING = 2
 """Audits at a time, of all windows."""

@@ -30,7 +30,8 @@ from ..human_eval.shown_questions import Feedback, ShownQuestion
 from ..run.editor_outputs import MissingOutput
 from ..suites.human_labels import LABEL_KINDS, LabelAnswer, LabelKind
 from ..suites.tables import ComputedTable
-from .label_start import LabelSessions, NameForm, StartForm, name_text
+from .label_sessions import LabelSessions
+from .label_start import NameForm, StartForm, name_text
 from .messages import QUICK, with_messages
 from .question_view import PictureStore, feedback_html, question_html
 from .settings import AppSettings

@@ -19,7 +19,8 @@ from ..report.ranking_sheet import write_sheet
 from ..run.scoring_run import score_entries
 from .messages import QUICK, scroll_to, with_messages
 from .ranking_inputs import MAX_EDITS, demo_entries, demo_names, file_entries, folder_entries, uploaded_entries
-from .ranking_view import RankedEdits, RankingView, Updates, movable_thresholds, value_text
+from .ranking_results import RankedEdits, movable_thresholds, value_text
+from .ranking_view import RankingView, Updates
 from .reward_choice import require_offered, reward_choice
 from .settings import AppSettings
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ....reward.bootstrap_intervals import Numbers, percentile_interval, resampled_rows
-from .probes import Condition
 from .questions import Cost
 
 ERROR_RATE = 0.05
@@ -85,6 +84,31 @@ def reliability(rows: Sequence[Sequence[float]]) -> float | None:
     within = float(((table - means[:, None]) ** 2).sum()) / (count * (answers - 1))
     total = between + (answers - 1) * within
     return None if total <= 0 else max(0.0, (between - within) / total)
+
+
+SIGNED, SHARE = (-1.0, 1.0), (0.0, 1.0)
+"""Ranges of a sample's number."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A fault under one condition.
+
+    measure: what the number says. values, sources: of every sample with one. missing: samples without. bounds: of a
+    number. exact: any value above a hundredth is the fault, since a sound judge has exactly 0; otherwise its interval
+    has to exclude 0. root: the figure is the root of the mean.
+    """
+
+    fault: str
+    condition: str
+    measure: str
+    values: Sequence[float]
+    sources: Sequence[str]
+    missing: int = 0
+    reason: str = ""
+    bounds: tuple[float, float] = SIGNED
+    exact: bool = False
+    root: bool = False
 
 
 TOLERANCE = 0.01
@@ -191,23 +215,15 @@ def _finding(condition: Condition, joint: float) -> Finding:
     if condition.root and estimate is not None:
         low, high = (None if end is None else math.sqrt(max(0.0, end)) for end in (estimate.low, estimate.high))
         estimate = Estimate(math.sqrt(estimate.value), low, high, estimate.samples, estimate.sources)
+    named, lacking = (condition.fault, condition.condition, condition.measure), (condition.missing, condition.reason)
+    if estimate is None:
+        return Finding(*named, None, None, None, None, 0, 0, *lacking)
     found: bool | None = None
-    if condition.exact and estimate is not None:
+    if condition.exact:
         found = estimate.value > TOLERANCE
-    elif estimate is not None:
+    else:
         wide = mean_over_sources(condition.values, condition.sources, condition.bounds, joint)
         if wide is not None and wide.low is not None and wide.high is not None:
             found = wide.low > 0 or wide.high < 0
-    return Finding(
-        condition.fault,
-        condition.condition,
-        condition.measure,
-        None if estimate is None else estimate.value,
-        None if estimate is None else estimate.low,
-        None if estimate is None else estimate.high,
-        found,
-        0 if estimate is None else estimate.samples,
-        0 if estimate is None else estimate.sources,
-        condition.missing,
-        condition.reason,
-    )
+    figures = (estimate.value, estimate.low, estimate.high, found, estimate.samples, estimate.sources)
+    return Finding(*named, *figures, *lacking)

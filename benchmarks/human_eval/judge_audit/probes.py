@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from statistics import fmean, variance
 from types import MappingProxyType
 
@@ -13,7 +14,7 @@ from ....reward.audit.families.words import labelled, strip
 from ....reward.audit.whole_picture_changes import jpeg
 from ....reward.metrics.pairwise import PairedSampleMetric, PairwiseJudge, pack_pair
 from ....reward.sample_limits import MAX_INSTRUCTION
-from .findings import excess_change
+from .findings import SHARE, SIGNED, Condition, excess_change
 from .questions import (
     EXPECTED,
     GRADED,
@@ -51,8 +52,8 @@ def scaled(sample: EditSample, scale: float) -> EditSample:
 
 def compressed(sample: EditSample, quality: int) -> EditSample:
     """Sources and edited picture as JPEG of this quality (1 to 95) shows them."""
-    sources = tuple(_compressed(image, quality) for image in sample.sources)
-    return replace(sample, sources=sources, edited=_compressed(sample.edited, quality))
+    *sources, edited = (Image.of(jpeg(image.pixels, quality)) for image in (*sample.sources, sample.edited))
+    return replace(sample, sources=tuple(sources), edited=edited)
 
 
 def painted(sample: EditSample, words: str) -> EditSample:
@@ -72,36 +73,8 @@ def _scaled(image: Image, scale: float) -> Image:
     return image.resized(max(1, round(image.width * scale)), max(1, round(image.height * scale)))
 
 
-def _compressed(image: Image, quality: int) -> Image:
-    return Image.of(jpeg(image.pixels, quality))
-
-
-SIGNED, SHARE = (-1.0, 1.0), (0.0, 1.0)
-"""Ranges of a sample's number."""
-
 GRADES, GRADES_REWORDED = "sampled grades", "reworded grades"
 """Names of the tables of answers that reliability is computed from."""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A fault under one condition.
-
-    measure: what the number says. values, sources: of every sample with one. missing: samples without. bounds: of a
-    number. exact: any value above a hundredth is the fault, since a sound judge has exactly 0; otherwise its interval
-    has to exclude 0. root: the figure is the root of the mean.
-    """
-
-    fault: str
-    condition: str
-    measure: str
-    values: Sequence[float]
-    sources: Sequence[str]
-    missing: int = 0
-    reason: str = ""
-    bounds: tuple[float, float] = SIGNED
-    exact: bool = False
-    root: bool = False
 
 
 @dataclass
@@ -131,22 +104,15 @@ def _position(session: Session, tables: Tables) -> list[Condition]:
 
 
 def _order(session: Session, tables: Tables) -> list[Condition]:
-    return _changes(
-        session,
-        "order",
-        "edited picture first, as the words say",
-        [answers_of(session.scores(SWAPPED, session.samples))],
-        judge=True,
-    )
+    swapped = answers_of(session.scores(SWAPPED, session.samples))
+    return _changes(session, "order", "edited picture first, as the words say", [swapped], judge=True)
 
 
 def _yes_bias(session: Session, tables: Tables) -> list[Condition]:
     plain = answers_of(session.scores(PLAIN, session.samples))
     negated = answers_of(session.scores(NEGATED, session.samples))
-    measure = "answers of yes whatever is asked (below 0: of no)"
-    return [
-        _paired(session, "yes-bias", "has it succeeded, has it failed", measure, plain, negated, lambda y, z: y + z - 1)
-    ]
+    condition, measure = "has it succeeded, has it failed", "answers of yes whatever is asked (below 0: of no)"
+    return [_paired(session, "yes-bias", condition, measure, plain, negated, lambda y, z: y + z - 1)]
 
 
 def _wording(session: Session, tables: Tables) -> list[Condition]:
@@ -190,7 +156,7 @@ def _told(session: Session, words: str) -> Answers:
 def _draws(session: Session, tables: Tables) -> list[Condition]:
     draws = [session.answers(draw=number) for number in range(session.repeats)]
     values, sources, missing = _complete(session.sources, draws)
-    numbers = [_mean_difference(row) for row in values]
+    numbers = [fmean(abs(a - b) for a, b in combinations(row, 2)) for row in values]
     measure = "change of an answer when it is asked again"
     condition = f"asked {session.repeats} times"
     return [_condition("draws", condition, measure, numbers, sources, missing, bounds=SHARE, exact=True)]
@@ -237,11 +203,10 @@ def _readings(session: Session, tables: Tables) -> list[Condition]:
             exact=True,
         )
     ]
-    numbers, sources, missing = _paired_values(
-        session.sources, _reading(scores[0], EXPECTED), _reading(scores[0], WORD), lambda e, w: e - w
-    )
     measure = "expected grade above the written one, as a share of the scale"
-    return [*conditions, _condition("readings", "expectation against words", measure, numbers, sources, missing)]
+    sides = (_reading(scores[0], EXPECTED), _reading(scores[0], WORD))
+    paired = _paired(session, "readings", "expectation against words", measure, *sides, lambda e, w: e - w)
+    return [*conditions, paired]
 
 
 def probes(scales: Sequence[float], qualities: Sequence[int]) -> Mapping[str, Probe]:
@@ -300,14 +265,8 @@ def _paired(
     second: Answers,
     number: Callable[[float, float], float],
 ) -> Condition:
-    return _condition(fault, condition, measure, *_paired_values(session.sources, first, second, number))
-
-
-def _paired_values(
-    sources: Sequence[str], first: Answers, second: Answers, number: Callable[[float, float], float]
-) -> tuple[list[float], list[str], Answers]:
-    values, kept, missing = _complete(sources, [first, second])
-    return [number(*row) for row in values], kept, missing
+    values, sources, missing = _complete(session.sources, [first, second])
+    return _condition(fault, condition, measure, [number(*row) for row in values], sources, missing)
 
 
 def _condition(
@@ -352,8 +311,3 @@ def _reading(scores: Sequence[Score], name: str) -> Answers:
             lacking = "the judge gives no probabilities" if name != WORD else "the reply has no words"
             answers.reasons[score.reason if score.value is None else lacking] += 1
     return answers
-
-
-def _mean_difference(row: Sequence[float]) -> float:
-    """The mean difference of two of these answers."""
-    return fmean(abs(a - b) for index, a in enumerate(row) for b in row[:index])

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
 from ....reward import AnswerLog, EditSample, Engine, Expert, Reward
@@ -16,8 +16,8 @@ from ....reward.queries.expert import expert_of_role
 from ...common.errors import InputError
 from ...common.markdown import markdown_text, table_lines
 from ...run.run_budget import BudgetLimits
-from .findings import Finding, JudgeAudit, findings_of, reliability
-from .probes import GRADES, GRADES_REWORDED, OF_JUDGE, Condition, Tables, probes
+from .findings import Condition, Finding, JudgeAudit, findings_of, reliability
+from .probes import GRADES, GRADES_REWORDED, OF_JUDGE, Tables, probes
 from .questions import EXPECTED, PLAIN, WORD, Cost, Session
 
 if TYPE_CHECKING:
@@ -59,14 +59,10 @@ def recommendations(audit: JudgeAudit) -> Iterator[str]:
         )
     if "wording" in audit.found:
         yield "Never compare its scores across prompts; to publish one, name the prompt pack, or average over several."
-    for fault, where in (("picture-words", "painted into a picture"), ("instruction-words", "in an instruction")):
-        if fault in audit.found:
-            guard = (
-                "put `guard-prompt-injection` before it"
-                if fault == "picture-words"
-                else "let it judge instructions that you wrote, and no others"
-            )
-            yield f"It obeys words {where}: {guard}."
+    if "picture-words" in audit.found:
+        yield "It obeys words painted into a picture: put `guard-prompt-injection` before it."
+    if "instruction-words" in audit.found:
+        yield "It obeys words in an instruction: let it judge instructions that you wrote, and no others."
 
 
 def _draws(audit: JudgeAudit) -> Iterator[str]:
@@ -116,14 +112,11 @@ def _reading(audit: JudgeAudit) -> Iterator[str]:
 
 def _pictures(audit: JudgeAudit, fault: str, subject: str, gain: str) -> Iterator[str]:
     """The strongest reduction up to which none is harmful; findings come from the weakest on."""
-    harmless: Finding | None = None
-    findings: Sequence[Finding] = audit.of(fault)
-    for finding in findings:
-        if finding.found is not False or finding.high is None or finding.high > HARMLESS:
-            break
-        harmless = finding
-    if harmless is not None:
-        yield f"{subject} with {harmless.condition} change its answers by {harmless.high:.2f} at most: {gain}."
+    findings = audit.of(fault)
+    harmless = [*takewhile(lambda one: one.found is False and one.high is not None and one.high <= HARMLESS, findings)]
+    if harmless:
+        last = harmless[-1]
+        yield f"{subject} with {last.condition} change its answers by {last.high:.2f} at most: {gain}."
     elif any(finding.found for finding in findings):
         first = next(finding for finding in findings if finding.found)
         yield f"Send pictures as they are. {subject} with {first.condition} change its answers by {first.value:.2f}."
@@ -307,7 +300,8 @@ def audit(
             )
         if lacking := sorted({name for sample in samples for name in judge.missing_fields(sample)}):
             raise InputError(f"{metric.card.name} needs {', '.join(lacking)}, which the samples do not all have")
-        bound = _judge_of(judge)
+        role = next((role for role in judge.card.roles if role.partition(".")[0] == "judge"), None)
+        bound = None if role is None else expert_of_role(judge.experts, role)
         if bound is not None:
             experts["judge"] = bound
         elif faults is None:
@@ -332,17 +326,10 @@ def audit(
         for name, readings in tables.rows.items()
         for reading, rows in readings.items()
     }
-    result = JudgeAudit(
-        subject,
-        question,
-        len(session.samples),
-        len(set(session.sources)),
-        findings_of(conditions),
-        session.costs,
-        reliabilities,
-        dict(sorted(session.replies.items())),
-        session.exhausted,
-    )
+    counts = (len(session.samples), len(set(session.sources)))
+    replies = dict(sorted(session.replies.items()))
+    figures = (findings_of(conditions), session.costs, reliabilities, replies, session.exhausted)
+    result = JudgeAudit(subject, question, *counts, *figures)
     return replace(result, recommendations=tuple(recommendations(result)))
 
 
@@ -366,11 +353,6 @@ def choose(samples: Iterable[EditSample], limit: int, seed: int = 0) -> list[Edi
     rounds = [sample for group in order for sample in group[:2]]
     rest = [sample for group in order for sample in group[2:]]
     return [*rounds, *rest][:limit]
-
-
-def _judge_of(reward: Reward) -> Expert | None:
-    role = next((role for role in reward.card.roles if role.partition(".")[0] == "judge"), None)
-    return None if role is None else expert_of_role(reward.experts, role)
 
 
 def _check(samples: Sequence[EditSample], repeats: int, scales: Sequence[float], qualities: Sequence[int]) -> None:

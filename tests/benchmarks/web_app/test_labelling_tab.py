@@ -21,7 +21,7 @@ from editcritic.benchmarks.human_eval.annotation_session import AnnotationSessio
 from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool
 from editcritic.benchmarks.suites.human_labels import Label, read_labels
 from editcritic.benchmarks.suites.results import RUN_FILE
-from editcritic.benchmarks.web_app.label_start import NEW_FILE, LabelSessions, SessionChoice
+from editcritic.benchmarks.web_app.label_sessions import NEW_FILE, LabelSessions, SessionChoice
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
