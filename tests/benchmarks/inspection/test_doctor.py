@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.inspection import doctor
-from editcritic.benchmarks.inspection.doctor import synthetic_image
+from editcritic.benchmarks.inspection.expert_probe import synthetic_image
 from editcritic.reward import default_experts
 from editcritic.reward.queries.specs import entry_point_names
 
