@@ -1,4 +1,4 @@
-"""Texts of questions: definitions of dimensions, and the answers with their keys."""
+"""Texts of questions: definitions of dimensions, guides of DLEBench and I2I-Bench, and the answers with their keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Annotator checks: consistency on repeated questions, and errors on questions with a known answer.
+"""Annotator checks: consistency on repeated questions, errors on questions with a known answer, agreement of boxes.
 
 I2I-Bench, appendix B: the authors answer a random 20 % of the questions of each dimension themselves; where more than
 10 % of the annotator's labels differ, all of that dimension is void, and another annotator labels it.

@@ -1,4 +1,4 @@
-"""Judge drift: answers stored as a golden set, and a later run compared with them.
+"""Judge drift: answers of results or of a recording stored as a golden set, and a later run compared with them.
 
 A golden set is a JSONL file with one image per line: `id`, `case`, `editor`, `edited_digest`, and `answers`: metric or
 part -> its value in each run (a number, or the status of a score without one). Several runs of the same images measure

@@ -1,4 +1,4 @@
-"""Labels as CSV, for spreadsheets, and read back: one row a label, all fields of the label file.
+"""Spreadsheets: labels as CSV and read back, one row a label with all fields of the label file; sheets of questions.
 
 Columns: kind, dimension, editor, id, editor_2, id_2 (of a pair), label, annotator, time, seconds, swapped, note, phase,
 round. Boxes are JSON in one cell.

@@ -1,4 +1,4 @@
-"""Tables of a preference set: one column per reward, statistics by the set's rule, differences, published figures."""
+"""Tables of a preference set, a column a reward: statistics by its rule, differences, published figures; files."""
 
 from __future__ import annotations
 

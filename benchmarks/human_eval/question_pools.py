@@ -1,4 +1,4 @@
-"""What annotators can be asked about: an editor's outputs for a suite, or edits of one's own."""
+"""What annotators can be asked about: editors' outputs for a suite, or edits of one's own; and how a user names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of a suite: operations and their order, target areas, types, luminance, sources.
+"""Statistics of a suite: operations and their order, target areas (also detected ones), types, luminance, sources.
 
 Complex-Edit (arXiv 2504.13143), section 2: operations per compound, and adjacent operations. EdiVal, table 2: types per
 turn; figure 13: objects. DLEBench, section 3.2: target area as a share of the image.

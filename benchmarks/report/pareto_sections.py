@@ -1,4 +1,4 @@
-"""Trade-offs: Pareto fronts of following, consistency and quality, and generation latency."""
+"""Trade-offs: Pareto fronts of following, consistency and quality, generation latency, and the size of the target."""
 
 from __future__ import annotations
 

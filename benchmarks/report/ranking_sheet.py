@@ -1,4 +1,4 @@
-"""Contact sheets: a ranking as one HTML file with images, detected boxes and evidence.
+"""Contact sheets: a ranking or a selection as one HTML file with images, detected boxes and evidence.
 
 The file is self-contained (images as data URIs, no scripts, fonts or links).
 """

@@ -1,4 +1,4 @@
-"""Sections on judge labels (DLEBench), and on edits without a value."""
+"""Sections on judge labels (DLEBench), on edits without a value, and on turns and levels of complexity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of several suites: a summary, and the tables of each suite. It has no pictures and runs no script."""
+"""Results of several suites: a summary, and a chapter each; their page, which has no pictures and runs no script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tab "Compare results" shows of a comparison: settings, metrics, tables and items, as Markdown and HTML."""
+"""What the tab "Compare results" is given, and what it shows of it: settings, metrics, tables and items."""
 
 from __future__ import annotations
 

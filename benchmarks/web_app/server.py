@@ -1,4 +1,10 @@
-"""The server of the page, for this machine only; its address holds a secret token."""
+"""The server of the page, for this machine only, and the guard before it.
+
+The address holds a secret token, as other programs' users on this machine know the port. A request must name this
+machine as its host and come from the page itself: see `foreign_page`. Only routes that the page uses are answered;
+gradio has others, which fetch addresses, run a coding agent, or describe every function. Of files, a request can name
+those of the page's own folder.
+"""
 
 from __future__ import annotations
 

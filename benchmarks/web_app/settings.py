@@ -1,4 +1,4 @@
-"""What the page of `editcritic app` starts with, and what its tabs share."""
+"""What the page of `editcritic app` starts with, and what its tabs share: the rewards, with one store of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an audit found: a figure for each fault, and which of them are there."""
+"""What an audit of a judge found: a figure for each fault with its interval, and which of them are there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes: for each fault, what is asked, and the number that every sample gets."""
+"""Probes: for each fault, what is asked of which variants of a sample, and the number that every sample gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The questions of an audit: one of `judge-yes-no`, and variants of it that a sound judge answers alike."""
+"""The questions of an audit: that of `judge-yes-no`, and variants that a sound judge answers alike; asked at a cost."""
 
 from __future__ import annotations
 

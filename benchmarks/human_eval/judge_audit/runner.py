@@ -1,4 +1,4 @@
-"""The audit of a judge: all probes on the same samples, each with its cost."""
+"""The audit of a judge: all probes on the same samples, each with its cost; its advice and its report."""
 
 from __future__ import annotations
 
