@@ -43,13 +43,13 @@ def doctor(
     Example: editcritic doctor --experts small
     """
     from ..benchmarks.common.errors import InputError
-    from ..benchmarks.inspection import checkpoint_check, load_plan, load_plan_table, model_references
+    from ..benchmarks.inspection import checkpoint_check, load_plan
     from ..benchmarks.inspection.doctor import render_report, run_diagnostics
 
     if (images is not None and reference is None) or (query_servers and (reference is not None or not experts)):
         raise InputError("--images needs --check-model; --query-servers needs --experts and no --check-model")
     if reference == "list":
-        reference_names = list(model_references.references())
+        reference_names = list(checkpoint_check.references())
         print_json(reference_names) if as_json else echo("\n".join(reference_names), stderr=False)
         return 0
     if reference is not None:
@@ -59,7 +59,7 @@ def doctor(
         return comparison.exit_code
     if experts:
         plan = load_plan.plan_load(experts, query_servers=query_servers)
-        print_json(plan.to_json()) if as_json else render(load_plan_table.render_load_plan(plan))
+        print_json(plan.to_json()) if as_json else render(load_plan.render_load_plan(plan))
         return plan.exit_code
     with progress_bar(None, "checking"):
         report = run_diagnostics()

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..benchmarks.common.errors import InputError
-from ..benchmarks.report.selection_sheet import format_cost, list_attempts, write_selection_sheet
+from ..benchmarks.report.ranking_sheet import format_cost, list_attempts, write_selection_sheet
 from ..reward import EditSample, Image, Reward, Score, SpecError, spec_of
 from ..reward.atomic_files import write_atomically
 from ..reward.experts.annotated import Annotated

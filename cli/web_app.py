@@ -79,7 +79,7 @@ def _session(paths: list[Path], labels: Path, questions: list[str]) -> Annotatio
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.human_eval.annotation_plan import QuestionType
     from ..benchmarks.human_eval.annotation_session import AnnotationSession
-    from ..benchmarks.human_eval.question_sources import open_paths
+    from ..benchmarks.human_eval.question_pools import open_paths
 
     if not paths:
         raise InputError("--labels needs what is asked about: result folders of one suite, or samples")
@@ -105,9 +105,8 @@ def serve_page(
     """
     from ..benchmarks.common.errors import InputError
     from ..benchmarks.web_app.open_files import OpenFiles
-    from ..benchmarks.web_app.scorers import Scorers
     from ..benchmarks.web_app.server import serving
-    from ..benchmarks.web_app.settings import AppSettings
+    from ..benchmarks.web_app.settings import AppSettings, Scorers
 
     with ExitStack() as stack:
         scorers = Scorers(cache)

@@ -19,8 +19,8 @@ from types import MappingProxyType
 
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.terminal import echo
-from editcritic.benchmarks.human_eval.judge_audit import variants
 from editcritic.benchmarks.human_eval.judge_audit.findings import JudgeAudit
+from editcritic.benchmarks.human_eval.judge_audit.probes import DEMANDS, compressed, painted, scaled
 from editcritic.benchmarks.human_eval.judge_audit.questions import (
     GRADED,
     HIGHEST_GRADE,
@@ -108,16 +108,16 @@ def faulty_judge(judge: Expert, faults: Faults, samples: Sequence[EditSample], s
     pictures: dict[str, PictureVariant] = {}
     for sample in samples:
         changed = [
-            *((variants.scaled(sample, scale), "size") for scale in SCALES),
-            *((variants.compressed(sample, quality), "jpeg") for quality in QUALITIES),
+            *((scaled(sample, scale), "size") for scale in SCALES),
+            *((compressed(sample, quality), "jpeg") for quality in QUALITIES),
         ]
         for variant, kind in changed:
             for original, image in zip(
                 (*sample.sources, sample.edited), (*variant.sources, variant.edited), strict=True
             ):
                 pictures[image.digest] = PictureVariant(original, kind)
-        for words in variants.DEMANDS:
-            image = variants.painted(sample, words).edited
+        for words in DEMANDS:
+            image = painted(sample, words).edited
             pictures[image.digest] = PictureVariant(sample.edited, "words", words)
     return FaultyJudge(
         judge,
@@ -126,7 +126,7 @@ def faulty_judge(judge: Expert, faults: Faults, samples: Sequence[EditSample], s
         plain=frozenset(
             _text(question, sample) for question in (PLAIN, NEGATED, SWAPPED, GRADED) for sample in samples
         ),
-        demands=dict(zip(variants.DEMANDS, (True, False), strict=True)),
+        demands=dict(zip(DEMANDS, (True, False), strict=True)),
         seed=seed,
     )
 

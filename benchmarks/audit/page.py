@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ...reward.audit import AuditReport, FamilyFinding, TrialMaker
+from ...reward import EditSample, Image, ImageError, Score
+from ...reward.audit import AuditReport, Family, FamilyFinding, Trial, TrialMaker, Variant
 from ...reward.audit.family import RELATIONS
 from ..report.charts import TableView
 from ..report.page import page_style, page_templates
+from ..report.ranking_sheet import score_bars
+from ..report.sample_browser import ThumbnailStore
 from ..report.svg import Markup
 from .charts import gain_chart, ordered, rate_chart, sensitivity_chart
 from .figures import StoredAudit
-from .pictures import MAX_BYTES, Album, gallery, worst_examples
 from .report_text import (
     COST_COLUMNS,
     DEMANDS,
@@ -29,6 +32,180 @@ from .report_text import (
     verdict,
     verdict_of,
 )
+
+MAX_BYTES = 8 * 2**20
+"""Of all pictures of a page, as they are written into it."""
+
+_MAX_PIXELS = 50_000_000
+_MAX_PARTS = 14
+_MAX_REASON = 400
+"""Characters: a judge may write thousands."""
+_MAX_DEPTH = 2
+_SHOWN_SEVERITIES = (0, 2)
+_COARSE = 96
+
+FamilyShots = tuple[Family, list["Shot"]]
+"""What a family does to an edit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A picture of the page below a caption: `key` in the album, or why there is none. size: of the picture itself."""
+
+    caption: str
+    key: str = ""
+    size: tuple[int, int] = (1, 1)
+    note: str = ""
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether its pixels are to be seen."""
+        return max(self.size) <= _COARSE
+
+
+@dataclass
+class Album:
+    """Thumbnails of a page, each once, of at most `limit` bytes, but for the last one."""
+
+    limit: int = MAX_BYTES
+    left_out: int = 0
+    """Pictures for which there was no room."""
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _store: ThumbnailStore = field(default_factory=ThumbnailStore)
+
+    @property
+    def thumbnails(self) -> list[tuple[str, tuple[int, int], str]]:
+        """Key, size of the picture, and data URI of each."""
+        return [(key, self.sizes[key], uri) for key, uri in self._store.kept.items()]
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the thumbnails as they are written."""
+        return sum(map(len, self._store.kept.values()))
+
+    def shot(self, caption: str, image: Image) -> Shot:
+        """The picture, or why it cannot be shown."""
+        width, height = image.size
+        if width * height > _MAX_PIXELS:
+            return Shot(caption, note=f"{width:,} × {height:,} pixels, too large to show")
+        if self.num_bytes >= self.limit:
+            self.left_out += 1
+            return Shot(caption, note="left out: the page has no room for more pictures")
+        try:
+            key = self._store.add(image)
+        except (ImageError, OSError, ValueError):
+            key = None
+        if key is None:
+            return Shot(caption, note="the picture cannot be read")
+        self.sizes[key] = image.size
+        return Shot(caption, key, image.size)
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """A part of both scores. depth: how deep it lies. differs: whether the variant has another text."""
+
+    name: str
+    depth: int
+    edit: str
+    variant: str
+
+    @property
+    def differs(self) -> bool:
+        return self.edit != self.variant
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A trial in which the reward was wrong."""
+
+    title: str
+    id: str
+    instruction: str
+    shots: tuple[Shot, ...]
+    parts: tuple[PartRow, ...]
+    gain: str
+    reason: str
+
+
+def worst_examples(
+    report: AuditReport, maker: TrialMaker, count: int, album: Album
+) -> Iterator[tuple[FamilyFinding, list[Example]]]:
+    """At most `count` of each family with violations, worst first, the most violated family first."""
+    for finding in ordered(report.findings):
+        if trials := report.worst(finding.family.name, count):
+            yield finding, [_example(report, maker, finding.family, trial, album) for trial in trials]
+
+
+def gallery(report: AuditReport, maker: TrialMaker, album: Album) -> tuple[EditSample, list[Shot], list[FamilyShots]]:
+    """An edit, its pictures, and what each family makes of it."""
+    number = next((number for number, score in enumerate(report.edits) if score.value is not None), 0)
+    sample = maker.samples[number]
+    shots = [album.shot("source", sample.source), album.shot("edit", sample.edited)]
+    cards = []
+    for family in maker.families:
+        made = (_card_shot(maker, number, family, severity, album) for severity in _SHOWN_SEVERITIES)
+        shown = [shot for shot in made if shot is not None] or [Shot("", note="does not apply to this edit")]
+        cards.append((family, shown))
+    return sample, shots, cards
+
+
+def part_rows(edit: Score, variant: Score) -> Iterator[PartRow]:
+    """The parts of both scores, side by side; the outermost of them."""
+    texts: dict[tuple[str, ...], list[str]] = {}
+    for column, score in enumerate((edit, variant)):
+        path: list[str] = []
+        for bar in score_bars(score):
+            path[bar.depth :] = [bar.name]
+            if bar.depth <= _MAX_DEPTH:
+                texts.setdefault(tuple(path), ["–", "–"])[column] = bar.text
+    for names, (first, second) in list(texts.items())[:_MAX_PARTS]:
+        yield PartRow(names[-1], len(names) - 1, first, second)
+
+
+def value_text(score: Score) -> str:
+    """The value, or why there is none in a word or two."""
+    return score.status.replace("_", " ") if score.value is None else f"{score.value:.3f}"
+
+
+def shortened(reason: str) -> str:
+    """A reason of at most `_MAX_REASON` characters."""
+    return reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
+
+
+def _example(report: AuditReport, maker: TrialMaker, family: Family, trial: Trial, album: Album) -> Example:
+    sample = maker.samples[trial.sample]
+    variant = _made(maker, trial.sample, family, trial.severity)
+    caption = f"variant {value_text(trial.variant)}"
+    shots = [album.shot("source", sample.source), album.shot(f"edit {value_text(trial.edit)}", sample.edited)]
+    shots.append(
+        album.shot(caption, variant.sample.edited)
+        if isinstance(variant, Variant)
+        else Shot(caption, note=shortened(variant or "cannot be made again"))
+    )
+    severity = family.severities[trial.severity].label
+    parts = tuple(part_rows(trial.edit, trial.variant))
+    gain, reason = signed(report.gain(trial)), shortened(trial.variant.reason)
+    return Example(severity, sample.id, sample.instruction, tuple(shots), parts, gain, reason)
+
+
+def _made(maker: TrialMaker, number: int, family: Family, severity: int) -> Variant | str | None:
+    """One variant, or why its family fails; None where it does not apply."""
+    try:
+        return maker.variant(number, family, severity)
+    except RuntimeError as error:
+        return str(error)
+
+
+def _card_shot(maker: TrialMaker, number: int, family: Family, severity: int, album: Album) -> Shot | None:
+    variant = _made(maker, number, family, severity)
+    if variant is None:
+        return None
+    edited, label = maker.samples[number].edited, family.severities[severity].label
+    if isinstance(variant, str):
+        return Shot(label, note=shortened(variant))
+    made = variant.sample.edited
+    return Shot(label, note="the picture is the edit's") if made == edited else album.shot(label, made)
 
 
 def write_audit_page(

@@ -7,7 +7,11 @@ share of equal labels (EdiVal's 85.5 %).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from statistics import fmean
 
 import numpy as np
 
@@ -23,13 +27,13 @@ from ..suites.human_labels import (
     effective_labels,
     nearest_level,
 )
-from ..suites.tables import Table
+from ..suites.results import ResultRow
+from ..suites.tables import ComputedTable, Table
 from . import weighted_statistics
-from .box_agreement import MATCH_IOU, box_table
-from .krippendorff import LEVELS, alpha
+from .annotator_checks import MATCH_IOU, box_table
 from .label_matching import JudgedItem, LabelMetric, Pooling, ScoreLookup, case_indices, group_by_label
-from .preference_agreement import compare_averages, mean_stars, preference_columns, win_correlations, win_ratios
-from .weighted_statistics import PairedObservations
+from .question_pools import QuestionPool
+from .weighted_statistics import LEVELS, PairedObservations, alpha, mean_by_case
 
 STATISTIC_DESCRIPTIONS: Mapping[str, str] = {
     "accuracy": "share of judgements whose label equals the metric's label",
@@ -55,6 +59,9 @@ STATISTIC_DESCRIPTIONS: Mapping[str, str] = {
     "match": f"share of pairs of annotators whose boxes overlap by {MATCH_IOU} or more",
 }
 """Column name -> what it measures."""
+
+_BETWEEN, _WITH_SCORES = "annotators-", "agreement-"
+"""Beginnings of the names of tables. Others tell how the editors do, which annotators must not know."""
 
 
 def agreement_tables(
@@ -92,7 +99,17 @@ def agreement_tables(
             judged = [item for item in judged if len(item.ratings) >= min_raters]
             if not judged:
                 continue
-            notes = _notes(judged, num_unmatched, skipped, min_raters, pool)
+            counts = [len(item.ratings) for item in judged]
+            annotators = {name for item in judged for name in item.ratings}
+            notes = [
+                f"{sum(counts)} judgements of {len(judged)} items by {len(annotators)} annotators",
+                f"{counts.count(1)} items have one judgement only",
+                _POOLING_NOTES[pool],
+            ]
+            if skipped:
+                notes.append(f"{len(skipped)} items with fewer than {min_raters} judgements are left out")
+            if num_unmatched:
+                notes.append(f"{num_unmatched} labels match no row of the results")
             metric = lookup.metric_for(dimension, metrics or {})
             tables += _agreement_table(kind, dimension, judged, metric, group_by, pool, notes)
             if kind == "stars":
@@ -111,21 +128,10 @@ def agreement_tables(
     return tables
 
 
-def _notes(
-    judged: Sequence[JudgedItem], num_unmatched: int, skipped: Sequence[JudgedItem], min_raters: int, pool: Pooling
-) -> list[str]:
-    counts = [len(item.ratings) for item in judged]
-    annotators = {name for item in judged for name in item.ratings}
-    notes = [
-        f"{sum(counts)} judgements of {len(judged)} items by {len(annotators)} annotators",
-        f"{sum(count == 1 for count in counts)} items have one judgement only",
-        "one value per judgement" if pool == "each" else "one value per item: the mean; the majority of yes and no",
-    ]
-    if skipped:
-        notes.append(f"{len(skipped)} items with fewer than {min_raters} judgements are left out")
-    if num_unmatched:
-        notes.append(f"{num_unmatched} labels match no row of the results")
-    return notes
+_POOLING_NOTES: Mapping[Pooling, str] = {
+    "each": "one value per judgement",
+    "item": "one value per item: the mean; the majority of yes and no",
+}
 
 
 def _agreement_table(
@@ -144,16 +150,17 @@ def _agreement_table(
         if metric is not None:
             rows[name] = _columns(kind, items, metric, pool, cases)
         annotator_rows[name] = _inter_annotator(kind, items, metric, cases)
-    heading = f"{dimension} ({kind})"
-    slug = f"{kind}-{dimension}".replace("/", "-")
-    tables = []
+    slug = f"{kind}-{dimension}"
+    tables = [_table(f"{_BETWEEN}{slug}", f"{dimension} ({kind}): between annotators", annotator_rows, notes)]
     if metric is not None:
-        title = f"{heading}: human labels and {metric.name}"
-        all_notes = [*notes, *_table_notes(kind, metric)]
-        tables.append(Table(f"agreement-{slug}", title, _first(rows), rows, digits=3, notes=all_notes))
-    title = f"{heading}: between annotators"
-    tables.append(Table(f"annotators-{slug}", title, _first(annotator_rows), annotator_rows, digits=3, notes=notes))
+        title = f"{dimension} ({kind}): human labels and {metric.name}"
+        tables.insert(0, _table(f"{_WITH_SCORES}{slug}", title, rows, [*notes, *_table_notes(kind, metric)]))
     return tables
+
+
+def _table(name: str, title: str, rows: Mapping[str, Mapping[str, Statistic]], notes: Sequence[str] = ()) -> Table:
+    """A table with the columns of its first row."""
+    return Table(name.replace("/", "-"), title, list(next(iter(rows.values()))), rows, digits=3, notes=notes)
 
 
 def _table_notes(kind: LabelKind, metric: LabelMetric) -> list[str]:
@@ -177,14 +184,18 @@ def _columns(
     votes = [(item, vote) for item in judged for vote in item.votes(pool, kind)]
     values = _observed([(item.case, metric.normalized(item.rows[0]), vote) for item, vote in votes], cases)
     metric_label = _label(kind, metric)
-    decisions = _observed([(item.case, metric_label(item), _nearest_label(kind, vote)) for item, vote in votes], cases)
+    is_level = kind in LEVEL_KINDS
+    labels = [vote if vote is None or not is_level else nearest_level(kind, vote) for _, vote in votes]
+    pairs = [(item.case, metric_label(item), label) for (item, _), label in zip(votes, labels, strict=True)]
+    decisions = _observed(pairs, cases)
     columns = {
         "accuracy": weighted_statistics.accuracy(decisions),
         "PLCC": weighted_statistics.plcc(values),
         "SRCC": weighted_statistics.srcc(values),
+        "MAE": weighted_statistics.mae(values),
+        "kappa": weighted_statistics.kappa(decisions),
     }
-    columns |= {"MAE": weighted_statistics.mae(values), "kappa": weighted_statistics.kappa(decisions)}
-    return columns if kind in LEVEL_KINDS else {**columns, "F1": weighted_statistics.f1(decisions)}
+    return columns if is_level else {**columns, "F1": weighted_statistics.f1(decisions)}
 
 
 def _label(kind: LabelKind, metric: LabelMetric) -> Callable[[JudgedItem], float | None]:
@@ -204,10 +215,6 @@ def _label(kind: LabelKind, metric: LabelMetric) -> Callable[[JudgedItem], float
     return label_of
 
 
-def _nearest_label(kind: LabelKind, vote: float | None) -> float | None:
-    return vote if vote is None or kind not in LEVEL_KINDS else nearest_level(kind, vote)
-
-
 def _observed(rows: Sequence[tuple[str, float | None, float | None]], cases: Mapping[str, int]) -> PairedObservations:
     return PairedObservations.of([(cases[case], x, y) for case, x, y in rows], len(cases))
 
@@ -218,8 +225,8 @@ def _inter_annotator(
     ratings_by_item = [(cases[item.case], list(item.ratings.values())) for item in judged]
     columns = {"same": weighted_statistics.equal_pairs(ratings_by_item, len(cases))}
     if kind in ("yes-no", "reference"):
-        ratings = [(item.case, metric_label, metric_label) for item in judged for metric_label in item.ratings.values()]
-        columns["yes"] = _observed(ratings, cases).mean(lambda x, _: x)
+        ratings = [(case, rating) for case, values in ratings_by_item for rating in values]
+        columns["yes"] = mean_by_case(ratings, len(cases))
     levels = LEVELS if len(ANSWERS[kind]) > 2 else LEVELS[:1]  # with two answers all three are equal
     columns |= {f"alpha {level}": alpha(ratings_by_item, level, len(cases)) for level in levels}
     if metric is not None:
@@ -232,5 +239,153 @@ def _inter_annotator(
     return columns
 
 
-def _first(rows: Mapping[str, Mapping[str, Statistic]]) -> list[str]:
-    return list(next(iter(rows.values())))
+def preference_columns(
+    judged: Sequence[JudgedItem], metric: LabelMetric, pool: Pooling, cases: Mapping[str, int]
+) -> dict[str, Statistic]:
+    """Statistics of preferences (1, 0, -1) and score differences, one per pair."""
+    differences = _differences(judged, metric.raw, pool, cases)
+    sign = np.where(np.abs(differences.x) > metric.tie_width, np.sign(differences.x), 0.0)
+    decisions = replace(differences, x=sign, y=np.sign(differences.y))
+    has_preference = differences.y != 0
+    decided = PairedObservations(
+        np.sign(differences.x[has_preference]),
+        np.sign(differences.y[has_preference]),
+        differences.case_index[has_preference],
+        differences.cases,
+        differences.num_missing,
+    )
+    return {
+        "accuracy": weighted_statistics.accuracy(decisions),
+        "decided": decided.mean(lambda x, y: np.where(x == 0, 0.5, x == y)),
+        "PLCC": weighted_statistics.plcc(differences),
+        "SRCC": weighted_statistics.srcc(differences),
+        "kappa": weighted_statistics.kappa(decisions),
+    }
+
+
+def compare_averages(
+    judged: Sequence[JudgedItem],
+    parts: Sequence[tuple[str, ...]],
+    group_by: Sequence[str],
+    pool: Pooling,
+    notes: Sequence[str] = (),
+) -> Table:
+    """PLCC of the overall preference with the arithmetic and geometric means of parts, and their paired difference.
+
+    parts: paths of scores, as in `LabelMetric`. Pairs without a part are left out. Raises `InputError` for a part that
+    no row has, or a value below 0, which has no geometric mean.
+    """
+    cases = case_indices(judged)
+    rows = {}
+    for path in parts:
+        if not any(row.score(*path) is not None for item in judged for row in item.rows):
+            raise InputError(f"no row has a score {'/'.join(path)!r} to average")
+    for name, items in group_by_label(judged, group_by):
+        arithmetic, geometric = (
+            weighted_statistics.plcc(_differences(items, partial(_mean, parts, average), pool, cases))
+            for average in (fmean, _geometric)
+        )
+        difference = Statistic.difference(arithmetic, geometric)
+        rows[name] = {"arithmetic": arithmetic, "geometric": geometric, "arithmetic - geometric": difference}
+    names = ", ".join("/".join(path) for path in parts)
+    return _table("averaging", f"{OVERALL} (pair): means of {names}", rows, notes)
+
+
+def mean_stars(dimension: str, judged: Sequence[JudgedItem]) -> Table:
+    """Each editor's mean stars over its judgements, as in table 3 of Complex-Edit, which has one judgement of each."""
+    cases = case_indices(judged)
+    rows: dict[str, dict[str, Statistic]] = {}
+    for editor in sorted({editor for item in judged for editor, _ in item.item_keys}):
+        own = [item for item in judged if item.item_keys[0][0] == editor]
+        stars = [(cases[item.case], 1 + 4 * share) for item in own for share in item.ratings.values()]
+        rows[editor or "all"] = {"stars": mean_by_case(stars, len(cases))}
+    slug = dimension.replace("/", "-")
+    return Table(f"stars-{slug}", f"{dimension}: mean stars, 1 to 5", ["stars"], rows, digits=2)
+
+
+def win_ratios(
+    dimension: str, judged: Sequence[JudgedItem], metric: LabelMetric | None
+) -> tuple[Table | None, Statistic | None]:
+    """Each editor's win ratio over its judgements; and over editors, the correlation of the win ratio with the mean of
+    the metric over the compared images. None if the pairs are not of two editors, and without a third one.
+    """
+    editors = sorted({editor for item in judged for editor, _ in item.item_keys})
+    if len(editors) < 2:
+        return None, None
+    cases = case_indices(judged)
+    rows: dict[str, dict[str, Statistic]] = {}
+    for editor in editors:
+        signs = [(item, [name == editor for name, _ in item.item_keys]) for item in judged]
+        wins = [
+            (cases[item.case], (1 + (value if is_first else -value)) / 2)
+            for item, (is_first, is_second) in signs
+            if is_first != is_second
+            for value in item.ratings.values()
+        ]
+        rows[editor] = {"win ratio": mean_by_case(wins, len(cases))}
+        if metric is not None:
+            keyed = (pair for item in judged for pair in zip(item.item_keys, item.rows, strict=True))
+            images = {key: (cases[row.case], metric.raw(row)) for key, row in keyed if key[0] == editor}
+            rows[editor][metric.name] = mean_by_case(list(images.values()), len(cases))
+    table = _table(f"wins-{dimension}", f"{dimension}: win ratios", rows, ["a win counts 1, a tie 0.5"])
+    if metric is None or len(editors) < 3:
+        return table, None
+    sides = ([row[column] for row in rows.values()] for column in reversed(table.columns))
+    return table, weighted_statistics.pearson_over(*sides)
+
+
+def win_correlations(by_dimension: Mapping[str, Statistic]) -> Table:
+    """The correlations of `win_ratios`, and their plain mean over all dimensions but `overall` (I2I-Bench, table 3)."""
+    rows = {dimension: {"Pearson": statistic} for dimension, statistic in by_dimension.items()}
+    of_dimensions = [statistic for dimension, statistic in by_dimension.items() if dimension != OVERALL]
+    if len(of_dimensions) > 1:
+        rows["mean"] = {"Pearson": Statistic.combine(lambda *values: sum(values) / len(values), *of_dimensions)}
+    return _table("wins-pearson", "win ratios and metrics, over editors", rows)
+
+
+def _mean(
+    parts: Sequence[tuple[str, ...]], average: Callable[[Sequence[float]], float], row: ResultRow
+) -> float | None:
+    values = [value for path in parts if (value := row.value(*path)) is not None]
+    return average(values) if len(values) == len(parts) else None
+
+
+def _geometric(values: Sequence[float]) -> float:
+    if min(values) < 0:
+        raise InputError(f"a geometric mean needs numbers of at least 0, got {min(values):g}")
+    return float(math.prod(values) ** (1 / len(values)))
+
+
+def _differences(
+    judged: Sequence[JudgedItem], value_of: Callable[[ResultRow], float | None], pool: Pooling, cases: Mapping[str, int]
+) -> PairedObservations:
+    rows = []
+    for item in judged:
+        first, second = (value_of(row) for row in item.rows)
+        difference = None if first is None or second is None else first - second
+        rows += [(cases[item.case], difference, vote) for vote in item.votes(pool, "pair")]
+    return PairedObservations.of(rows, len(cases))
+
+
+def agreement_between(labels: Sequence[Label], pool: QuestionPool) -> list[ComputedTable]:
+    """Between annotators, by kind and dimension. Raises `InputError` as long as there is nothing to compare."""
+    lookup = ScoreLookup(pool.unscored_results())
+    return _computed(agreement_tables(labels, lookup, group_by=()), _BETWEEN)
+
+
+def agreement_with(labels: Sequence[Label], lookup: ScoreLookup, metric: str | None = None) -> list[ComputedTable]:
+    """With the scores of a metric, or a part of one as in `name/part`; None: of the dimension's name.
+
+    Raises `InputError` as long as there is nothing to compare, and for values outside 0 to 1.
+    """
+    metrics = {}
+    if metric is not None:
+        metrics = {label.dimension: LabelMetric(tuple(metric.split("/"))) for label in labels}
+    tables = _computed(agreement_tables(labels, lookup, metrics=metrics, group_by=()), _WITH_SCORES)
+    if not tables:
+        raise InputError("no score has the name of a dimension of the labels: choose the scores to compare with")
+    return tables
+
+
+def _computed(tables: Sequence[Table], beginning: str) -> list[ComputedTable]:
+    return [ComputedTable.compute(table, None) for table in tables if table.name.startswith(beginning)]

@@ -107,23 +107,13 @@ def annotation_order(
     rng = random.Random(f"{seed} {annotator}")
     practice_keys = _trial_questions(questions, rng, min(practice_questions, len(questions) // 3), known_keys)
     remaining = [question for question in questions if question.key not in practice_keys]
-    schedule = [
-        ScheduledQuestion(question, "trial", rng.random() < 0.5)
-        for question in questions
-        if question.key in practice_keys
-    ]
+    practised = [question for question in questions if question.key in practice_keys]
+    schedule = [ScheduledQuestion(question, "trial", rng.random() < 0.5) for question in practised]
     rng.shuffle(schedule)
-    question_types = sorted(
-        dict.fromkeys(question.question_type for question in remaining),
-        key=lambda candidate: candidate.dimension == OVERALL,
-    )
-    for question_type in question_types:
-        schedule += question_block(
-            [candidate for candidate in remaining if candidate.question_type == question_type],
-            rng,
-            recheck_share,
-            known_keys,
-        )
+    question_types = dict.fromkeys(question.question_type for question in remaining)
+    for question_type in sorted(question_types, key=lambda one: one.dimension == OVERALL):
+        own = [question for question in remaining if question.question_type == question_type]
+        schedule += question_block(own, rng, recheck_share, known_keys)
     return schedule
 
 

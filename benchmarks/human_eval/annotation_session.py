@@ -76,7 +76,7 @@ class _AnnotatorState:
     unreadable: dict[tuple[object, ...], str] = field(default_factory=dict)
 
     def labels_of(self, scheduled: ScheduledQuestion) -> list[Label]:
-        return self.labels.get(_question_slot(scheduled), [])
+        return self.labels.get(((*scheduled.question.key, scheduled.phase, scheduled.round)), [])
 
     @property
     def next(self) -> int | None:
@@ -88,10 +88,6 @@ class _AnnotatorState:
 def _question_group(scheduled: ScheduledQuestion) -> tuple[object, ...]:
     """Equal for questions that are counted together: practice, or a round of a dimension."""
     return () if scheduled.phase == "trial" else (scheduled.question.question_type, scheduled.round)
-
-
-def _question_slot(scheduled: ScheduledQuestion) -> tuple[object, ...]:
-    return (*scheduled.question.key, scheduled.phase, scheduled.round)
 
 
 @dataclass
@@ -294,12 +290,8 @@ class AnnotationSession:
         gold = self.known_answers.get(key)
         if gold is not None:
             return Feedback(same_answer(gold, label), displayed_answer(gold, scheduled), gold.note, "gold")
-        other_labels = [
-            other for other in self._labels if label_key(other) == key and other.annotator != label.annotator
-        ]
-        counts = Counter(
-            displayed_answer(other, scheduled) for other in effective_labels(other_labels) if other.kind != "boxes"
-        )
+        others = [one for one in self._labels if label_key(one) == key and one.annotator != label.annotator]
+        counts = Counter(displayed_answer(one, scheduled) for one in effective_labels(others) if one.kind != "boxes")
         if not counts:
             return Feedback(None, None, "", "none")
         majority, _ = counts.most_common(1)[0]
@@ -315,11 +307,8 @@ class AnnotationSession:
         with self._lock:
             state = self._state(annotator)
             question_type = QuestionType(kind, dimension)
-            last_round = [
-                scheduled
-                for scheduled in state.schedule
-                if scheduled.phase != "trial" and scheduled.question.question_type == question_type
-            ]
+            asked = [one for one in state.schedule if one.phase != "trial"]
+            last_round = [one for one in asked if one.question.question_type == question_type]
             if not last_round:
                 raise AnnotationError(f"there are no questions about {dimension} ({kind})")
             if any(not state.labels_of(scheduled) for scheduled in last_round):
@@ -352,17 +341,14 @@ class AnnotationSession:
                 recheck_share=self.recheck_share,
                 known_keys=frozenset(self.known_answers),
             )
-            for question_type in dict.fromkeys(entry.question.question_type for entry in plan):
-                last_round = [
-                    entry for entry in plan if entry.phase != "trial" and entry.question.question_type == question_type
-                ]
-                rounds = [
-                    entry.round
-                    for entry in own_labels
-                    if (entry.kind, entry.dimension) == (question_type.kind, question_type.dimension)
-                ]
-                for number in range(2, max(rounds, default=1) + 1):
-                    plan += self._round(annotator, question_type, last_round, number)
+            rounds: dict[QuestionType, int] = {}
+            for label in own_labels:
+                about = QuestionType(label.kind, label.dimension)
+                rounds[about] = max(label.round, rounds.get(about, 1))
+            for about in dict.fromkeys(entry.question.question_type for entry in plan):
+                first = [entry for entry in plan if entry.phase != "trial" and entry.question.question_type == about]
+                for number in range(2, rounds.get(about, 1) + 1):
+                    plan += self._round(annotator, about, first, number)
             labels: dict[tuple[object, ...], list[Label]] = {}
             for entry in own_labels:
                 labels.setdefault((*label_key(entry), entry.phase, entry.round), []).append(entry)

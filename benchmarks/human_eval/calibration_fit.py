@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -24,7 +24,6 @@ from ...reward.metrics.calibration import CalibrationInput, CalibrationMap, Cali
 from ...reward.queries.specs import entry_point_names
 from ..common.errors import InputError
 from ..suites.human_labels import LABEL_KINDS, LEVEL_KINDS, Label, LabelKind, effective_labels
-from ..suites.results import ResultRow
 from .label_matching import JudgedItem, ScoreLookup
 from .monotone_regression import FOLDS, MonotoneFit, fit_pairs, fit_points, preference_probability
 
@@ -64,17 +63,12 @@ class LabelSet:
             )
         ((chosen_kind, chosen_dimension),) = fitting
         chosen_labels = [label for label in counted if (label.kind, label.dimension) == (chosen_kind, chosen_dimension)]
-        lines = sorted(repr((label.annotator, *_unswapped(label))) for label in chosen_labels)
-        return LabelSet(
-            chosen_kind, chosen_dimension, chosen_labels, hashlib.sha256("\n".join(lines).encode()).hexdigest()
-        )
-
-
-def _unswapped(label: Label) -> tuple[object, ...]:
-    """Items and value of a label, independent of which of two was A."""
-    item_keys = tuple(sorted(label.item_keys))
-    value = label.value or 0.0
-    return item_keys, value if item_keys == label.item_keys else -value
+        lines = []
+        for label in chosen_labels:  # independent of which of two was A
+            keys, value = tuple(sorted(label.item_keys)), label.value or 0.0
+            lines.append(repr((label.annotator, keys, value if keys == label.item_keys else -value)))
+        digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+        return LabelSet(chosen_kind, chosen_dimension, chosen_labels, digest)
 
 
 @dataclass(frozen=True)
@@ -134,9 +128,8 @@ def fit_calibrations(
             fitted = _fit(label_set.kind, match, common, {**options, "l2": l2, "smoothing": smoothing, "knots": knots})
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-        calibrations[name] = _build_calibration(
-            label_set, source, match, fitted, _input_spec(match.signature, rewards), scale, common
-        )
+        goes_in = _input_spec(match.signature, rewards)
+        calibrations[name] = _build_calibration(label_set, source, match, fitted, goes_in, scale, common)
     return calibrations
 
 
@@ -161,7 +154,7 @@ def _match_scores(label_set: LabelSet, lookup: ScoreLookup, name: str) -> _Match
             continue
         scored.append((item, values))
         scores_by_item |= dict(zip(item.item_keys, values, strict=True))
-        signatures.update(_signature(row, path) for row in item.rows)
+        signatures.update("" if (score := row.score(*path)) is None else score.metric for row in item.rows)
     if not scored:
         raise InputError(f"no labelled edit has a value of {name}")
     if len(signatures) > 1:
@@ -173,11 +166,6 @@ def _match_scores(label_set: LabelSet, lookup: ScoreLookup, name: str) -> _Match
     return _MatchedScores(scored, scores_by_item, signature, num_unmatched, num_unscored)
 
 
-def _signature(row: ResultRow, path: tuple[str, ...]) -> str:
-    score = row.score(*path)
-    return "" if score is None else score.metric
-
-
 def _fit(
     kind: LabelKind, matched: _MatchedScores, common: Collection[ItemKey], options: Mapping[str, Any]
 ) -> MonotoneFit:
@@ -185,12 +173,9 @@ def _fit(
     cases, ratings = [case for case, _, _ in rows], np.array([one for _, _, one in rows])
     values = np.array([item_values for _, item_values, _ in rows])
     if kind == "pair":
-        reference_scores = np.array([matched.scores_by_item[key] for key in sorted(common)])
-        return fit_pairs(
-            values[:, 0], values[:, 1], (ratings + 1) / 2, groups=cases, reference_scores=reference_scores, **options
-        )
-    point_options = {name: options[name] for name in ("folds", "seed")}
-    return fit_points(values[:, 0], ratings, groups=cases, **point_options)
+        zero = np.array([matched.scores_by_item[key] for key in sorted(common)])
+        return fit_pairs(*values.T, (ratings + 1) / 2, groups=cases, reference_scores=zero, **options)
+    return fit_points(values[:, 0], ratings, groups=cases, folds=options["folds"], seed=options["seed"])
 
 
 def _build_calibration(
@@ -203,27 +188,24 @@ def _build_calibration(
     common: Collection[ItemKey],
 ) -> CalibrationMap:
     x, y = fit.x, fit.y
-    if label_set.kind != "pair":
-        meaning_of_label = (
-            "people's mean label"
-            if label_set.kind in LEVEL_KINDS
-            else f"the share of people who say {_positive_label(label_set.kind)}"
-        )
-        output = CalibrationOutput(
-            "share", (0.0, 1.0), f"{meaning_of_label} about {label_set.dimension}, of edits with such a score"
-        )
+    # Equal for calibrations with the same zero: the same labels, and the mean of the same edits.
+    zero = hashlib.sha256(f"{label_set.digest} {sorted(common)!r}".encode()).hexdigest()[:_DIGITS]
+    mean = f"the mean of {len(common)} edits, {zero}"
+    unit, limits = "share", (0.0, 1.0)
+    if label_set.kind in LEVEL_KINDS:
+        meaning = f"people's mean label about {label_set.dimension}, of edits with such a score"
+    elif label_set.kind != "pair":
+        answer = "accept" if label_set.kind == "reference" else "yes"
+        meaning = f"the share of people who say {answer} about {label_set.dimension}, of edits with such a score"
+    elif scale == "share":
+        # The curve bends between knots: finer knots let straight pieces follow it.
+        fine_x = np.union1d(x, np.linspace(x[0], x[-1], _PROBABILITY_KNOTS))
+        x, y = fine_x, np.maximum.accumulate(preference_probability(np.interp(fine_x, x, y)))
+        meaning = f"probability of being preferred to {mean} ({label_set.dimension})"
     else:
-        mean = f"the mean of {len(common)} edits, {_zero_id(label_set, common)}"
-        if scale == "share":
-            # The curve bends between knots: finer knots let straight pieces follow it.
-            fine_x = np.union1d(x, np.linspace(x[0], x[-1], _PROBABILITY_KNOTS))
-            x, y = fine_x, np.maximum.accumulate(preference_probability(np.interp(fine_x, x, y)))
-            output = CalibrationOutput(
-                "share", (0.0, 1.0), f"probability of being preferred to {mean} ({label_set.dimension})"
-            )
-        else:
-            meaning = f"log-odds of being preferred ({label_set.dimension}); 0 is {mean}"
-            output = CalibrationOutput(f"log-odds against {mean}", (float(y[0]), float(y[-1])), meaning)
+        meaning = f"log-odds of being preferred ({label_set.dimension}); 0 is {mean}"
+        unit, limits = f"log-odds against {mean}", (float(y[0]), float(y[-1]))
+    output = CalibrationOutput(unit, limits, meaning)
     ratings = [rating for item, _ in matched.judged for rating in item.ratings.values()]
     provenance = {
         "kind": label_set.kind,
@@ -243,20 +225,10 @@ def _build_calibration(
         "held_out": dict(fit.held_out),
         "problems": list(fit.problems),
         "date": datetime.now(timezone.utc).date().isoformat(),
-        "versions": _versions(),
+        "versions": {name: version(name) for name in ("editcritic", "numpy", "scipy")},
     }
     present = {name: value for name, value in provenance.items() if value is not None}
     return CalibrationMap(x.tolist(), y.tolist(), calibration_input, output, present)
-
-
-def _zero_id(label_set: LabelSet, common: Collection[ItemKey]) -> str:
-    """Equal for calibrations with the same zero: the same labels, and the mean of the same edits."""
-    identity = f"{label_set.digest} {sorted(common)!r}"
-    return hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
-
-
-def _positive_label(kind: LabelKind) -> str:
-    return "accept" if kind == "reference" else "yes"
 
 
 def _input_spec(signature: str, rewards: Sequence[Metric]) -> CalibrationInput:
@@ -301,13 +273,3 @@ def build_metric(spec: Any) -> Metric:
 def file_provenance(path: Path, **more: Any) -> dict[str, Any]:
     """Provenance of a file: its name without folders, and its sha256. Raises OSError."""
     return {"file": path.name, "sha256": sha256(path), **more}
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for name in ("editcritic", "numpy", "scipy"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions

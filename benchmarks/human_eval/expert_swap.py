@@ -40,9 +40,8 @@ def swap_tables(
     each side matches under any name. Raises `InputError` if editors or items do not match.
     """
     pairs = _match_rows(before, after)
-    cases = {
-        case: number for number, case in enumerate(dict.fromkeys(c for results, _ in pairs for c in results.cases))
-    }
+    names = dict.fromkeys(case for results, _ in pairs for case in results.cases)
+    cases = {case: number for number, case in enumerate(names)}
     row_pairs = {results.editor: _both_values(results, others, metric) for results, others in pairs}
     if not any(row_pairs.values()):
         raise InputError(f"no item has a value of {metric.name!r} in both results")
@@ -58,38 +57,27 @@ def swap_tables(
     if len(row_pairs) > 1:
         correlations["rank kept"] = _order_kept([_means(rows, metric, cases) for rows in row_pairs.values()])
     editors = f"{len(row_pairs)} editors" if len(row_pairs) > 1 else next(iter(row_pairs))
-    notes = [
-        f"{len(points)} points: one per editor and value of {', '.join(group_by)}"
-        if group_by
-        else f"{len(points)} points"
-    ]
+    notes = [f"{len(points)} points" + (f": one per editor and value of {', '.join(group_by)}" if group_by else "")]
     title = f"{metric.name}: rates under two sets of experts, {editors}"
     return [
         Table("swap", title, list(correlations), {"all": correlations}, digits=4, notes=notes),
-        _table("swap-points", metric, {name: _difference_columns(*point) for name, point in points.items()}),
-        _table("swap-items", metric, {name: _items(rows, metric, cases) for name, rows in row_pairs.items()}),
+        *(
+            Table(name, f"{metric.name}: {words}", list(next(iter(rows.values()))), rows, digits=4)
+            for name, words, rows in (
+                ("swap-points", "each point", {name: _both(*point) for name, point in points.items()}),
+                ("swap-items", "item by item", {name: _items(rows, metric, cases) for name, rows in row_pairs.items()}),
+            )
+        ),
     ]
-
-
-def _table(name: str, metric: LabelMetric, rows: Mapping[str, Mapping[str, Statistic]]) -> Table:
-    title = {"swap-points": "each point", "swap-items": "item by item"}[name]
-    return Table(name, f"{metric.name}: {title}", list(next(iter(rows.values()))), rows, digits=4)
 
 
 def _match_rows(before: Sequence[Results], after: Sequence[Results]) -> list[tuple[Results, Results]]:
     if len(before) == len(after) == 1:
         return [(before[0], after[0])]
     after_by_editor = {results.editor: results for results in after}
-    if (
-        {results.editor for results in before} != set(after_by_editor)
-        or len(after_by_editor) != len(after)
-        or len(before) != len(after)
-    ):
-        names = (
-            ", ".join(sorted(results.editor for results in before)),
-            ", ".join(sorted(results.editor for results in after)),
-        )
-        raise InputError(f"the editors of the two sides differ: {names[0]}, and {names[1]}")
+    first, second = (sorted(results.editor for results in side) for side in (before, after))
+    if first != second or len(after_by_editor) != len(after):
+        raise InputError(f"the editors of the two sides differ: {', '.join(first)}, and {', '.join(second)}")
     return [(results, after_by_editor[results.editor]) for results in before]
 
 
@@ -97,12 +85,8 @@ RowPair = tuple[ResultRow, ResultRow]
 
 
 def _both_values(first: Results, second: Results, metric: LabelMetric) -> list[RowPair]:
-    second_rows = {row.id: row for row in second.rows}
-    return [
-        (row, second_rows[row.id])
-        for row in first.rows
-        if row.id in second_rows and metric.raw(row) is not None and metric.raw(second_rows[row.id]) is not None
-    ]
+    rows = {row.id: row for row in second.rows if metric.raw(row) is not None}
+    return [(row, rows[row.id]) for row in first.rows if row.id in rows and metric.raw(row) is not None]
 
 
 def _points(rows: Sequence[RowPair], group_by: Sequence[str]) -> dict[str, list[RowPair]]:
@@ -124,7 +108,7 @@ def _means(rows: Sequence[RowPair], metric: LabelMetric, cases: Mapping[str, int
     return observations.mean(lambda x, _: x), observations.mean(lambda _, y: y)
 
 
-def _difference_columns(before: Statistic, after: Statistic) -> dict[str, Statistic]:
+def _both(before: Statistic, after: Statistic) -> dict[str, Statistic]:
     return {"before": before, "after": after, "after - before": Statistic.combine(lambda a, b: b - a, before, after)}
 
 
@@ -136,9 +120,8 @@ def _items(rows: Sequence[RowPair], metric: LabelMetric, cases: Mapping[str, int
         x=(observations.x >= threshold).astype(np.float64),
         y=(observations.y >= threshold).astype(np.float64),
     )
-    columns = _difference_columns(*_means(rows, metric, cases))
     return {
-        **columns,
+        **_both(*_means(rows, metric, cases)),
         "same": weighted_statistics.accuracy(decisions),
         "kappa": weighted_statistics.kappa(decisions),
         "PLCC": weighted_statistics.plcc(observations),

@@ -1,4 +1,4 @@
-"""Judge drift: answers stored as a golden set, and a later run compared with them.
+"""Judge drift: answers of results or of a recording stored as a golden set, and a later run compared with them.
 
 A golden set is a JSONL file with one image per line: `id`, `case`, `editor`, `edited_digest`, and `answers`: metric or
 part -> its value in each run (a number, or the status of a score without one). Several runs of the same images measure
@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -20,8 +20,11 @@ from typing import Any
 from ...reward import Score
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
+from ..run.recordings import RecordingReader
+from ..run.replay import replay_recording
 from ..suites.bootstrap import Statistic, bootstrap_weights
-from ..suites.results import ResultRow, Results, parsed_lines, require_schema, text_field
+from ..suites.results import ResultRow, Results, load_results, parsed_lines, require_schema, text_field
+from .weighted_statistics import mean_by_case
 
 SCHEMA = 2
 AnswerValue = float | str
@@ -42,15 +45,7 @@ class GoldenRecord:
     answers: Mapping[str, tuple[AnswerValue, ...]]
 
     def to_json(self) -> dict[str, Any]:
-        answers = {path: list(values) for path, values in self.answers.items()}
-        return {
-            "schema": SCHEMA,
-            "id": self.id,
-            "case": self.case,
-            "editor": self.editor,
-            "edited_digest": self.edited_digest,
-            "answers": answers,
-        }
+        return {"schema": SCHEMA, **asdict(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +103,6 @@ class DriftReport:
     missing: int
     failed: int
     runs: int
-    lines: Sequence[str] = field(default=())
 
 
 def build_golden_set(
@@ -136,9 +130,8 @@ def build_golden_set(
                 raise InputError(f"{row.id} of {editor} {problem}: runs of a golden set need the same images")
             for path, value in row_answers(other):
                 answers.setdefault(path, []).append(value)
-        records.append(
-            GoldenRecord(row.id, row.case, editor, row.edited, {path: tuple(entry) for path, entry in answers.items()})
-        )
+        frozen = {path: tuple(values) for path, values in answers.items()}
+        records.append(GoldenRecord(row.id, row.case, editor, row.edited, frozen))
     return records
 
 
@@ -158,10 +151,10 @@ def read_golden_set(path: Path) -> list[GoldenRecord]:
 
 def _golden_record(data: Any) -> GoldenRecord:
     require_schema(data, SCHEMA)
-    answers = {name: tuple(_parse_answer(value) for value in values) for name, values in data["answers"].items()}
-    for name, values in answers.items():  # sets of earlier versions have the failed ones
-        answers[name] = tuple(value for value in values if value != "failed")
-    answers = {name: values for name, values in answers.items() if values}
+    parsed = {name: tuple(map(_parse_answer, values)) for name, values in data["answers"].items()}
+    # Sets of earlier versions have the failed ones.
+    known = {name: tuple(value for value in values if value != "failed") for name, values in parsed.items()}
+    answers = {name: values for name, values in known.items() if values}
     name, case, editor, edited = (text_field(data[field]) for field in ("id", "case", "editor", "edited_digest"))
     return GoldenRecord(name, case, editor, edited, answers)
 
@@ -196,12 +189,8 @@ def compare_with_golden_set(
     drifts, changes = [], []
     current = [(record, dict(row_answers(row))) for record, row in pairs]
     for path in paths:
-        compared = [
-            (record, record.answers[path], now[path])
-            for record, now in current
-            if path in record.answers and path in now
-        ]
-        if compared:
+        both = [(record, now) for record, now in current if path in record.answers and path in now]
+        if compared := [(record, record.answers[path], now[path]) for record, now in both]:
             drifts.append(_drift(path, compared, cases, weights))
             changes += [
                 AnswerChange(record.id, record.editor, path, values, now)
@@ -211,18 +200,14 @@ def compare_with_golden_set(
     if not drifts and num_failed:
         raise InputError(f"no answer can be compared: of {num_failed} images, scores have failed before or now")
     if not drifts:
+        known = dict.fromkeys(path.partition("/")[0] for path in paths)
         computed = dict.fromkeys(name for _, row in pairs for name in row.scores)
         raise InputError(
             "the results have no metric of the golden set: "
-            f"it has {', '.join(_metrics(paths))}, the results have {', '.join(computed) or 'none'}"
+            f"it has {', '.join(known)}, the results have {', '.join(computed) or 'none'}"
         )
     runs = max(len(values) for record, _ in pairs for values in record.answers.values())
     return DriftReport(drifts, changes, len(pairs), num_different, num_missing, num_failed, runs)
-
-
-def _metrics(paths: Iterable[str]) -> list[str]:
-    """The metrics that the paths of answers begin with."""
-    return [*dict.fromkeys(path.partition("/")[0] for path in paths)]
 
 
 def is_answered(row: ResultRow) -> bool:
@@ -250,28 +235,27 @@ def _drift(
     cases: Mapping[str, int],
     weights: Any,
 ) -> AnswerDrift:
-    case_indices_of_rows = [cases[answer.case] for answer, _, _ in compared]
-    changed = [fmean(_is_different(before, now) for before in values) for _, values, now in compared]
+    rows = [(cases[record.case], values, now) for record, values, now in compared]
+    changed = [(case, fmean(_is_different(before, now) for before in values)) for case, values, now in rows]
     disagreements = [
         (case, fmean(_is_different(a, b) for a, b in combinations(values, 2)))
-        for case, (_, values, _) in zip(case_indices_of_rows, compared, strict=True)
+        for case, values, _ in rows
         if len(values) > 1
     ]
     shifts = [
         (case, now - fmean(numbers))
-        for case, (_, values, now) in zip(case_indices_of_rows, compared, strict=True)
+        for case, values, now in rows
         if isinstance(now, float) and (numbers := [answer for answer in values if isinstance(answer, float)])
     ]
-    changed_rate = _mean(list(zip(case_indices_of_rows, changed, strict=True)), len(cases))
-    baseline = _mean(disagreements, len(cases)) if disagreements else None
-    mean = _mean(shifts, len(cases)) if shifts else None
-    excess = None if baseline is None else Statistic.difference(changed_rate, baseline)
+    baseline = mean_by_case(disagreements, len(cases)) if disagreements else None
+    mean = mean_by_case(shifts, len(cases)) if shifts else None
+    excess = None if baseline is None else Statistic.difference(mean_by_case(changed, len(cases)), baseline)
     low, high = _interval(mean, weights)
     excess_low, excess_high = _interval(excess, weights)
     return AnswerDrift(
         path,
         len(compared),
-        fmean(changed),
+        fmean(share for _, share in changed),
         None if baseline is None else baseline.value,
         None if mean is None else mean.value,
         low,
@@ -280,10 +264,6 @@ def _drift(
         excess_low,
         excess_high,
     )
-
-
-def _mean(values: Sequence[tuple[int, float]], cases: int) -> Statistic:
-    return Statistic.mean([value for _, value in values], [case for case, _ in values], cases)
 
 
 def _interval(statistic: Statistic | None, weights: Any) -> tuple[float | None, float | None]:
@@ -305,3 +285,44 @@ def _parse_answer(value: object) -> AnswerValue:
 
 def _shown(value: AnswerValue) -> str:
     return value.replace("_", " ") if isinstance(value, str) else f"{value:.4g}"
+
+
+def load_answers(paths: Sequence[Path]) -> list[Results]:
+    """Results of folders, one an editor, or those of one recording, with a row a sample and its sources as the case.
+
+    Raises `InputError`, also for a recording beside others, since it names no editor, and for one whose scores this
+    version does not reproduce; `LogError` for a damaged one.
+    """
+    recordings = [path for path in paths if path.is_file()]
+    if recordings and len(paths) > 1:
+        raise InputError(
+            f"{recordings[0]} is a recording, which names no editor: one at a time is compared, got {len(paths)} paths"
+        )
+    return [_recorded_results(path) if recordings else load_results(path) for path in paths]
+
+
+def _recorded_results(path: Path) -> Results:
+    recording = RecordingReader(path)
+    try:
+        samples = {sample.id: sample for sample in recording.samples()}
+        rows: list[ResultRow] = []
+
+        def add(name: str, score: Score, signature: str) -> None:
+            if recording.recorded_score(name) is None:  # interrupted before it was scored
+                return
+            sample = samples[name]
+            case = " ".join(image.digest for image in sample.sources)
+            scores = {signature.partition("@")[0]: score}
+            rows.append(ResultRow(name, case, {}, scores, edited=sample.edited.digest, instruction=sample.instruction))
+
+        replay = replay_recording(None, recording, None, write=add, on_problem=lambda _: None)
+    finally:
+        recording.log.close()
+    if replay.report.interrupted:
+        raise KeyboardInterrupt
+    if replay.mismatches:
+        raise InputError(
+            f"{path}: {len(replay.mismatches):,} of {replay.num_compared:,} scores are not the recorded ones with this "
+            f"version ({replay.mismatches[0]}): compare recordings of one version"
+        )
+    return Results("", rows)

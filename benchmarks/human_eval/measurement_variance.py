@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
 from statistics import fmean
@@ -106,7 +106,11 @@ class RepeatedMeasurements:
         """Variation of means of k. Raises ValueError if there are too few measurements."""
         variations = np.array([variation(row, k) for row in self.values])
         std = 0.0 if self.noise is None else self.noise.std
-        low, high = self._interval(variations, seed)
+        cases = {case: number for number, case in enumerate(dict.fromkeys(self.cases))}
+        low = high = None
+        if len(cases) > 1:
+            mean = Statistic.mean(variations, [cases[case] for case in self.cases], len(cases))
+            low, high = mean.interval(bootstrap_weights(len(cases), seed=seed)) or (None, None)
         expected = RANGE_OF_FOUR / 2 * std / math.sqrt(k)
         return VariationAt(k, float(variations.mean()), low, high, float(variations.max()), len(variations), expected)
 
@@ -122,7 +126,8 @@ class RepeatedMeasurements:
 
     def to_json(self, ks: Sequence[int], target_variation: float | None) -> dict[str, Any]:
         noise = self.noise
-        rows = [self.variation_at(k) for k in ks]
+        rows = [asdict(self.variation_at(k)) for k in ks]
+        names = ("mean", "low", "high", "largest", "expected")
         return {
             "metric": self.metric,
             "unit": self.unit,
@@ -131,29 +136,12 @@ class RepeatedMeasurements:
             "std_low": None if noise is None else noise.low,
             "std_high": None if noise is None else noise.high,
             "sign_flips": None if noise is None else noise.disagreement,
-            "variation": [
-                {
-                    "k": row.num_averaged,
-                    "mean": row.mean,
-                    "low": row.low,
-                    "high": row.high,
-                    "largest": row.largest,
-                    "expected": row.expected,
-                }
-                for row in rows
-            ],
+            "variation": [{"k": row["num_averaged"], **{name: row[name] for name in names}} for row in rows],
             "target_variation": target_variation,
             "required_measurements": None if target_variation is None else self.required_count(target_variation),
             "measurements": {name: list(row) for name, row in zip(self.ids, self.values, strict=True)},
             "failed": dict(self.failed),
         }
-
-    def _interval(self, variations: Any, seed: int) -> tuple[float | None, float | None]:
-        case_numbers = {case: number for number, case in enumerate(dict.fromkeys(self.cases))}
-        if len(case_numbers) < 2:
-            return None, None
-        mean = Statistic.mean(variations, [case_numbers[case] for case in self.cases], len(case_numbers))
-        return mean.interval(bootstrap_weights(len(case_numbers), seed=seed)) or (None, None)
 
 
 def sample_items(items: Sequence[SuiteItem], count: int, seed: int = 0) -> list[SuiteItem]:
@@ -195,12 +183,9 @@ def measure_repeatedly(
     complete = [(edit, row) for edit, row in zip(edits, rows, strict=True) if edit.id not in reasons]
     if not complete:
         raise InputError(f"no sample could be measured {count} times; the first: {next(iter(reasons.values()))}")
-    name = "/".join([reward.card.name, *path])
-    values = [row for _, row in complete]
-    unit = reward.card.unit if not path else ""
-    return RepeatedMeasurements(
-        name, [edit.id for edit, _ in complete], [edit.case for edit, _ in complete], values, reasons, unit
-    )
+    ids, cases, values = zip(*((edit.id, edit.case, row) for edit, row in complete), strict=True)
+    name, unit = "/".join([reward.card.name, *path]), "" if path else reward.card.unit
+    return RepeatedMeasurements(name, ids, cases, values, reasons, unit)
 
 
 def _part(score: Score, path: Sequence[str]) -> Score:

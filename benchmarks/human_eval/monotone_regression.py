@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..common.errors import InputError
 from ..common.optional_imports import bench_library
-from .cross_validation import Numbers, evaluate_held_out, fold_masks, log_losses
 
 MIN_JUDGEMENTS = 20
 """Minimum number of judgements of a fit."""
@@ -30,6 +29,7 @@ _FLAT_SHARE = 0.05  # of the scale of points, or in log-odds: a map with a small
 
 _SMOOTHING_CANDIDATES = (3.0, 30.0, 0.3)  # the first one is used if nothing can be held out
 
+Numbers = NDArray[np.float64]
 Predict = Callable[[Numbers], Numbers]
 
 
@@ -164,12 +164,8 @@ def fit_pairs(
     order = np.lexsort((group_of, w, t, b, a))
     a, b, t, w, group_of = a[order], b[order], t[order], w[order], group_of[order]
     places = _knot_positions(np.concatenate((a, b)), knots or min(_MAX_KNOTS, max(2, len(a) // _SCORES_PER_KNOT)))
-    end_knots = places[[0, -1]]
     masks = fold_masks(group_of, folds, seed)
-    steps, line_steps = (
-        _rise_matrix(a, places) - _rise_matrix(b, places),
-        _rise_matrix(a, end_knots) - _rise_matrix(b, end_knots),
-    )
+    steps, line_steps = (_rise_matrix(a, knots) - _rise_matrix(b, knots) for knots in (places, places[[0, -1]]))
 
     def predict_held_out(rows: Numbers, l2: float, candidate: float, *, falls: bool = False) -> Numbers:
         """The prediction of each judgement by a fit without it."""
@@ -179,13 +175,9 @@ def fit_pairs(
             predictions[fold] = _sigmoid(rows[fold] @ amounts)
         return predictions
 
-    predictions_by_smoothing = {
-        candidate: predict_held_out(steps, l2, candidate)
-        for candidate in (_SMOOTHING_CANDIDATES if smoothing is None else (smoothing,))
-    }
-    smoothing = min(
-        predictions_by_smoothing, key=lambda candidate: float(w @ log_losses(predictions_by_smoothing[candidate], t))
-    )
+    candidates = _SMOOTHING_CANDIDATES if smoothing is None else (smoothing,)
+    by_smoothing = {candidate: predict_held_out(steps, l2, candidate) for candidate in candidates}
+    smoothing = min(by_smoothing, key=lambda candidate: float(w @ log_losses(by_smoothing[candidate], t)))
     rises = _fit_amounts(steps, t, w, l2, smoothing)
     (slope,) = _fit_amounts(line_steps, t, w, l2 * _LINE_L2_FACTOR, 0.0, falls=True)
     at_zero = np.sort(all_scores if reference_scores is None else _numbers(reference_scores, "scores"))
@@ -195,10 +187,10 @@ def fit_pairs(
     if heights[-1] - heights[0] < _FLAT_SHARE:
         problems.append(_flatness_problem(heights[-1] - heights[0], float(slope)))
     predictions = {
-        "map": predictions_by_smoothing[smoothing],
+        "map": by_smoothing[smoothing],
         "line": predict_held_out(line_steps, l2 * _LINE_L2_FACTOR, 0.0, falls=True),
+        "constant": np.full(len(a), 0.5),
     }
-    predictions["constant"] = np.full(len(a), 0.5)
     quality, quality_problems = evaluate_held_out(predictions, t, w, group_of, len(masks))
     settings = {"method": "monotone utility", "knots": len(places), "l2": l2, "smoothing": smoothing}
     settings |= {"folds": folds, "seed": seed}
@@ -211,7 +203,7 @@ def preference_probability(utilities: ArrayLike) -> Numbers:
 
 
 def _knot_positions(x: Numbers, max_knots: int) -> Numbers:
-    """Knots: every distinct score, or quantiles, the ends included."""
+    """Every distinct score, or quantiles, the ends included."""
     distinct = np.unique(x)
     if len(distinct) <= max_knots:
         return distinct
@@ -287,3 +279,53 @@ def _check_enough(count: int, scores: Numbers) -> None:
 def _flatness_problem(rise: float, slope: float) -> str:
     reason = "human labels fall as the score rises: is it a cost?" if slope < 0 else "human labels hardly depend on it"
     return f"the map is flat (it rises by {rise:.3g}): {reason}"
+
+
+_EPSILON = 0.01  # probabilities are clipped to [_EPSILON, 1 - _EPSILON] in the log-loss
+
+
+def fold_masks(groups: NDArray[np.int64], folds: int, seed: int) -> list[NDArray[np.bool_]]:
+    """One mask of held-out judgements per fold; empty if there are too few groups."""
+    groups = np.arange(len(groups)) if (groups < 0).all() else groups
+    names = np.unique(groups)
+    if folds < 2 or len(names) < folds:
+        return []
+    fold = np.empty(int(names.max()) + 1, np.int64)
+    fold[np.random.default_rng(seed).permutation(names)] = np.arange(len(names)) % folds
+    return [fold[groups] == number for number in range(folds)]
+
+
+def log_losses(predictions: Numbers, targets: Numbers) -> Numbers:
+    """The log-loss of each judgement, in nats. predictions, targets: probabilities, or shares of a scale."""
+    p = np.clip(predictions, _EPSILON, 1 - _EPSILON)
+    losses: Numbers = -(targets * np.log(p) + (1 - targets) * np.log1p(-p))
+    return losses
+
+
+def evaluate_held_out(
+    predictions: Mapping[str, Numbers], targets: Numbers, weights: Numbers, groups: NDArray[np.int64], folds: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Held-out quality of each predictor, and problems of the map. predictions, targets: probabilities or scale shares.
+
+    accuracy: over judgements with a preference; a prediction of 0.5 counts half.
+    """
+    if not folds:
+        return {}, ["too few groups for cross-validation: the quality of the calibration is unknown"]
+    quality: dict[str, Any] = {}
+    losses = {}
+    sided = targets != 0.5
+    for name, predicted in predictions.items():
+        losses[name] = log_losses(predicted, targets)
+        quality[name] = {"log_loss": float(np.average(losses[name], weights=weights))}
+        if sided.any():
+            correct = np.where(predicted == 0.5, 0.5, (predicted > 0.5) == (targets > 0.5))
+            quality[name]["accuracy"] = float(np.average(correct[sided], weights=weights[sided]))
+    gains = losses["constant"] - losses["map"]
+    gain = float(np.average(gains, weights=weights))
+    groups = np.arange(len(groups)) if (groups < 0).all() else groups
+    error = float(np.sqrt((np.bincount(groups, weights * (gains - gain)) ** 2).sum()) / weights.sum())
+    problems = []
+    if gain < 2 * error or gain <= 0:
+        evidence = f"(log-loss lower by {gain:.4f}, standard error {error:.4f})"
+        problems.append(f"on held-out judgements it is not clearly better than a constant {evidence}")
+    return {**quality, "gain": gain, "gain_error": error, "judgements": len(targets), "folds": folds}, problems

@@ -85,10 +85,7 @@ class ScoredSet:
 
 
 def load_rewards(
-    specs: Sequence[str],
-    experts: Sequence[str] | None,
-    engine: Engine,
-    **options: Any,
+    specs: Sequence[str], experts: Sequence[str] | None, engine: Engine, **options: Any
 ) -> list[PreferenceReward]:
     """Rewards by name, TOML file, or as `pairwise-judge`, on one engine and with the same experts.
 

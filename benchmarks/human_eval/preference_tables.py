@@ -1,19 +1,22 @@
-"""Tables of a preference set: one column per reward, statistics by the set's rule, differences, published figures."""
+"""Tables of a preference set, a column a reward: statistics by its rule, differences, published figures; files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from ...reward.atomic_files import write_atomically
 from ..common.errors import InputError
 from ..common.markdown import table_lines
 from ..common.reasons import most_common_reason
 from ..suites.bootstrap import Statistic
 from ..suites.human_preferences.catalogue import PreferenceSet, Rule
 from ..suites.suite import published_figures
-from ..suites.tables import Table
+from ..suites.tables import ComputedTable, Table, write_tables
 from . import preference_statistics as rules
 from .preference_scoring import JudgedComparison, ScoredSet
 from .preference_statistics import LabelledPair, PairGroup, RatedEdit
@@ -209,26 +212,21 @@ def _task_rows(view: _View, labels: Sequence[str]) -> Rows:
             for task in view.values("task")
             if (pairs := view.pairs(**{**chosen, "task": task}))
         ]
-        return _mean(tasks)
+
+        def average(statistics: Sequence[Statistic]) -> Statistic:
+            mean = Statistic.combine(lambda *values: sum(values) / len(values), *statistics)
+            return replace(mean, count=sum(part.count for part in statistics))
+
+        mean = average(tasks)
+        if not any(part.lowest for part in tasks):
+            return mean
+        return mean.bounded(
+            average([part.lowest or part for part in tasks]), average([part.highest or part for part in tasks])
+        )
 
     rows = _grouped(view, "mean of tasks", labels, mean_of_tasks)
     rows |= _grouped(view, "accuracy", labels, lambda chosen: rules.accuracy(view.pairs(**chosen), view.cases))
     return rows | _answered(view.pairs(), view.cases)
-
-
-def _mean(parts: Sequence[Statistic]) -> Statistic:
-    """The mean of statistics, with the means of their bounds."""
-
-    def average(statistics: Sequence[Statistic]) -> Statistic:
-        mean = Statistic.combine(lambda *values: sum(values) / len(values), *statistics)
-        return replace(mean, count=sum(part.count for part in statistics))
-
-    mean = average(parts)
-    if not any(part.lowest for part in parts):
-        return mean
-    return mean.bounded(
-        average([part.lowest or part for part in parts]), average([part.highest or part for part in parts])
-    )
 
 
 def _rating_rows(view: _View, labels: Sequence[str]) -> Rows:
@@ -321,3 +319,78 @@ def _notes(preference_set: PreferenceSet, scored: ScoredSet, rewards: Sequence[s
 
 def _descriptions(rows: Mapping[str, object]) -> list[str]:
     return [f"{name}: {text}" for name, text in STATISTIC_DESCRIPTIONS.items() if name in rows]
+
+
+REPORT_FILE = "agreement.md"
+VALUES_FILE = "values.jsonl"
+
+
+@dataclass(frozen=True)
+class SetReport:
+    """The tables of one set, and what they were computed from."""
+
+    preference_set: PreferenceSet
+    folder: Path
+    scored: ScoredSet
+    tables: Sequence[ComputedTable]
+
+    @property
+    def failed(self) -> int:
+        """Number of failed scores of all rewards."""
+        return sum(counts["failed"] for counts in self.scored.statuses.values())
+
+    def to_json(self) -> dict[str, Any]:
+        scored = self.scored
+        return {
+            **self.preference_set.to_json(),
+            "folder": str(self.folder),
+            "comparisons": len(scored.comparisons),
+            "pairs": sum(len(comparison.preferences) for comparison in scored.comparisons),
+            "missing_pictures": scored.missing_pictures,
+            "problems": list(scored.problems),
+            "num_problems": scored.problems.total,
+            "statuses": {reward: dict(counts) for reward, counts in scored.statuses.items()},
+            "tables": [table.to_json() for table in self.tables],
+            "published": published_table(self.preference_set),
+        }
+
+    def markdown(self) -> str:
+        """All tables, with the published figures last."""
+        parts = [table.markdown() for table in self.tables]
+        if (published := published_table(self.preference_set)) is not None:
+            parts.append(published_markdown(published))
+        return "\n".join(parts)
+
+
+def write_reports(reports: Sequence[SetReport], signatures: Mapping[str, str], folder: Path) -> None:
+    """Write `agreement.md`, each table in all forms, and `values.jsonl`. signatures: of the rewards. Raises OSError."""
+    write_tables([table for report in reports for table in report.tables], folder)
+    write_atomically(folder / REPORT_FILE, "\n".join(report.markdown() for report in reports))
+    lines = [
+        json.dumps(row, ensure_ascii=False, allow_nan=False)
+        for report in reports
+        for row in _value_rows(report, signatures)
+    ]
+    write_atomically(folder / VALUES_FILE, "".join(f"{line}\n" for line in lines))
+
+
+def _value_rows(report: SetReport, signatures: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A row per reward and edit; for a pairwise reward, per pair."""
+    rows = []
+    for comparison in report.scored.comparisons:
+        for reward, edits in comparison.edits.items():
+            named = {(name,): outcome for name, outcome in edits.items()} or comparison.pairs[reward]
+            rows += [
+                {
+                    "set": report.preference_set.name,
+                    "id": comparison.id,
+                    "reward": reward,
+                    "reward_signature": signatures[reward],
+                    "candidates": list(names),
+                    "value": outcome.value,
+                    "status": outcome.status,
+                    "reason": outcome.reason,
+                }
+                for names, outcome in named.items()
+            ]
+    return rows

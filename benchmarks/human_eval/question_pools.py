@@ -1,4 +1,4 @@
-"""What annotators can be asked about: an editor's outputs for a suite, or edits of one's own."""
+"""What annotators can be asked about: editors' outputs for a suite, or edits of one's own; and how a user names it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ...reward import EditSample
+from ...reward.file_specs import require_trusted
+from ...reward.queries.specs import entry_point_names
+from ...reward.strict_json import read_json
 from ..common.errors import InputError
 from ..common.inputs import SampleSource
 from ..run.editor_outputs import Outputs, UnnamedOutputs
+from ..run.suite_loading import SUITES, load_suite
 from ..suites.human_labels import LabelKind
-from ..suites.results import ResultRow, Results
+from ..suites.results import RESULT_FILE, RUN_FILE, ResultRow, Results
 from ..suites.suite import Suite, SuiteItem
 from .annotation_plan import LabelQuestion, QuestionType, editor_sets
 
@@ -96,7 +100,12 @@ class SuitePool:
     ) -> list[LabelQuestion]:
         of = self._of
         if self.editors_per_dimension is not None:
-            dimensions = [one.dimension for one in question_types if one.kind == "pair" and self._has_single(one)]
+            single = [item for item in self.suite.items if len(item.sample.sources) == 1]
+            dimensions = [
+                one.dimension
+                for one in question_types
+                if one.kind == "pair" and any(self.suite.asks_about(one.dimension, item) for item in single)
+            ]
             sets = editor_sets(dimensions, list(self.editors), self.editors_per_dimension, seed)
             of = partial(self._of, sets=sets)
 
@@ -105,13 +114,6 @@ class SuitePool:
             return _sampled(asked, items, seed)
 
         return _questions(of, question_types, sampled, self.skipped)
-
-    def _has_single(self, question_type: QuestionType) -> bool:
-        """Whether it is asked about an edit of one source."""
-        return any(
-            len(item.sample.sources) == 1 and self.suite.asks_about(question_type.dimension, item)
-            for item in self.suite.items
-        )
 
     def unscored_results(self) -> list[Results]:
         rows = [ResultRow(item.id, item.case, item.labels) for item in self.suite.items]
@@ -125,10 +127,9 @@ class SuitePool:
     def _of(
         self, question_type: QuestionType, item: SuiteItem, sets: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> list[LabelQuestion]:
-        if question_type.about_conversation and not (
-            item.previous and item.labels.get("kind") == question_type.dimension
-        ):
-            return []  # a first turn has nothing to remember, and each kind of conversation has its own question
+        kind_of_turn = item.labels.get("kind") if item.previous else None  # a first turn has nothing to remember
+        if question_type.about_conversation and kind_of_turn != question_type.dimension:
+            return []
         if question_type.kind in _DATASET_KINDS:
             if question_type.kind == "reference" and item.sample.reference is None:
                 self.skipped.append(f"{item.id} has no reference")
@@ -246,3 +247,105 @@ def _questions(
         dimensions = ", ".join(question_type.dimension for question_type in question_types)
         raise InputError(f"there is nothing to ask about {dimensions}{hint}")
     return questions
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSource:
+    """pool: what is asked about. scores: result folders whose scores labels are compared with."""
+
+    pool: QuestionPool
+    scores: tuple[str, ...] = ()
+
+    @property
+    def default_types(self) -> list[QuestionType]:
+        """What is asked unless the user says it: pairs where there are two edits of an item."""
+        pool = self.pool
+        if isinstance(pool, SuitePool):
+            if len(pool.editors) > 1:
+                return [QuestionType("pair", "overall")]
+            if pool.editors:
+                return [QuestionType("yes-no", "following")]
+            if any(item.sample.reference is not None for item in pool.suite.items):
+                return [QuestionType("reference", "reference")]
+            return [QuestionType("boxes", "target")]
+        groups = [sample.group for sample in pool.samples.values()] if isinstance(pool, SamplePool) else []
+        has_pairs = len(set(groups)) < len(groups)
+        return [QuestionType("pair", "overall") if has_pairs else QuestionType("yes-no", "following")]
+
+
+class _RecordedRun(NamedTuple):
+    suite: str
+    data: Path | None
+    editor: str
+    outputs: Path
+
+
+def open_source(name: str, data: Path | None = None, outputs: Sequence[str] = ()) -> QuestionSource:
+    """name: a suite's spec, a result folder, or samples as `SampleSource` opens them.
+
+    outputs: NAME=FOLDER of an editor, or further result folders. Raises `InputError` and `SpecError`.
+    """
+    path = Path(name)
+    is_suite = name.partition("?")[0] in entry_point_names(SUITES) or not path.exists()
+    if is_suite or (path / RESULT_FILE).is_file():
+        return _suite_source(name, data, outputs)
+    if data is not None or outputs:
+        raise InputError(f"{name} holds samples, which have their pictures: --data and --outputs are for suites")
+    return QuestionSource(SamplePool.open(path))
+
+
+def open_paths(paths: Sequence[Path], may_read: Callable[[Path], bool] = lambda _: True) -> QuestionSource:
+    """Result folders of one suite, or one file or folder of samples.
+
+    may_read: whether the data and outputs that results record may be opened. Raises `InputError` and `SpecError`.
+    """
+    runs = [path for path in paths if (path / RESULT_FILE).is_file()]
+    if runs and len(runs) == len(paths):
+        for run in map(_recorded_run, runs):
+            for folder in filter(None, (run.data, run.outputs)):
+                if not may_read(folder):
+                    raise InputError(
+                        f"the results of {run.editor} lead to {folder}: start the app with that folder, too"
+                    )
+        return _suite_source(str(runs[0]), None, [str(path) for path in runs[1:]])
+    if len(paths) == 1:
+        return open_source(str(paths[0]))
+    raise InputError("labels are of result folders of one suite, or of one file or folder of samples: give either")
+
+
+def _suite_source(name: str, data: Path | None, outputs: Sequence[str]) -> QuestionSource:
+    editors: dict[str, Path] = {}
+    scores: list[str] = []
+    spec = name
+    if (Path(name) / RESULT_FILE).is_file():
+        run = _recorded_run(Path(name))
+        spec, data, editors[run.editor] = run.suite, data or run.data, run.outputs
+        scores.append(name)
+    for text in outputs:
+        if "=" not in text and (Path(text) / RESULT_FILE).is_file():
+            run = _recorded_run(Path(text))
+            editor, folder = run.editor, run.outputs
+            scores.append(text)
+        else:
+            editor, _, folder_name = text.partition("=")
+            if not (editor and folder_name):
+                raise InputError(f"--outputs is NAME=FOLDER, or a result folder, got {text!r}")
+            folder = Path(folder_name)
+        if editor in editors:
+            raise InputError(f"two outputs folders have the name {editor!r}: rename one, as in other=FOLDER")
+        editors[editor] = folder
+    return QuestionSource(SuitePool(load_suite(spec, data), editors), tuple(scores))
+
+
+def _recorded_run(folder: Path) -> _RecordedRun:
+    """Raises `InputError`, and `SpecError` for a suite that is not trusted."""
+    try:
+        head, invocation = read_json(folder / RESULT_FILE), read_json(folder / RUN_FILE)["invocation"]
+        data = None if invocation["data"] is None else (folder / invocation["data"]).resolve()
+        run = _RecordedRun(invocation["suite"], data, head["editor"], (folder / invocation["outputs"]).resolve())
+    except OSError as error:
+        raise InputError(f"{folder} is not a result folder: {error.strerror} ({error.filename})") from None
+    except (ValueError, LookupError, TypeError):
+        raise InputError(f"{folder} does not record its outputs folder: give SUITE, --data and --outputs") from None
+    require_trusted(run.suite, folder, inside="suite")
+    return run

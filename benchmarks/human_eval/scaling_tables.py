@@ -7,15 +7,17 @@ the last instruction alone, in several turns or in one prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ..common.errors import InputError
+from ..common.optional_imports import bench_library
 from ..suites.bootstrap import Statistic
 from ..suites.edival.tables import all_followed
 from ..suites.results import ResultRow, Results, ValueRanges
-from ..suites.tables import Table
-from .weighted_statistics import PairedObservations
+from ..suites.tables import ComputedTable, Table
+from .weighted_statistics import PairedObservations, mean_by_case
 
 STRATEGIES = ("direct", "sequential", "direct best", "sequential best")
 _COMPARED_STRATEGIES = (
@@ -43,9 +45,14 @@ def scaling_tables(strategies: Mapping[str, Results], metrics: Sequence[tuple[st
         raise InputError("a comparison needs at least two strategies")
     ranges = ValueRanges(list(strategies.values()))
     strategies = {name: results.counting_missing("", ranges) for name, results in strategies.items()}
-    levels = _levels(row for results in strategies.values() for row in results.rows)
-    paths = [(name,) for name in _metrics(strategies.values())] if not metrics else list(metrics)
-    cases = _numbered(strategies.values())
+    rows = [row for results in strategies.values() for row in results.rows]
+    found = {row.labels[LEVEL] for row in rows if LEVEL in row.labels}
+    if not found:
+        raise InputError("no row has a level: expected results of compound instructions")
+    levels = sorted(found, key=lambda level: int("".join(filter(str.isdigit, str(level))) or 0))
+    paths = list(metrics) or [(name,) for name in dict.fromkeys(name for row in rows for name in row.scores)]
+    names = dict.fromkeys(case for results in strategies.values() for case in results.cases)
+    cases = {case: number for number, case in enumerate(names)}
     return [_curve(path, strategies, levels, cases) for path in paths]
 
 
@@ -64,11 +71,14 @@ def _curve(
     compared = [pair for pair in _COMPARED_STRATEGIES if pair[0] in strategies and pair[1] in strategies]
     rows: dict[str, dict[str, Statistic]] = {}
     for level in levels:
-        cells = {name: _mean(rows_by_level[name][level].values(), value, cases) for name in strategies}
+        by_name = {name: rows_by_level[name][level] for name in strategies}
+        cells = {
+            name: mean_by_case([(cases[row.case], value(row)) for row in own.values()], len(cases))
+            for name, own in by_name.items()
+        }
         for strategy, baseline in compared:
-            cells[f"{strategy} - {baseline}"] = _difference(
-                rows_by_level[strategy][level], rows_by_level[baseline][level], value, cases
-            )
+            name = f"{strategy} - {baseline}"
+            cells[name] = _difference(by_name[strategy], by_name[baseline], value, cases)
         rows[_format_level(level)] = cells
     if len(levels) > 1:
         first, last = levels[0], levels[-1]
@@ -99,18 +109,15 @@ def multi_turn_table(multi: Results, single: Results, metric: str = "if") -> Tab
     num_turns = max(int(row.labels["turn"]) for rows in (*chains.values(), *shots.values()) for row in rows.values())
     rows: dict[str, dict[str, Statistic]] = {}
     for turn in range(1, num_turns + 1):
-        pairs = {
-            f"all {turn}": [
-                (number, _all_turns(chains[case], turn, metric), _all_credits(shots[case].get(turn), metric))
-                for case, number in cases.items()
-            ],
-            f"last of {turn}": [
-                (number, _value(chains[case].get(turn), metric), _last_credit(shots[case].get(turn), metric))
-                for case, number in cases.items()
-            ],
-        }
-        for name, values in pairs.items():
-            observations = PairedObservations.of(values, len(numbers))
+        every, last = [], []
+        for chain, number in cases.items():
+            turns = [chains[chain].get(one) for one in range(1, turn + 1)]
+            values = [None if row is None else row.value(metric) for row in turns]
+            credits = _credits(shots[chain].get(turn), metric)
+            every.append((number, all_followed(values), all_followed(credits)))
+            last.append((number, values[-1], credits[-1] if credits else None))
+        for name, pairs in ((f"all {turn}", every), (f"last of {turn}", last)):
+            observations = PairedObservations.of(pairs, len(numbers))
             multi_turn, single_pass = observations.mean(lambda x, _: x), observations.mean(lambda _, y: y)
             rows[name] = {
                 "multi-turn": multi_turn,
@@ -133,14 +140,6 @@ def _by_sequence(results: Results) -> dict[str, dict[int, ResultRow]]:
     return rows_by_sequence
 
 
-def _value(row: ResultRow | None, metric: str) -> float | None:
-    return None if row is None else row.value(metric)
-
-
-def _all_turns(rows: Mapping[int, ResultRow], turn: int, metric: str) -> float | None:
-    return all_followed(_value(rows.get(number), metric) for number in range(1, turn + 1))
-
-
 def _credits(row: ResultRow | None, metric: str) -> list[float | None]:
     score = None if row is None else row.score(metric)
     if row is None or score is None:
@@ -148,36 +147,8 @@ def _credits(row: ResultRow | None, metric: str) -> list[float | None]:
     return [replace(row, scores={metric: credit}).value(metric) for credit in score.credits.values()]
 
 
-def _all_credits(row: ResultRow | None, metric: str) -> float | None:
-    return all_followed(_credits(row, metric))
-
-
-def _last_credit(row: ResultRow | None, metric: str) -> float | None:
-    return (_credits(row, metric) or [None])[-1]
-
-
-def _levels(rows: Iterable[ResultRow]) -> list[str | int]:
-    levels = {row.labels[LEVEL] for row in rows if LEVEL in row.labels}
-    if not levels:
-        raise InputError("no row has a level: expected results of compound instructions")
-    return sorted(levels, key=lambda level: int("".join(filter(str.isdigit, str(level))) or 0))
-
-
 def _format_level(level: str | int) -> str:
     return f"C{level}" if isinstance(level, int) else level
-
-
-def _metrics(results: Iterable[Results]) -> list[str]:
-    return list(dict.fromkeys(name for run in results for row in run.rows for name in row.scores))
-
-
-def _numbered(results: Iterable[Results]) -> dict[str, int]:
-    return {case: number for number, case in enumerate(dict.fromkeys(case for run in results for case in run.cases))}
-
-
-def _mean(rows: Iterable[ResultRow], value: RowValue, cases: Mapping[str, int]) -> Statistic:
-    observations = PairedObservations.of([(cases[row.case], value(row), 0.0) for row in rows], len(cases))
-    return observations.mean(lambda x, _: x)
 
 
 def _difference(
@@ -185,3 +156,34 @@ def _difference(
 ) -> Statistic:
     pairs = [(cases[row.case], value(row), value(second[key])) for key, row in first.items() if key in second]
     return PairedObservations.of(pairs, len(cases)).mean(lambda x, y: x - y)
+
+
+_SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def draw(path: Path, tables: Sequence[ComputedTable], strategies: Sequence[str]) -> None:
+    """One panel per table: each strategy's mean at each level with its 95 % interval. Raises `InputError`, OSError."""
+    if path.suffix.lower() not in _SUFFIXES:
+        raise InputError(f"expected a file name with the suffix {', '.join(_SUFFIXES)}, got {path.name}")
+    if not tables:
+        raise InputError("there are no curves to plot: --plot draws direct and sequential editing by level")
+    figures = bench_library("matplotlib.figure")
+    figure = figures.Figure(figsize=(4.2 * len(tables), 3.4), layout="constrained")
+    for index, (axes, table) in enumerate(zip(figure.subplots(1, len(tables), squeeze=False)[0], tables, strict=True)):
+        levels = [name for name in table.cells if " - " not in name]
+        for number, strategy in enumerate(strategies):
+            xs, ys, ends = [], [], ([], [])  # ends: distances to those of the intervals
+            for x, level in enumerate(levels):
+                cell = table.cells[level].get(strategy)
+                if cell is not None and cell.value is not None:
+                    xs.append(x + 0.06 * (number - (len(strategies) - 1) / 2))
+                    ys.append(cell.value)
+                    ends[0].append(0.0 if cell.low is None else max(0.0, cell.value - cell.low))
+                    ends[1].append(0.0 if cell.high is None else max(0.0, cell.high - cell.value))
+            axes.errorbar(xs, ys, yerr=ends, label=strategy, marker="o", markersize=3, capsize=2, linewidth=1.3)
+        axes.set_xticks(range(len(levels)), levels)
+        axes.set_title(table.table.title, fontsize=10)
+        axes.grid(alpha=0.25)
+        if index == 0:
+            axes.legend(fontsize=8, frameon=False)
+    figure.savefig(path, dpi=150)

@@ -91,7 +91,9 @@ def shown_question(
         is_practice=scheduled.phase == "trial",  # a recheck looks like any other question
         question_type=question_type,
         definition=definition or dimension_definition(question_type, pool.scale),
-        instruction=_shown_instruction(question_type, samples[0]),
+        instruction="\n".join(f"{turn.turn}. {turn.instruction}" for turn in samples[0].turns)
+        if question_type.about_conversation
+        else samples[0].instruction,
         hint=samples[0].hint,
         pictures=tuple(_pictures(scheduled, samples, pool.scale)),
         size=samples[0].source.size,
@@ -142,10 +144,3 @@ def _pictures(scheduled: ScheduledQuestion, samples: Sequence[EditSample], suite
             if suite == "dlebench" and first.reference is not None:  # section 7 of the paper
                 pictures.append(ShownPicture("reference", first.reference))
             return pictures
-
-
-def _shown_instruction(question_type: QuestionType, sample: EditSample) -> str:
-    """The instruction, or of a question about a conversation those of all turns so far, numbered."""
-    if question_type.about_conversation:
-        return "\n".join(f"{turn.turn}. {turn.instruction}" for turn in sample.turns)
-    return sample.instruction

@@ -1,4 +1,4 @@
-"""Statistics of a suite: operations and their order, target areas, types, luminance, sources.
+"""Statistics of a suite: operations and their order, target areas (also detected ones), types, luminance, sources.
 
 Complex-Edit (arXiv 2504.13143), section 2: operations per compound, and adjacent operations. EdiVal, table 2: types per
 turn; figure 13: objects. DLEBench, section 3.2: target area as a share of the image.
@@ -6,18 +6,25 @@ turn; figure 13: objects. DLEBench, section 3.2: target area as a share of the i
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ...reward import EditSample, Image, ImageError, Pools
+from ...reward import EditSample, Engine, Expert, ImageError, Pools, Program
+from ...reward.boxes import best_first
+from ...reward.engine.program import ask
+from ...reward.metrics.dlebench.tools import DETECTION_THRESHOLD
 from ...reward.metrics.edival.pools import update_pools
+from ...reward.queries.kinds import Detect
 from ..common.csv_text import csv_text
 from ..common.problems import num_problems
+from ..suites.construction.workspace import PROMPTS, RejectionLog, ask_until_valid, run_programs
 from ..suites.edival.object_categories import CATEGORIES, category_of
 from ..suites.suite import Suite, SuiteItem
 
@@ -44,13 +51,7 @@ class CountTable:
     notes: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "title": self.title,
-            "columns": list(self.columns),
-            "rows": {name: list(row) for name, row in self.rows.items()},
-            "notes": list(self.notes),
-        }
+        return asdict(self)
 
     def csv(self) -> str:
         """CSV with one row per line, its name first; numbers at full precision."""
@@ -84,14 +85,10 @@ def _types(items: Sequence[SuiteItem]) -> CountTable:
     """EdiVal's table 2: one row per type, one column per turn."""
     turns = sorted({int(item.labels["turn"]) for item in items if isinstance(item.labels.get("turn"), int)})
     counts = Counter((_type(item), item.labels.get("turn")) for item in items)
-    kinds = list(dict.fromkeys(kind for kind, _ in counts if kind))
     columns = [*(f"turn {turn}" for turn in turns), "all"]
+    every = Counter(map(_type, items))
     rows: dict[str, list[Number]] = {
-        kind: [
-            *(counts[kind, turn] for turn in turns),
-            sum(count for (name, _), count in counts.items() if name == kind),
-        ]
-        for kind in kinds
+        kind: [*(counts[kind, turn] for turn in turns), every[kind]] for kind in every if kind
     }
     return CountTable("types", "Items by type", columns, rows)
 
@@ -148,11 +145,8 @@ def _beginnings(items: Sequence[SuiteItem]) -> set[str]:
         by_case.setdefault(item.case, []).append(item)
     begun: set[str] = set()
     for case_items in by_case.values():
-        longer = {
-            other.sample.operations[:length]
-            for other in case_items
-            for length in range(1, len(other.sample.operations))
-        }
+        sequences = [item.sample.operations for item in case_items]
+        longer = {sequence[:length] for sequence in sequences for length in range(1, len(sequence))}
         begun |= {item.id for item in case_items if item.sample.operations in longer}
     return begun
 
@@ -239,29 +233,24 @@ def _luminance_table(items: Sequence[SuiteItem]) -> CountTable:
     """Luminance (Rec. 709) of the first source of each case: mean over images of each quantile over pixels."""
     quantiles, num_broken = [], 0
     for image in {image.digest: image for sample in _first_samples(items) for image in sample.sources[:1]}.values():
+        step = max(1, max(image.size) // _LUMINANCE_SIDE)
         try:
-            quantiles.append(_luminance(image))
+            light = image.pixels[::step, ::step].astype(np.float64) @ _REC_709 / 2.55
         except ImageError:
             num_broken += 1
+        else:
+            quantiles.append([*np.quantile(light, _QUANTILES), light.mean(), light.std()])
     if not quantiles:
         return CountTable("luminance", "", [], {})
     table = np.array(quantiles)
+    names = [*(f"quantile {share:g}" for share in _QUANTILES), "mean", "standard deviation"]
     rows: dict[str, list[Number]] = {
-        f"quantile {share:g}": [float(column.mean()), float(column.min()), float(column.max())]
-        for share, column in zip(_QUANTILES, table.T, strict=False)
+        name: [float(column.mean()), float(column.min()), float(column.max())]
+        for name, column in zip(names, table.T, strict=True)
     }
-    mean, spread = table[:, -2], table[:, -1]
-    rows["mean"] = [float(mean.mean()), float(mean.min()), float(mean.max())]
-    rows["standard deviation"] = [float(spread.mean()), float(spread.min()), float(spread.max())]
     notes = [f"luminance 0 to 100 of {len(quantiles)} images: quantiles over the pixels of an image"]
     notes += [f"{num_broken} images could not be read"] if num_broken else []
     return CountTable("luminance", "Luminance of the sources", ["mean over images", "darkest", "lightest"], rows, notes)
-
-
-def _luminance(image: Image) -> list[float]:
-    step = max(1, max(image.size) // _LUMINANCE_SIDE)
-    light = image.pixels[::step, ::step].astype(np.float64) @ _REC_709 / 2.55
-    return [*(float(value) for value in np.quantile(light, _QUANTILES)), float(light.mean()), float(light.std())]
 
 
 def _first_samples(items: Sequence[SuiteItem]) -> list[EditSample]:
@@ -270,3 +259,75 @@ def _first_samples(items: Sequence[SuiteItem]) -> list[EditSample]:
     for item in items:
         samples.setdefault(item.case, item.sample)
     return list(samples.values())
+
+
+WHOLE_IMAGE = "image"
+
+_RESULT = re.compile(r"\[\s*result\s*\]\s*:(.*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetArea:
+    """name: of the target. ratio: of its best box, as a share of the source; 1 for the whole image, None: not found."""
+
+    name: str
+    ratio: float | None
+
+
+def target_areas(
+    suite: Suite,
+    experts: Mapping[str, Expert],
+    *,
+    threshold: float = DETECTION_THRESHOLD,
+    step: Callable[[], None] = lambda: None,
+) -> tuple[dict[str, TargetArea], dict[str, str]]:
+    """The target of each item by its id, and why there is none of others.
+
+    experts: with the roles `judge` and `detector`. threshold: minimum score of a detection (not published).
+    """
+    found: dict[str, TargetArea] = {}
+    problems: dict[str, str] = {}
+    programs = ((item.id, partial(_area_program, item.sample, threshold)) for item in suite.items)
+    with Engine() as engine:
+        for result in run_programs(programs, engine, experts):
+            step()
+            if result.value is not None:
+                found[result.id] = result.value
+            else:
+                problems[result.id] = result.failed or result.rejects[-1].reason
+    return found, problems
+
+
+def target_area_table(areas: Sequence[TargetArea], num_problems: int = 0) -> CountTable:
+    """Ratios by interval, and the share of targets up to each: the CDF of figure 3."""
+    ratios = [area.ratio for area in areas if area.ratio is not None]
+    whole = sum(area.name == WHOLE_IMAGE for area in areas)
+    counts = f"{len(ratios)} targets, of which {whole} are the whole image; {len(areas) - len(ratios)} were not found"
+    notes = [
+        f"{counts}, and {num_problems} not named: neither counts",
+        "named by a judge, found by a detector (DLEBench, appendix 11)",
+    ]
+    return area_table("target-areas", "Target area, detected", ratios, notes)
+
+
+def parse_target(reply: str) -> str:
+    """The target's name in a reply. Raises ValueError unless there is exactly one."""
+    names = {
+        re.sub(r"^(?:an?|the)\s+", "", name.strip(" \t.\"'`*"), flags=re.IGNORECASE) for name in _RESULT.findall(reply)
+    }
+    if len(names) != 1 or not (name := names.pop()):
+        raise ValueError("one line is expected: [Result]: the name")
+    return WHOLE_IMAGE if name.casefold() == WHOLE_IMAGE else name
+
+
+def _area_program(sample: EditSample, threshold: float, notes: RejectionLog) -> Program[TargetArea]:
+    prompt = PROMPTS.render("dlebench_target", instruction=sample.instruction)
+    slots = {"instruction": sample.instruction}
+    name = yield from ask_until_valid(
+        notes, "dlebench/target", prompt, None, parse_target, temperature=0.0, max_tokens=64, slots=slots
+    )
+    if name == WHOLE_IMAGE:
+        return TargetArea(name, 1.0)
+    detections = yield from ask(Detect(sample.source, (name,)))
+    boxes = best_first(detections.above(threshold))
+    return TargetArea(name, boxes[0].area if boxes else None)

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,11 @@ class PairedObservations:
     def mean(self, function: Callable[[Numbers, Numbers], NDArray[Any]]) -> Statistic:
         """The mean of a function of each observation: x (n,), y (n,) -> (n,)."""
         return Statistic.mean(function(self.x, self.y), self.case_index, self.cases, num_missing=self.num_missing)
+
+
+def mean_by_case(rows: Sequence[tuple[int, float | None]], cases: int) -> Statistic:
+    """The mean of values, each with the index of its case. None is left out and counted."""
+    return PairedObservations.of([(case, value, 0.0) for case, value in rows], cases).mean(lambda x, _: x)
 
 
 # -- agreement --------------------------------------------------------------------------------------------------------
@@ -143,16 +148,16 @@ def pearson_over(xs: Sequence[Statistic], ys: Sequence[Statistic]) -> Statistic:
     """Pearson's correlation of two statistics over groups, e.g. models. Groups without a value are left out of a
     bootstrap sample.
     """
-    return _over_groups(xs, ys, lambda x, y: (x, y))
+    return _over_groups(xs, ys, lambda x: x)
 
 
 def spearman_over(xs: Sequence[Statistic], ys: Sequence[Statistic]) -> Statistic:
     """Spearman's correlation of two statistics over groups."""
-    return _over_groups(xs, ys, lambda x, y: (_ranked(x), _ranked(y)))
+    return _over_groups(xs, ys, lambda x: weighted_mid_ranks(np.ones((1, len(x))), x)[0])
 
 
 def _over_groups(
-    xs: Sequence[Statistic], ys: Sequence[Statistic], transform: Callable[[Numbers, Numbers], tuple[Numbers, Numbers]]
+    xs: Sequence[Statistic], ys: Sequence[Statistic], transform: Callable[[Numbers], Numbers]
 ) -> Statistic:
     if len(xs) != len(ys) or not xs:
         raise ValueError(f"a correlation needs two values per group, got {len(xs)} and {len(ys)}")
@@ -161,21 +166,14 @@ def _over_groups(
         x, y = (np.stack([statistic.evaluate(weights) for statistic in side], axis=1) for side in (xs, ys))
         present = ~(np.isnan(x) | np.isnan(y))
         values = np.full(len(weights), np.nan)
-        for index in range(len(weights)):
-            values[index] = _plain(*transform(x[index, present[index]], y[index, present[index]]))
+        for index, is_there in enumerate(present):
+            if is_there.sum() > 1:
+                sides = (transform(side[index, is_there]) for side in (x, y))
+                values[index] = _pearson(np.ones((1, is_there.sum())), *sides)[0]
         return values
 
     num_missing = sum(statistic.value is None or other.value is None for statistic, other in zip(xs, ys, strict=True))
     return Statistic(evaluate, xs[0].cases, len(xs) - num_missing, num_missing)
-
-
-def _plain(x: Numbers, y: Numbers) -> float:
-    return float(_pearson(np.ones((1, len(x))), x, y)[0]) if len(x) > 1 else float("nan")
-
-
-def _ranked(x: Numbers) -> Numbers:
-    ranks: Numbers = weighted_mid_ranks(np.ones((1, len(x))), x)[0] if len(x) else x
-    return ranks
 
 
 # -- shared ----------------------------------------------------------------------------------------------------------
@@ -196,10 +194,79 @@ def _pearson(weights: Numbers, x: Numbers, y: Numbers) -> Numbers:
     with np.errstate(invalid="ignore", divide="ignore"):
         off_x, off_y = (side - (weights * side).sum(axis=1, keepdims=True) / count for side in (x, y))
         covered, in_x, in_y = ((weights * part).sum(axis=1) for part in (off_x * off_y, off_x**2, off_y**2))
-        scale = (
-            (weights * np.square(np.broadcast_to(x, weights.shape))).sum(axis=1),
-            (weights * np.square(np.broadcast_to(y, weights.shape))).sum(axis=1),
-        )
-        even = (in_x <= 1e-20 * scale[0]) | (in_y <= 1e-20 * scale[1])  # constant, but for rounding
+        of_x, of_y = ((weights * np.square(side)).sum(axis=1) for side in (x, y))
+        even = (in_x <= 1e-20 * of_x) | (in_y <= 1e-20 * of_y)  # constant, but for rounding
         correlations: Numbers = np.where(even, np.nan, np.clip(covered / np.sqrt(in_x * in_y), -1, 1))
     return correlations
+
+
+Level = Literal["nominal", "ordinal", "interval"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+Unit = tuple[int, Sequence[float]]
+"""A rated unit: the index of its case, and its ratings."""
+
+
+def alpha(units: Sequence[Unit], level: Level, cases: int) -> Statistic:
+    """Alpha of these units. count: ratings used; num_missing: ratings that are alone in their unit.
+
+    The squared difference of two values is 1 unless they are equal (nominal), that of their mean ranks (ordinal), or
+    that of the values (interval). None if all values are equal. Raises ValueError for another level.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"unknown level {level!r}: alpha is {', '.join(LEVELS)}")
+    judged = [(case, list(values)) for case, values in units if len(values) > 1]
+    num_single = sum(len(values) for _, values in units) - sum(len(values) for _, values in judged)
+    table = _Table.of(judged)
+    value_at = table.nominal if level == "nominal" else table.ordinal if level == "ordinal" else table.interval
+
+    def evaluate(weights: Numbers) -> Numbers:
+        return np.array([value_at(row) for row in weights], np.float64)
+
+    return Statistic(evaluate, cases, sum(len(values) for _, values in judged), num_single)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """counts: ratings per unit and value, (units, values). case: case index of each unit. size: ratings per unit."""
+
+    values: Numbers
+    counts: Numbers
+    case: NDArray[np.int64]
+    size: Numbers
+
+    @staticmethod
+    def of(units: Sequence[tuple[int, list[float]]]) -> _Table:
+        values = np.unique(np.array([value for _, ratings in units for value in ratings], np.float64))
+        counts = np.zeros((len(units), len(values)))
+        for row, (_, ratings) in enumerate(units):
+            np.add.at(counts[row], np.searchsorted(values, ratings), 1)
+        return _Table(values, counts, np.array([case for case, _ in units], np.int64), counts.sum(axis=1))
+
+    def nominal(self, weights: Numbers) -> float:
+        counted = weights[self.case]
+        total = counted @ self.counts
+        n = total.sum()
+        apart = self.size**2 - (self.counts**2).sum(axis=1)
+        return _alpha(float(counted @ (apart / (self.size - 1))), n**2 - (total**2).sum(), n)
+
+    def ordinal(self, weights: Numbers) -> float:
+        total = weights[self.case] @ self.counts
+        return self._squared(weights, np.cumsum(total) - total / 2)
+
+    def interval(self, weights: Numbers) -> float:
+        return self._squared(weights, self.values - self.values.mean() if len(self.values) else self.values)
+
+    def _squared(self, weights: Numbers, positions: Numbers) -> float:
+        """Alpha of squared differences: over all pairs of m values they sum to 2 (m sum of squares - square of sum)."""
+        counted = weights[self.case]
+        total = counted @ self.counts
+        n = total.sum()
+        apart = 2 * (self.size * (self.counts @ positions**2) - (self.counts @ positions) ** 2)
+        expected = 2 * (n * (total @ positions**2) - (total @ positions) ** 2)
+        return _alpha(float(counted @ (apart / (self.size - 1))), expected, n)
+
+
+def _alpha(observed: float, expected: float, n: float) -> float:
+    """1 - (observed / n) / (expected / (n (n - 1)))."""
+    return float(1 - observed * (n - 1) / expected) if expected > 1e-12 * n * n else float("nan")

@@ -8,24 +8,127 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...reward import Box, Expert, Image
 from ...reward.digests import sha256
 from ...reward.experts.loading.local_expert import LocalExpert
+from ...reward.file_specs import require_trusted
 from ...reward.queries import Detect, Detections, Embed, Embeddings, ExpertDown, Failure, Measurement, Rate, Region
 from ...reward.queries.kinds import EmbedText, Query
+from ...reward.toml_files import read_toml
+from ...reward.tomllib_compat import tomllib
 from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
 from ..common.terminal import plain_table
 from .load_plan import bind_experts, registry_name, weight_owner
 from .local_weights import find_weights, hub_offline
-from .model_references import ModelReference, ReferenceItem, read_reference
+
+_FOLDER = "references"
+Tolerance = Annotated[float, Field(gt=0)]
+
+
+class ReferenceItem(BaseModel):
+    """One query and its published result.
+
+    query: `rate` (value: the rating of `quality` for `prompt`), `detect` (value: the score of the box for `label`, one
+    of `phrases`, at `box`: left, top, right, bottom in pixels), `similarity` (value: the cosine of image and `text`) or
+    `embed` (values: the first numbers of the class token). tolerance: maximum difference; box_tolerance: the same for
+    the sides of a box, in pixels. url: of the image, if it is not below `images_url`. sha256: of its file, if known.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    image: str
+    query: Literal["rate", "detect", "similarity", "embed"] = "rate"
+    sources: tuple[str, ...] = ()
+    prompt: str = ""
+    quality: str = "preference"
+    phrases: tuple[str, ...] = ()
+    label: str = ""
+    box: tuple[float, float, float, float] | None = None
+    box_tolerance: Tolerance = 2.0
+    text: str = ""
+    value: float | None = None
+    values: tuple[float, ...] = ()
+    tolerance: Tolerance
+    url: str = ""
+    sha256: str = ""
+
+    @model_validator(mode="after")
+    def _whole(self) -> ReferenceItem:
+        missing = {
+            "rate": self.value is None and "value",
+            "detect": (not self.phrases and "phrases") or (self.value is None and "value"),
+            "similarity": (not self.text and "text") or (self.value is None and "value"),
+            "embed": not self.values and "values",
+        }[self.query]
+        if missing:
+            raise ValueError(f"an item of {self.image} with the query {self.query} needs {missing}")
+        if self.label and self.label not in self.phrases:
+            raise ValueError(f"the label {self.label!r} is not one of the phrases {list(self.phrases)}")
+        return self
+
+
+class ModelReference(BaseModel):
+    """Published scores of a model. expert: its spec. source: of the numbers.
+
+    images_url: URL prefix of the image names. note: known reasons of differences.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    expert: str
+    source: str
+    images_url: str = ""
+    note: str = ""
+    item: tuple[ReferenceItem, ...] = Field(min_length=1)
+
+
+def references() -> dict[str, str]:
+    """Texts of the package's references by name."""
+    folder = files(__package__ or "") / _FOLDER
+    return {
+        file.name.removesuffix(".toml"): file.read_text(encoding="utf-8")
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".toml")
+    }
+
+
+def read_reference(name: str) -> ModelReference:
+    """A reference by its name, or from a TOML file. Raises `InputError`, and `SpecError` for a file whose expert names
+    what is neither installed nor trusted (see `file_specs`)."""
+    if name.endswith(".toml"):
+        try:
+            table = read_toml(name)
+        except OSError as error:
+            raise InputError(f"cannot read {name}: {error.strerror}") from None
+        except ValueError as error:
+            raise InputError(f"{name} is not TOML: {error}") from None
+    else:
+        available = references()
+        if name not in available:
+            raise InputError(
+                f"there is no reference {name!r}: there are {', '.join(available)}; or give your own TOML file"
+            )
+        table = tomllib.loads(available[name])
+    try:
+        reference = ModelReference.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = ".".join(map(str, first["loc"]))
+        raise InputError(f"{name} is not a reference: {f'{location}: ' if location else ''}{first['msg']}") from None
+    if name.endswith(".toml"):
+        require_trusted(f"checked={reference.expert}", name, inside="experts")
+    return reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +205,9 @@ def _load_images(reference: ModelReference, folder: Path) -> tuple[dict[str, Ima
         for name in (item.image, *item.sources):
             if name in images or name in missing:
                 continue
-            path = _find_image(folder, name)
+            named = folder / name
+            candidates = (named, *(named.with_suffix(suffix) for suffix in sorted(IMAGE_SUFFIXES)))
+            path = next((candidate for candidate in candidates if candidate.is_file()), None)
             url = item.url or (f"{reference.images_url.rstrip('/')}/{name}" if reference.images_url else "")
             if path is None:
                 missing[name] = f"{name}{f' from {url}' if url else ''}"
@@ -112,13 +217,6 @@ def _load_images(reference: ModelReference, folder: Path) -> tuple[dict[str, Ima
                 images[name] = Image.of(path)
     message = f"images are missing in {folder}: {', '.join(missing.values())}"
     return images, [message] if missing else []
-
-
-def _find_image(folder: Path, name: str) -> Path | None:
-    """The image by its name, or in another format, which decoders may read slightly differently."""
-    path = folder / name
-    candidates = (path.with_suffix(suffix) for suffix in sorted(IMAGE_SUFFIXES))
-    return next((candidate for candidate in (path, *candidates) if candidate.is_file()), None)
 
 
 def _weights(expert: Expert) -> list[str]:
@@ -216,7 +314,8 @@ def _boxes(item: ReferenceItem, detections: Detections, image: Image) -> list[Ch
         return [_row(item, label, max(box.score for box in of_label))]
     expected_corners = np.array(item.box)
     distance, box = min(
-        ((_box_distance(expected_corners, box, image), box) for box in of_label), key=lambda pair: pair[0]
+        ((float(np.abs(expected_corners - _corners(box, image)).max()), box) for box in of_label),
+        key=lambda pair: pair[0],
     )
     verdict = "agrees" if distance <= item.box_tolerance else "differs"
     expected, actual = (
@@ -224,10 +323,6 @@ def _boxes(item: ReferenceItem, detections: Detections, image: Image) -> list[Ch
     )
     box_row = CheckRow(item.image, f"{label}: box", expected, actual, distance, item.box_tolerance, verdict)
     return [_row(item, label, box.score), box_row]
-
-
-def _box_distance(expected: Any, box: Box, image: Image) -> float:
-    return float(np.abs(expected - _corners(box, image)).max())
 
 
 def _corners(box: Box, image: Image) -> Any:

@@ -49,7 +49,13 @@ def available_memory(name: str) -> tuple[int | None, int | None]:
     """Free and total bytes of a device."""
     plain = name.partition(",")[0]  # "cuda:0", or "cuda, all of them (auto)"
     if plain == "cpu":
-        return _ram()
+        table = Path("/proc/meminfo")
+        if table.exists():
+            lines = dict(line.split(":", 1) for line in table.read_text(encoding="ascii").splitlines())
+            return tuple(int(lines[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))  # type: ignore[return-value]
+        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            return None, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return None, None
     return gpu_memory(plain if ":" in plain else "") if plain.startswith("cuda") else (None, None)
 
 
@@ -65,16 +71,6 @@ def gpu_memory(name: str = "") -> tuple[int | None, int | None]:
     except (ImportError, RuntimeError, ValueError):
         return None, None
     return sum(free for free, _ in memory), sum(size for _, size in memory)
-
-
-def _ram() -> tuple[int | None, int | None]:
-    table = Path("/proc/meminfo")
-    if table.exists():
-        lines = dict(line.split(":", 1) for line in table.read_text(encoding="ascii").splitlines())
-        return tuple(int(lines[name].split()[0]) * 1024 for name in ("MemAvailable", "MemTotal"))  # type: ignore[return-value]
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        return None, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return None, None
 
 
 def format_size(num_bytes: int | None, exact: bool = True) -> str:

@@ -1,32 +1,54 @@
-"""SVG charts: lines over steps or numbers, points with intervals, bars; each with its numbers as a table.
+"""SVG charts: lines, bars, points with intervals, scatter and radar; each with its numbers as a table.
 
 No scripts. An editor has the same index in all charts, and so the same colour and marker shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from .axes import BOTTOM, HEIGHT, LEFT, LETTER_WIDTH, RIGHT, TOP, WIDTH, axes_frame, room_below
-from .svg import AxisScale, Markup, drawing, element, format_number, join_markup, marker, polyline_path
+from .svg import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    LETTER_WIDTH,
+    PALETTE_SIZE,
+    RIGHT,
+    TOP,
+    WIDTH,
+    AxisScale,
+    Markup,
+    axes_frame,
+    drawing,
+    element,
+    escape,
+    format_number,
+    line,
+    marker,
+    polyline_path,
+    room_below,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A value with its interval at x. name: label of the point."""
+    """A value with its interval at x. name: label of the point. text: both in words, in place of plain numbers."""
 
     x: float
     y: float | None
     low: float | None = None
     high: float | None = None
     name: str = ""
+    text: str = ""
 
     @property
     def description(self) -> str:
-        """The value and its interval as text."""
-        interval = "" if self.low is None else f" ({format_number(self.low)} to {format_number(self.high)})"
-        return f"{self.name}: {format_number(self.y)}{interval}" if self.name else f"{format_number(self.y)}{interval}"
+        """The value and its interval as text, after the name."""
+        interval = "" if self.low is None else f" ({interval_text(self.low, self.high)})"
+        text = self.text or f"{format_number(self.y)}{interval}"
+        return f"{self.name}: {text}" if self.name else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +62,6 @@ class Series:
 
 CellContent = str | tuple[str, str, float | None]
 """A cell: a text; or a number, the text below it, and the coloured share of its background."""
-
 
 ColumnHead = str | tuple[str, str]
 """A column's name, or its name and the text above it."""
@@ -74,60 +95,63 @@ def legend_mark(style_index: int) -> Markup:
     return element("svg", marker(8, 8, style_index), viewBox="0 0 16 16", class_="swatch", aria_hidden="true")
 
 
-def _error_bar(x: float, low: float, high: float, kind: int) -> Markup:
-    ends = [element("line", x1=x - 3, x2=x + 3, y1=y, y2=y, class_=f"whisker c{kind % 8}") for y in (low, high)]
-    return join_markup([element("line", x1=x, x2=x, y1=low, y2=high, class_=f"whisker c{kind % 8}"), *ends])
+def interval_text(low: float | None, high: float | None) -> str:
+    """Both ends; empty without them."""
+    return "" if low is None or high is None else f"{format_number(low)} to {format_number(high)}"
 
 
-def _heights(series: Sequence[Series]) -> list[float]:
-    values = (value for item in series for point in item.points for value in (point.y, point.low, point.high))
-    return [value for value in values if value is not None]
+def _all_numbers(points: Iterable[Point]) -> list[float]:
+    return [value for point in points for value in (point.y, point.low, point.high) if value is not None]
+
+
+def _legend(series: Sequence[Series]) -> list[tuple[str, int]]:
+    return [(item.name, item.style_index) for item in series]
+
+
+def _names(series: Sequence[Series]) -> str:
+    return ", ".join(item.name for item in series)
+
+
+def _colour(name: str, kind: int) -> str:
+    return f"{name} c{kind % PALETTE_SIZE}"
+
+
+def _cut(text: str, max_letters: int) -> str:
+    return text if len(text) <= max_letters else f"{text[: max_letters - 1]}…"
 
 
 def line_chart(
     title: str, series: Sequence[Series], x_title: str, y_title: str, *, steps: Sequence[str] = (), log: bool = False,
-    marks: bool = True, caption: str = "", share: bool = False, zero: bool = False,
+    marks: bool = True, share: bool = False, zero: bool = False,
 ) -> Chart:  # fmt: skip
     """Lines over steps (`steps` names x = 0, 1, …) or over numbers. share: y lies within 0 to 1."""
-    names = [(float(index), step) for index, step in enumerate(steps)]
-    bottom = HEIGHT - room_below(names, WIDTH)
-    xs_of_points = [point.x for item in series for point in item.points]
+    points = [point for item in series for point in item.points]
     if steps:
         xs = AxisScale(-0.35, len(steps) - 0.65, LEFT, WIDTH - RIGHT)
-        ticks = names
+        ticks = [(float(index), step) for index, step in enumerate(steps)]
     else:
-        xs = AxisScale.over(xs_of_points, LEFT, WIDTH - RIGHT, log=log)
+        xs = AxisScale.over([point.x for point in points], LEFT, WIDTH - RIGHT, log=log)
         ticks = [(tick, format_number(tick)) for tick in xs.ticks]
-    ys = AxisScale.over(_heights(series), bottom, TOP, zero=zero)
+    bottom = HEIGHT - room_below(ticks if steps else (), WIDTH)
+    ys = AxisScale.over(_all_numbers(points), bottom, TOP, zero=zero)
     if share:
         ys = AxisScale(max(0.0, ys.low), min(1.0, ys.high) if ys.high < 1.1 else ys.high, bottom, TOP)
     parts = axes_frame(xs, ys, x_title, y_title, ticks)
     for index, item in enumerate(series):
         offset = (index - (len(series) - 1) / 2) * min(5.0, 40 / max(1, len(series))) if steps else 0.0
-        parts += _line(item, xs, ys, offset, marks)
-    grid = step_table(series, steps) if steps else None
-    legend = [(item.name, item.style_index) for item in series]
-    description = f"{y_title} over {x_title}, one line per editor: {', '.join(item.name for item in series)}."
-    return Chart(title, drawing(title, description, WIDTH, HEIGHT, parts), caption, legend, grid)
-
-
-def _line(series: Series, xs: AxisScale, ys: AxisScale, offset: float, marks: bool) -> list[Markup]:
-    drawn_points = [(xs(point.x) + offset, ys(point.y), point) for point in series.points if point.y is not None]
-    kind = series.style_index % 8
-    parts = [
-        element(
-            "path",
-            d=polyline_path([(x, y) for x, y, _ in drawn_points]),
-            class_=f"line c{kind} d{series.style_index // 8 % 3}",
-        )
-    ]
-    if not marks:
-        return parts
-    for x, y, point in drawn_points:
-        if point.low is not None and point.high is not None:
-            parts.append(_error_bar(x, ys(point.low), ys(point.high), series.style_index))
-        parts.append(marker(x, y, series.style_index, f"{series.name}, {point.description}"))
-    return parts
+        drawn = [(xs(point.x) + offset, ys(point.y), point) for point in item.points if point.y is not None]
+        path = polyline_path([(x, y) for x, y, _ in drawn])
+        dashes = f"d{item.style_index // PALETTE_SIZE % 3}"
+        parts.append(element("path", d=path, class_=f"{_colour('line', item.style_index)} {dashes}"))
+        for x, y, point in drawn if marks else ():
+            if point.low is not None and point.high is not None:
+                low, high, colour = ys(point.low), ys(point.high), _colour("whisker", item.style_index)
+                parts.append(line(x, low, x, high, colour))
+                parts += [line(x - 3, end, x + 3, end, colour) for end in (low, high)]
+            parts.append(marker(x, y, item.style_index, f"{item.name}, {point.description}"))
+    description = f"{y_title} over {x_title}, one line per editor: {_names(series)}."
+    svg = drawing(title, description, WIDTH, HEIGHT, parts)
+    return Chart(title, svg, "", _legend(series), step_table(series, steps) if steps else None)
 
 
 def step_table(series: Sequence[Series], steps: Sequence[str]) -> TableView:
@@ -135,30 +159,26 @@ def step_table(series: Sequence[Series], steps: Sequence[str]) -> TableView:
     rows: list[list[CellContent]] = []
     for item in series:
         by_step = {point.x: point for point in item.points}
-        cells = [_cell(by_step.get(float(step))) for step in range(len(steps))]
+        points = [by_step.get(float(step)) for step in range(len(steps))]
+        cells: list[CellContent] = [
+            ("–", "", None)
+            if point is None or point.y is None
+            else (format_number(point.y), interval_text(point.low, point.high), None)
+            for point in points
+        ]
         rows.append([item.name, *cells])
     return TableView(["", *steps], rows)
 
 
-def _cell(point: Point | None) -> CellContent:
-    if point is None or point.y is None:
-        return ("–", "", None)
-    interval = "" if point.low is None else f"{format_number(point.low)} to {format_number(point.high)}"
-    return (format_number(point.y), interval, None)
-
-
-def bar_chart(
-    title: str, series: Sequence[Series], groups: Sequence[str], x_title: str, y_title: str, *, caption: str = ""
-) -> Chart:
+def bar_chart(title: str, series: Sequence[Series], groups: Sequence[str], x_title: str, y_title: str) -> Chart:
     """One bar per series and group (the points' x), starting at 0."""
     width = max(WIDTH, LEFT + RIGHT + len(groups) * (len(series) * 9.0 + 16))
     room = (width - LEFT - RIGHT) / max(1, len(groups))
-    names = [(float(index_of_group), group) for index_of_group, group in enumerate(groups)]
-    below = room_below(names, width)
-    height = HEIGHT - BOTTOM + below
-    bottom = height - below
+    names = [(float(index), group) for index, group in enumerate(groups)]
+    bottom = HEIGHT - BOTTOM
+    height = bottom + room_below(names, width)
     xs = AxisScale(-0.5, len(groups) - 0.5, LEFT, width - RIGHT)
-    ys = AxisScale.over(_heights(series), bottom, TOP, zero=True)
+    ys = AxisScale.over(_all_numbers(point for item in series for point in item.points), bottom, TOP, zero=True)
     parts = axes_frame(xs, ys, x_title, y_title, names)
     bar_width = 0.8 * room / max(1, len(series))
     for index, item in enumerate(series):
@@ -169,41 +189,174 @@ def bar_chart(
             top, end = sorted((ys(point.y), ys(0.0)))
             hint = element("title", f"{item.name}, {point.description}")
             shape = {"x": x + 0.5, "y": top, "width": max(1.0, bar_width - 1), "height": max(0.5, end - top)}
-            parts.append(element("rect", hint, **shape, class_=f"bar c{item.style_index % 8}"))
+            parts.append(element("rect", hint, **shape, class_=_colour("bar", item.style_index)))
             if point.low is not None and point.high is not None:
                 middle = x + bar_width / 2
-                parts.append(element("line", x1=middle, x2=middle, y1=ys(point.low), y2=ys(point.high),
-                                     class_="whisker"))  # fmt: skip
-    legend = [(item.name, item.style_index) for item in series]
-    description = f"{y_title} for {', '.join(groups)}, one bar per editor: {', '.join(item.name for item in series)}."
+                parts.append(line(middle, ys(point.low), middle, ys(point.high), "whisker"))
+    description = f"{y_title} for {', '.join(groups)}, one bar per editor: {_names(series)}."
     svg = drawing(title, description, width, height, parts)
-    return Chart(title, svg, caption, legend, step_table(series, groups), wide=width > 1.4 * WIDTH)
+    return Chart(title, svg, "", _legend(series), step_table(series, groups), wide=width > 1.4 * WIDTH)
 
 
-def interval_chart(title: str, points: Sequence[tuple[Point, int]], x_title: str, *, caption: str = "") -> Chart:
+Rows = Sequence[tuple[Point, int]]
+"""Points with the indices of their styles."""
+
+
+def interval_chart(title: str, points: Rows, x_title: str, *, caption: str = "") -> Chart:
     """One row per point with its name and interval, the first on top."""
-    left = min(240.0, 24 + LETTER_WIDTH * max((len(point.name) for point, _ in points), default=0))
-    height = 24.0 * len(points) + 52
-    values = [v for point, _ in points for v in (point.y, point.low, point.high) if v is not None]
-    xs = AxisScale.over(values, left, WIDTH - RIGHT)
+    return grouped_interval_chart(title, [("", points)], x_title, caption=caption)
+
+
+def grouped_interval_chart(
+    title: str, groups: Sequence[tuple[str, Rows]], x_title: str, *, caption: str = "", width: float = WIDTH,
+    row_height: float = 24.0, scale: AxisScale | None = None, missing: str = "no value",
+    tick_text: Callable[[float], str] = format_number,
+) -> Chart:  # fmt: skip
+    """Rows of points with intervals below the heading of their group. scale: whose ends x has; by default around the
+    points. missing: what stands for a point without a value.
+    """
+    points = [point for _, rows in groups for point, _ in rows]
+    left = min(0.43 * width, 24 + LETTER_WIDTH * max((len(point.name) for point in points), default=0))
+    around = scale or AxisScale.over(_all_numbers(points), 0.0, 1.0)
+    xs = AxisScale(around.low, around.high, left, width - RIGHT - 8)  # 8: half of the last tick's label
+    bottom = 8 + sum(row_height * (len(rows) + bool(heading)) for heading, rows in groups)
     parts = []
     for tick in xs.ticks:
-        parts.append(element("line", x1=xs(tick), x2=xs(tick), y1=6, y2=height - 40, class_="grid"))
-        parts.append(element("text", format_number(tick), x=xs(tick), y=height - 24, text_anchor="middle"))
-    parts.append(element("text", x_title, x=(left + WIDTH) / 2, y=height - 6, text_anchor="middle", class_="name"))
-    if xs.low < 0 < xs.high:
-        parts.append(element("line", x1=xs(0), x2=xs(0), y1=6, y2=height - 40, class_="axis"))
-    for index, (point, kind) in enumerate(points):
-        y = 20 + 24.0 * index
-        max_letters = int((left - 14) / LETTER_WIDTH)
-        label = point.name if len(point.name) <= max_letters else f"{point.name[: max_letters - 1]}…"
-        parts.append(element("text", label, x=left - 12, y=y + 4, text_anchor="end"))
-        if point.y is None:
-            parts.append(element("text", "no value", x=left + 4, y=y + 4, class_="soft"))
-            continue
-        if point.low is not None and point.high is not None:
-            parts.append(element("line", x1=xs(point.low), x2=xs(point.high), y1=y, y2=y,
-                                 class_=f"range c{kind % 8}"))  # fmt: skip
-        parts.append(marker(xs(point.y), y, kind, point.description))
-    description = "; ".join(point.description for point, _ in points)
-    return Chart(title, drawing(title, description, WIDTH, height, parts), caption)
+        parts.append(line(xs(tick), 6, xs(tick), bottom, "axis" if tick == 0 else "grid"))
+        parts.append(element("text", tick_text(tick), x=xs(tick), y=bottom + 16, text_anchor="middle"))
+    parts.append(element("text", x_title, x=(left + width) / 2, y=bottom + 34, text_anchor="middle", class_="name"))
+    y = 8 + row_height / 2
+    for heading, rows in groups:
+        if heading:
+            parts.append(element("text", heading, x=4.0, y=y + 6, class_="label"))
+            y += row_height
+        for point, kind in rows:
+            name = _cut(point.name, int((left - 14) / LETTER_WIDTH))
+            parts.append(element("text", name, x=left - 12, y=y + 4, text_anchor="end", class_="name"))
+            if point.y is None:
+                parts.append(element("text", missing, x=left + 4, y=y + 4, class_="soft"))
+            else:
+                if point.low is not None and point.high is not None:
+                    parts.append(line(xs(point.low), y, xs(point.high), y, _colour("range", kind)))
+                parts.append(marker(xs(point.y), y, kind, point.description, size=min(4.5, row_height / 4)))
+            y += row_height
+    description = "; ".join(point.description for point in points)
+    return Chart(title, drawing(title, description, width, bottom + 40, parts), caption)
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterPoint:
+    """An editor as a point with intervals in x and y."""
+
+    name: str
+    kind: int
+    x: float
+    y: float
+    x_low: float | None = None
+    x_high: float | None = None
+    y_low: float | None = None
+    y_high: float | None = None
+
+
+def pareto_front(points: Sequence[ScatterPoint], *, minimize_x: bool = False) -> list[ScatterPoint]:
+    """The points that no other point dominates, sorted by x. minimize_x: lower x is better."""
+    sign = -1 if minimize_x else 1
+
+    def dominates(other: ScatterPoint, one: ScatterPoint) -> bool:
+        is_as_good = sign * other.x >= sign * one.x and other.y >= one.y
+        return is_as_good and (other.x, other.y) != (one.x, one.y)
+
+    front = [one for one in points if not any(dominates(other, one) for other in points)]
+    return sorted(front, key=lambda one: one.x)
+
+
+def scatter_chart(
+    title: str, points: Sequence[ScatterPoint], x_title: str, y_title: str, *, minimize_x: bool = False
+) -> Chart:
+    """Editors as points, with their Pareto front."""
+    bottom = HEIGHT - BOTTOM
+    x_values = [v for item in points for v in (item.x, item.x_low, item.x_high) if v is not None]
+    y_values = [v for item in points for v in (item.y, item.y_low, item.y_high) if v is not None]
+    xs, ys = AxisScale.over(x_values, LEFT, WIDTH - RIGHT), AxisScale.over(y_values, bottom, TOP)
+    parts = axes_frame(xs, ys, x_title, y_title, [(tick, format_number(tick)) for tick in xs.ticks])
+    front = pareto_front(points, minimize_x=minimize_x)
+    parts.append(element("path", d=polyline_path([(xs(item.x), ys(item.y)) for item in front]), class_="front"))
+    rows: list[list[CellContent]] = []
+    for item in points:
+        x, y, colour = xs(item.x), ys(item.y), _colour("whisker", item.kind)
+        if item.x_low is not None and item.x_high is not None:
+            parts.append(line(xs(item.x_low), y, xs(item.x_high), y, colour))
+        if item.y_low is not None and item.y_high is not None:
+            parts.append(line(x, ys(item.y_low), x, ys(item.y_high), colour))
+        x_text, y_text = format_number(item.x), format_number(item.y)
+        parts.append(marker(x, y, item.kind, f"{item.name}: {x_text}, {y_text}", size=5.5))
+        of_x, of_y = interval_text(item.x_low, item.x_high), interval_text(item.y_low, item.y_high)
+        rows.append([item.name, (x_text, of_x, None), (y_text, of_y, None), "yes" if item in front else ""])
+    parts += _labels([(xs(item.x), ys(item.y), item.name) for item in points], bottom)
+    description = f"{y_title} against {x_title}. On the front: {', '.join(item.name for item in front)}."
+    grid = TableView(["", x_title, y_title, "on the front"], rows)
+    legend = [(item.name, item.kind) for item in points]
+    return Chart(title, drawing(title, description, WIDTH, HEIGHT, parts), "", legend, grid)
+
+
+def _labels(points: Sequence[tuple[float, float, str]], bottom: float) -> list[Markup]:
+    """Names beside points if there is space; the legend has all names."""
+    occupied = [(x - 7, y - 7, x + 7, y + 7) for x, y, _ in points]
+    labels = []
+    for x, y, name in points:
+        width = LETTER_WIDTH * len(name)
+        for left, baseline in (
+            (x + 9, y + 4),
+            (x - 9 - width, y + 4),
+            (x - width / 2, y - 11),
+            (x - width / 2, y + 19),
+        ):
+            box = (left, baseline - 11, left + width, baseline + 3)
+            is_inside = left >= LEFT and box[2] <= WIDTH - 2 and box[1] >= 0 and box[3] <= bottom
+            if is_inside and all(
+                box[2] <= other[0] or box[0] >= other[2] or box[3] <= other[1] or box[1] >= other[3]
+                for other in occupied
+            ):
+                occupied.append(box)
+                labels.append(element("text", name, x=left, y=baseline, class_="label"))
+                break
+    return labels
+
+
+def radar_chart(title: str, series: Sequence[Series], axes: Sequence[str], *, top: float) -> Chart:
+    """A radar chart of at least three axes from 0 at the centre to `top`, one polygon per series.
+
+    A polygon skips the axes without a value.
+    """
+    center_x, center_y, radius = WIDTH / 2, 190.0, 150.0
+    angles = [2 * math.pi * number / len(axes) - math.pi / 2 for number in range(len(axes))]
+
+    def position(angle: float, share: float) -> tuple[float, float]:
+        return (center_x + radius * share * math.cos(angle), center_y + radius * share * math.sin(angle))
+
+    parts = []
+    for ring in (0.25, 0.5, 0.75, 1.0):
+        path = polyline_path([position(angle, ring) for angle in angles]) + "Z"
+        parts.append(element("path", d=path, class_="grid ring"))
+        x, y = position(-math.pi / 2, ring)
+        parts.append(element("text", format_number(ring * top), x=x + 5, y=y + 11, class_="soft"))
+    for angle, name in zip(angles, axes, strict=True):
+        parts.append(line(center_x, center_y, *position(angle, 1), "grid"))
+        x, y = position(angle, 1.09)
+        anchor = "middle" if abs(math.cos(angle)) < 0.2 else "start" if math.cos(angle) > 0 else "end"
+        label = Markup(element("title", name) + escape(_cut(name, 30 if anchor == "middle" else 17)))
+        parts.append(element("text", label, x=x, y=y + 4 + 6 * math.sin(angle), text_anchor=anchor))
+    for item in series:
+        corners = [
+            (position(angles[int(point.x)], max(0.0, point.y / top)), point)
+            for point in item.points
+            if point.y is not None
+        ]
+        path = polyline_path([corner for corner, _ in corners]) + "Z"
+        parts.append(element("path", d=path, class_=_colour("area", item.style_index)))
+        parts += [
+            marker(*corner, item.style_index, f"{item.name}, {point.description}", size=3) for corner, point in corners
+        ]
+    description = f"{_names(series)} on {len(axes)} axes: {', '.join(axes)}."
+    svg = drawing(title, description, WIDTH, 380.0, parts)
+    return Chart(title, svg, "", _legend(series), step_table(series, axes))

@@ -17,7 +17,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Lines
 from rich.text import Text
 
-from ...reward import Score
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..suites.bootstrap import PairedDifference, SignificanceTest, Statistic, bootstrap_weights, significance_tests
@@ -157,30 +156,27 @@ def compare_results(
     metrics = list(dict.fromkeys(name for a, b in pairs for name in (*a.scores, *b.scores)))
     cases = list(dict.fromkeys(a.case for a, _ in pairs))
     groups = [(metric, suffix, group) for suffix, group in _groups(pairs, by) for metric in metrics]
-    statistics = [_figure(pairs, group, metric, ranges) for metric, _, group in groups]
+    statistics = [_bounded(pairs, group, metric, ranges) for metric, _, group in groups]
     clusters = [len({a.case for a, b in group if _difference(a, b, metric) is not None}) for metric, _, group in groups]
     tests = significance_tests(statistics, bootstrap_weights(len(cases), count), clusters)
     metric_comparisons = [
         replace(_metric(group, metric, test, threshold), metric=metric + suffix)
         for (metric, suffix, group), test in zip(groups, tests, strict=True)
     ]
+    editors = (first.editor, second.editor)
+    if first.editor == second.editor:
+        editors = (f"{first.editor} (A)", f"{second.editor} (B)")
     return ResultsComparison(
-        _distinct_names(first, second),
+        editors,
         settings,
         following_settings(settings, suite),
         len(pairs),
         sum(bool(a.edited) and a.edited == b.edited for a, b in pairs),
         (len(first.rows) - len(pairs), len(second.rows) - len(pairs)),
         metric_comparisons,
-        [] if suite is None else _tables(suite, pairs, first, second, count),
+        [] if suite is None else _tables(suite, pairs, editors, (first, second), count),
         threshold,
     )
-
-
-def _distinct_names(first: Results, second: Results) -> tuple[str, str]:
-    if first.editor != second.editor:
-        return first.editor, second.editor
-    return f"{first.editor} (A)", f"{second.editor} (B)"
 
 
 def _groups(pairs: Sequence[RowPair], by: Sequence[str]) -> Iterator[tuple[str, Sequence[RowPair]]]:
@@ -195,7 +191,7 @@ def _groups(pairs: Sequence[RowPair], by: Sequence[str]) -> Iterator[tuple[str, 
             yield f", {label} {value}", [(a, b) for a, b in pairs if a.labels.get(label) == value]
 
 
-def _figure(pairs: Sequence[RowPair], group: Sequence[RowPair], metric: str, ranges: ValueRanges) -> Statistic:
+def _bounded(pairs: Sequence[RowPair], group: Sequence[RowPair], metric: str, ranges: ValueRanges) -> Statistic:
     """The mean difference over items of the group with a value in both, with bounds for missing values."""
     lowest = _mean_difference(pairs, _counting_missing(group, ranges, "highest", "lowest"), metric)
     highest = _mean_difference(pairs, _counting_missing(group, ranges, "lowest", "highest"), metric)
@@ -220,53 +216,52 @@ def _difference(a: ResultRow, b: ResultRow, metric: str) -> float | None:
     return None if x is None or y is None else y - x
 
 
-def _tables(suite: Suite, pairs: Sequence[RowPair], first: Results, second: Results, count: int
-            ) -> list[PairedDifference]:  # fmt: skip
+def _tables(
+    suite: Suite, pairs: Sequence[RowPair], editors: tuple[str, str], both: tuple[Results, Results], count: int
+) -> list[PairedDifference]:
     """Differences of the leaderboards, B minus A, over the common items."""
-    a, b = _distinct_names(first, second)
     # Their provenances differ, which is what is compared here; the ranges of the values are all that tables need.
-    ranges = [{RANGES_ENTRY: results.provenance.get(RANGES_ENTRY, {})} for results in (first, second)]
-    before = replace(first, editor=a, rows=[row for row, _ in pairs], provenance=ranges[0])
-    after = replace(second, editor=b, rows=[row for _, row in pairs], provenance=ranges[1])
+    before, after = (
+        replace(one, editor=editor, rows=rows, provenance={RANGES_ENTRY: one.provenance.get(RANGES_ENTRY, {})})
+        for one, editor, rows in zip(both, editors, zip(*pairs, strict=True), strict=True)
+    )
     return EditorComparison.of(suite, [after, before], count=count).differences
 
 
 def _metric(pairs: Sequence[RowPair], metric: str, test: SignificanceTest, threshold: float) -> MetricComparison:
-    changes = list(_changes(pairs, metric))
-    value_pairs = [
-        (change.before, change.after) for change in changes if change.before is not None and change.after is not None
+    changes = [
+        ItemChange(
+            a.id,
+            a.value(metric),
+            b.value(metric),
+            (row_status(a, metric), row_status(b, metric)),
+            a.instruction or b.instruction,
+        )
+        for a, b in pairs
     ]
-    values = [value for pair in value_pairs for value in pair]
-    is_share = all(0 <= value <= 1 for value in values)
-    valued = [change for change in changes if change.before is not None and change.after is not None]
-    crossed_up = [
-        change for change in valued if is_share and (change.before or 0.0) < threshold <= (change.after or 0.0)
-    ]
-    crossed_down = [
-        change for change in valued if is_share and (change.after or 0.0) < threshold <= (change.before or 0.0)
-    ]
-    binary = bool(values) and all(value in (0.0, 1.0) for value in values)
+    valued = [one for one in changes if one.before is not None and one.after is not None]
+    before, after = ([one.before or 0.0 for one in valued], [one.after or 0.0 for one in valued])
+    is_share = all(0 <= value <= 1 for value in (*before, *after))
+    crossed_up = [one for one, x, y in zip(valued, before, after, strict=True) if is_share and x < threshold <= y]
+    crossed_down = [one for one, x, y in zip(valued, before, after, strict=True) if is_share and y < threshold <= x]
+    is_binary = bool(valued) and {*before, *after} <= {0.0, 1.0}
     return MetricComparison(
         metric,
-        len(value_pairs),
-        sum(x for x, _ in value_pairs) / len(value_pairs) if value_pairs else None,
-        sum(y for _, y in value_pairs) / len(value_pairs) if value_pairs else None,
+        len(valued),
+        sum(before) / len(before) if before else None,
+        sum(after) / len(after) if after else None,
         test,
         crossed_up,
         crossed_down,
-        mcnemar(len(crossed_up), len(crossed_down)) if binary and len(valued) == len(changes) else None,
-        [change for change in changes if change.statuses[0] != change.statuses[1]],
-        sorted((change for change in valued if change.delta), key=lambda change: -abs(change.delta)),
+        mcnemar(len(crossed_up), len(crossed_down)) if is_binary and len(valued) == len(changes) else None,
+        [one for one in changes if one.statuses[0] != one.statuses[1]],
+        sorted((one for one in valued if one.delta), key=lambda one: -abs(one.delta)),
     )
 
 
-def _changes(pairs: Sequence[RowPair], metric: str) -> Iterator[ItemChange]:
-    for a, b in pairs:
-        states = (_state(a, a.scores.get(metric)), _state(b, b.scores.get(metric)))
-        yield ItemChange(a.id, a.value(metric), b.value(metric), states, a.instruction or b.instruction)
-
-
-def _state(row: ResultRow, score: Score | None) -> str:
+def row_status(row: ResultRow, metric: str) -> str:
+    """The status of a row's score by a metric, in words."""
+    score = row.scores.get(metric)
     return "missing" if row.missing_reason else "not evaluated" if score is None else score.status.replace("_", " ")
 
 
@@ -355,25 +350,12 @@ def _metrics(comparison: ResultsComparison) -> RenderableType:
 
 
 def _leaderboard(comparison: ResultsComparison) -> RenderableType:
-    right = ("B − A", "p")
-    lines = _lines(
-        "Leaderboard columns, tested separately",
-        "column",
-        "B − A",
-        "95 % interval",
-        "p",
-        "significant",
-        right=right,
-    )
+    columns = ("column", "B − A", "95 % interval", "p", "significant")
+    lines = _lines("Leaderboard columns, tested separately", *columns, right=("B − A", "p"))
     for difference in comparison.tables:
         interval = _interval(difference.simultaneous_low, difference.simultaneous_high)
-        lines.add_row(
-            Text(difference.column),
-            _text(difference.value, sign=True),
-            interval,
-            _text(difference.adjusted_p),
-            _verdict(difference.is_significant),
-        )
+        value, p = _text(difference.value, sign=True), _text(difference.adjusted_p)
+        lines.add_row(Text(difference.column), value, interval, p, _verdict(difference.is_significant))
     return lines
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -11,11 +12,10 @@ from ..suites.bootstrap import Statistic
 from ..suites.results import ResultRow, Results
 from ..suites.suite import LabelValue
 from ..suites.tables import TableCell
-from .charts import CellContent, Chart, Series, TableView, bar_chart, line_chart
-from .report_data import ReportData, ReportSection, display_name, metric_value, point
+from .charts import CellContent, Chart, TableView, bar_chart, line_chart
+from .report_data import ReportData, ReportSection, display_name, metric_value
 from .svg import format_number
 
-_TYPE_LABELS = ("category", "type")
 SHAPE_LABEL = "shape"
 
 
@@ -51,98 +51,53 @@ def _heat_cell(cell: TableCell, share: bool) -> CellContent:
 
 def source_count_section(report: ReportData) -> ReportSection | None:
     """Edits of one image compared with edits of several, in each dimension and overall."""
-    has_several = _has_several_sources(report)
-    if has_several is None:
+    rows_of_all = [row for results in report.results for row in results.rows]
+    multi = {row.id for row in rows_of_all if (item := report.items.get(row.id)) and len(item.sample.sources) > 1}
+    if len({row.id in multi for row in rows_of_all}) < 2:
         return None
     names = ("single", "multi")
-    blocks: list[Chart | TableView] = []
-    pairs = [(name, _multi_source_metric(report, name)) for name in report.metrics]
-    metric_pairs = [
-        results
-        for results in pairs
-        if _applicable_metrics(report, results[0], has_several, False)
-        and _applicable_metrics(report, results[1], has_several, True)
-    ]
+
+    def halves(results: Results) -> list[list[ResultRow]]:
+        return [[row for row in results.rows if (row.id in multi) is is_multi] for is_multi in (False, True)]
+
+    def has_values(metric: str, is_multi: bool) -> bool:
+        return any(row.value(metric) is not None and (row.id in multi) is is_multi for row in rows_of_all)
+
+    # The metric for edits of several images is `multi-{metric}` if it exists, else the metric itself.
+    pairs = [(name, f"multi-{name}" if f"multi-{name}" in report.metrics else name) for name in report.metrics]
+    pairs = [(one, other) for one, other in pairs if has_values(one, False) and has_values(other, True)]
     rows: list[list[CellContent]] = []
-    overall = []
-    for style_index, results in enumerate(report.results):
-        halves = [[row for row in results.rows if has_several(row) is is_multi] for is_multi in (False, True)]
-        means = [_pooled(report, results, half) for half in halves]
-        overall.append(
-            Series(
-                results.editor,
-                [point(float(index), cell, names[index]) for index, cell in enumerate(means)],
-                style_index,
-            )
-        )
+    for results in report.results:
         rows.append([results.editor])
-        for metric, multi_metric in [*metric_pairs, ("", "")]:
-            metrics_of_halves = zip(halves, (metric, multi_metric), strict=True)
+        for of_halves in [*pairs, ("", "")]:
             statistics = [
                 results.mean(half, metric_value(name)) if name else _over_all(report, results, half)
-                for half, name in metrics_of_halves
+                for half, name in zip(halves(results), of_halves, strict=True)
             ]
-            cells = [report.cell(results, figure) for figure in statistics]
-            difference = report.cell(results, Statistic.combine(lambda a, b: b - a, *statistics))
+            metric = of_halves[0]
             share = not metric or metric in report.shares
-            rows.append(
-                [
-                    metric or "all dimensions",
-                    *(_heat_cell(cell, share) for cell in cells),
-                    _heat_cell(difference, False),
-                ]
-            )
-    blocks.append(bar_chart("All dimensions", overall, names, "source images", "mean"))
-    head = ["", *names, "multi − single"]
-    notes = ["All dimensions: the mean over all scores; a dimension counts as often as it was evaluated."]
-    blocks.append(TableView(head, rows, title="Dimensions of both", notes=notes))
-    introduction = "Edits of one source image, and edits that combine several."
-    return ReportSection("sources", "Single and multi-image", introduction, blocks)
-
-
-def _has_several_sources(report: ReportData) -> Callable[[ResultRow], bool] | None:
-    """A test whether a row's edit has several source images; None if all rows agree."""
-
-    def has_several(row: ResultRow) -> bool:
-        item = report.items.get(row.id)
-        return item is not None and len(item.sample.sources) > 1
-
-    values = {has_several(row) for results in report.results for row in results.rows}
-    return has_several if len(values) == 2 else None
-
-
-def _multi_source_metric(report: ReportData, metric: str) -> str:
-    """The metric for edits of several images: `multi-{metric}` if it exists, else the metric itself."""
-    return f"multi-{metric}" if f"multi-{metric}" in report.metrics else metric
-
-
-def _applicable_metrics(
-    report: ReportData, metric: str, has_several: Callable[[ResultRow], bool], is_multi: bool
-) -> bool:
-    return any(
-        row.value(metric) is not None and has_several(row) is is_multi
-        for results in report.results
-        for row in results.rows
+            cells = [_heat_cell(report.cell(results, figure), share) for figure in statistics]
+            difference = report.cell(results, Statistic.combine(lambda a, b: b - a, *statistics))
+            rows.append([metric or "all dimensions", *cells, _heat_cell(difference, False)])
+    overall = report.series(
+        names, lambda results: [report.cell(results, _over_all(report, results, half)) for half in halves(results)]
     )
+    chart = bar_chart("All dimensions", overall, names, "source images", "mean")
+    notes = ["All dimensions: the mean over all scores; a dimension counts as often as it was evaluated."]
+    table = TableView(["", *names, "multi − single"], rows, title="Dimensions of both", notes=notes)
+    introduction = "Edits of one source image, and edits that combine several."
+    return ReportSection("sources", "Single and multi-image", introduction, [chart, table])
 
 
 def _over_all(report: ReportData, results: Results, rows: Sequence[ResultRow]) -> Statistic:
     """The mean over all scores of all metrics in [0, 1]."""
     names = [name for name in report.metrics if name in report.shares]
-    sums = [results.mean(rows, _summed(names)), results.mean(rows, _counted(names))]
+
+    def values(row: ResultRow) -> list[float]:
+        return [value for name in names if (value := row.value(name)) is not None]
+
+    sums = [results.mean(rows, lambda row: sum(values(row))), results.mean(rows, lambda row: float(len(values(row))))]
     return Statistic.combine(lambda a, b: a / np.where(b > 0, b, np.nan), *sums)
-
-
-def _summed(names: Sequence[str]) -> Callable[[ResultRow], float | None]:
-    return lambda row: sum(value for name in names if (value := row.value(name)) is not None)
-
-
-def _counted(names: Sequence[str]) -> Callable[[ResultRow], float | None]:
-    return lambda row: float(sum(row.value(name) is not None for name in names))
-
-
-def _pooled(report: ReportData, results: Results, rows: Sequence[ResultRow]) -> TableCell:
-    return report.cell(results, _over_all(report, results, rows))
 
 
 # -- luminance, and inputs that were padded ---------------------------------------------------------------------------
@@ -151,35 +106,24 @@ def _pooled(report: ReportData, results: Results, rows: Sequence[ResultRow]) -> 
 def luminance_section(report: ReportData) -> ReportSection | None:
     """Luminance of the brightest pixels over the turns, for metrics with that evidence (EdiVal)."""
     turns = report.labels.get("turn", ())
-    quantiles = ("99.9 %", "99 %")
-    blocks: list[Chart | TableView] = []
-    if any(
-        _luminance_of(row, "edited", quantiles[0]) is not None for results in report.results for row in results.rows
-    ):
-        steps = ["input", *(f"turn {turn}" for turn in turns)] if turns else ["input", "edited"]
-        for quantile in quantiles:
-            series = [
-                Series(
-                    results.editor,
-                    [point(float(index), cell, steps[index]) for index, cell in _drift(report, results, quantile)],
-                    style_index,
-                )
-                for style_index, results in enumerate(report.results)
-            ]
+    steps = ["input", *(f"turn {turn}" for turn in turns)] if turns else ["input", "edited"]
+    blocks = []
+    for quantile in ("99.9 %", "99 %"):
+        series = report.series(steps, partial(_brightness, report, turns, quantile))
+        if any(one.y is not None for item in series for one in item.points[1:]):
             title = f"{quantile} quantile of luminance"
             blocks.append(line_chart(title, series, "turn", "luminance", steps=steps))
     introduction = "Rec. 709 luminance of the brightest pixels: editors that brighten every turn end over-exposed."
     return ReportSection("luminance", "Luminance", introduction, blocks) if blocks else None
 
 
-def _drift(report: ReportData, results: Results, quantile: str) -> Iterator[tuple[int, TableCell]]:
-    first_rows = results.rows
-    turns: Sequence[LabelValue] = report.labels.get("turn", ())
-    if turns:
-        first_rows = results.filter(turn=turns[0])
-    yield 0, report.mean(results, first_rows, lambda row: _luminance_of(row, "base", quantile))
-    for index, rows in enumerate([results.filter(turn=turn) for turn in turns] or [list(results.rows)], start=1):
-        yield index, report.mean(results, rows, lambda row: _luminance_of(row, "edited", quantile))
+def _brightness(
+    report: ReportData, turns: Sequence[LabelValue], quantile: str, results: Results
+) -> Iterator[TableCell]:
+    by_turn: list[Sequence[ResultRow]] = [results.filter(turn=turn) for turn in turns] or [results.rows]
+    yield report.mean(results, by_turn[0], lambda row: _luminance_of(row, "base", quantile))
+    for rows in by_turn:
+        yield report.mean(results, rows, lambda row: _luminance_of(row, "edited", quantile))
 
 
 def _luminance_of(row: ResultRow, which: str, quantile: str) -> float | None:
@@ -198,21 +142,19 @@ def _evidence(score: Score) -> Iterator[Evidence]:
 
 def shape_section(report: ReportData) -> ReportSection | None:
     """Metrics on square inputs compared with inputs padded to a square (EdiVal)."""
-    if not report.groups(SHAPE_LABEL):
-        return None
     values = report.groups(SHAPE_LABEL)
-    blocks: list[Chart | TableView] = []
-    for metric in report.metrics:
-        series = []
-        for style_index, results in enumerate(report.results):
-            cells = [
-                report.mean(results, results.filter(**{SHAPE_LABEL: value}), metric_value(metric)) for value in values
-            ]
-            points = [point(float(index), cell, display_name(values[index])) for index, cell in enumerate(cells)]
-            series.append(Series(results.editor, points, style_index))
-        if any(index.y is not None for results in series for index in results.points):
-            blocks.append(
-                bar_chart(metric, series, [display_name(value) for value in values], "shape of the input", metric)
-            )
+    names = [display_name(value) for value in values]
+    blocks = []
+    for metric in report.metrics if values else ():
+        series = report.series(names, partial(_means_by_shape, report, values, metric))
+        if any(one.y is not None for item in series for one in item.points):
+            blocks.append(bar_chart(metric, series, names, "shape of the input", metric))
     introduction = "Inputs that were padded to a square have black bars; some editors paint into them."
     return ReportSection("shapes", "Shape of the input", introduction, blocks) if blocks else None
+
+
+def _means_by_shape(
+    report: ReportData, values: Sequence[LabelValue], metric: str, results: Results
+) -> Iterator[TableCell]:
+    for value in values:
+        yield report.mean(results, results.filter(**{SHAPE_LABEL: value}), metric_value(metric))

@@ -38,7 +38,7 @@ def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Exp
     sheet = PIL.Image.new("RGB", (width, _GAP + 2 * _LINE + height + _GAP + len(lines) * _LINE + _GAP), "white")
     draw = PIL.ImageDraw.Draw(sheet)
     font = PIL.ImageFont.load_default(_FONT)
-    draw.text((_GAP, _GAP), _shortened(sample.instruction), _INK, font)
+    draw.text((_GAP, _GAP), textwrap.shorten(sample.instruction, _TEXT_WIDTH, placeholder=" ..."), _INK, font)
     for number, (title, picture) in enumerate(panels):
         left = _GAP + number * (_SIDE + _GAP)
         draw.text((left, _GAP + _LINE), title, _INK, font)
@@ -110,7 +110,3 @@ def _mask(share: np.ndarray, size: tuple[int, int]) -> PIL.Image.Image:
 
 def _wrapped(name: str, text: str) -> list[str]:
     return textwrap.wrap(f"{name}: {text}", _TEXT_WIDTH, subsequent_indent="    ", max_lines=3, placeholder=" ...")
-
-
-def _shortened(text: str) -> str:
-    return textwrap.shorten(text, _TEXT_WIDTH, placeholder=" ...")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..suites.bootstrap import PairedDifference
 from ..suites.tables import ComputedTable, Table, TableCell, bounds_text
-from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, interval_chart
-from .report_data import ReportData, ReportSection, display_name
-from .scatter_charts import radar_chart
+from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, interval_chart, radar_chart
+from .report_data import ReportData, ReportSection, display_name, point, with_unit
 
 _RADAR_AXES = (3, 20)
+_STEP = re.compile(r"(turn|t|level|c)?\s*\d+")
 _MANY_COLUMNS = 8
 """From this number on columns count as dimensions, not as different kinds of numbers."""
 _MAX_RADARS, _MAX_RADARS_TOTAL = 6, 12
@@ -23,39 +23,27 @@ def leaderboard_section(report: ReportData) -> ReportSection:
     """One row per editor, the best first, with ranks; and a chart of the ranking column."""
     comparison = report.comparison
     board = ComputedTable.compute(comparison.leaderboard, comparison.weights)
-    column = comparison.headline
+    column, table = comparison.headline, board.table
     order = _ordered(board, column)
-    style_indices = {editor: number for number, editor in enumerate(report.editors)}
-    head = ["", *board.table.columns]
-    rows: list[list[CellContent]] = []
     is_ranked = len(order) > 1
-    if is_ranked:
-        head = ["", "rank", "first in", *board.table.columns]
+    rows: list[list[CellContent]] = []
     for editor in order:
-        cells = [format_cell(board.cells[editor].get(name), board.table) for name in board.table.columns]
-        rank_cells = []
+        row: list[CellContent] = [editor]
         if is_ranked:
-            rank, first_share = (
-                comparison.ranks.cells[editor].get(column),
-                comparison.first_place_shares.cells[editor].get(column),
-            )
-            rank_cells = [
-                _place(rank),
-                "–" if first_share is None or first_share.value is None else f"{first_share.value:.0f} %",
-            ]
-        rows.append([editor, *rank_cells, *cells])
-    notes = [*_table_caption(board.table), *board.table.notes]
+            row.append(_place(comparison.ranks.cells[editor].get(column)))
+            share = comparison.first_place_shares.cells[editor].get(column)
+            row.append("–" if share is None or share.value is None else f"{share.value:.0f} %")
+        rows.append([*row, *(format_cell(board.cells[editor].get(name), table) for name in table.columns)])
+    head = ["", *(["rank", "first in"] if is_ranked else []), *table.columns]
+    notes = [*_table_caption(table), *table.notes]
     if is_ranked:
         notes.append(f"rank, first in: by {column}, over the bootstrap samples of the intervals")
-    blocks: list[Chart | TableView] = [TableView(head, rows, notes=notes)]
-    points = [(_point(0.0, board.cells[editor].get(column), editor), style_indices[editor]) for editor in order]
-    unit = f", {board.table.unit}" if board.table.unit else ""
-    blocks.append(interval_chart(column, points, f"{column}{unit}", caption="With 95 % intervals."))
-    num_editors = "one editor" if not is_ranked else f"{len(order)} editors"
-    introduction = (
-        f"{num_editors}, {len(comparison.cases)} cases, {max(len(results.rows) for results in report.results)} items."
-    )
-    return ReportSection("leaderboard", "Leaderboard", introduction, blocks)
+    points = [(point(0.0, board.cells[editor].get(column), editor), report.styles[editor]) for editor in order]
+    chart = interval_chart(column, points, with_unit(column, table.unit), caption="With 95 % intervals.")
+    num_editors = f"{len(order)} editors" if is_ranked else "one editor"
+    num_items = max(len(results.rows) for results in report.results)
+    introduction = f"{num_editors}, {len(comparison.cases)} cases, {num_items} items."
+    return ReportSection("leaderboard", "Leaderboard", introduction, [TableView(head, rows, notes=notes), chart])
 
 
 def _ordered(board: ComputedTable, column: str) -> list[str]:
@@ -78,10 +66,6 @@ def _place(cell: TableCell | None) -> CellContent:
         return ("–", "", None)
     interval = "" if cell.low == cell.high else f"{cell.low:.0f} to {cell.high:.0f}"
     return (f"{cell.value:.0f}", interval, None)
-
-
-def _point(x: float, cell: TableCell | None, name: str) -> Point:
-    return Point(x, None, name=name) if cell is None else Point(x, cell.value, cell.low, cell.high, name)
 
 
 def format_cell(cell: TableCell | None, table: Table) -> tuple[str, str, float | None]:
@@ -111,36 +95,27 @@ def _table_caption(table: Table) -> Iterator[str]:
 
 def difference_section(report: ReportData) -> ReportSection | None:
     """Differences of all pairs of editors in the ranking column and the other columns."""
-    comparison = report.comparison
+    comparison, board = report.comparison, report.comparison.leaderboard
     if len(report.editors) < 2:
         return None
-    unit = f", {comparison.leaderboard.unit}" if comparison.leaderboard.unit else ""
-    headline = [difference for difference in comparison.differences if difference.column == comparison.headline]
-    points = []
-    for difference in sorted(headline, key=lambda difference: -abs(difference.value or 0.0)):
-        name = f"{difference.first} − {difference.second}"
-        points.append(
-            (
-                Point(0.0, difference.value, difference.simultaneous_low, difference.simultaneous_high, name),
-                0 if difference.is_significant else 7,
-            )
+    by_column = {column: [one for one in comparison.differences if one.column == column] for column in board.columns}
+    headline = by_column.pop(comparison.headline)
+    points = [
+        (
+            Point(0.0, one.value, one.simultaneous_low, one.simultaneous_high, f"{one.first} − {one.second}"),
+            0 if one.is_significant else 7,
         )
-    title = f"Differences in {comparison.headline}"
-    caption = "Simultaneous 95 % intervals for all pairs. Coloured: intervals that exclude zero."
-    blocks: list[Chart | TableView] = [
-        interval_chart(title, points[:40], f"{comparison.headline}{unit}", caption=caption)
+        for one in sorted(headline, key=lambda one: -abs(one.value or 0.0))
     ]
-    digits = comparison.leaderboard.digits
-    other_rows: list[list[CellContent]] = []
-    for column in comparison.leaderboard.columns:
-        column_differences = [
-            difference
-            for difference in comparison.differences
-            if difference.column == column and difference.value is not None
-        ]
-        if column_differences and column != comparison.headline:
-            other_rows += [[column], *(_row(difference, digits) for difference in column_differences)]
-    head = ["", f"difference{unit}", "95 % interval", "simultaneous", "p, adjusted", "significant", "cases"]
+    caption = "Simultaneous 95 % intervals for all pairs. Coloured: intervals that exclude zero."
+    x_title = with_unit(comparison.headline, board.unit)
+    chart = interval_chart(f"Differences in {comparison.headline}", points[:40], x_title, caption=caption)
+    rows_by_column = {
+        column: [_row(one, board.digits) for one in differences if one.value is not None]
+        for column, differences in by_column.items()
+    }
+    difference = with_unit("difference", board.unit)
+    head = ["", difference, "95 % interval", "simultaneous", "p, adjusted", "significant", "cases"]
     notes = [
         "Paired: the same bootstrap samples over the cases of both.",
         (
@@ -148,9 +123,9 @@ def difference_section(report: ReportData) -> ReportSection | None:
             f"{comparison.bootstrap_samples} bootstrap samples)."
         ),
     ]
-    headline_rows = [_row(difference, digits) for difference in headline if difference.value is not None]
-    blocks.append(TableView(head, headline_rows, title=comparison.headline, notes=notes))
-    if other_rows:
+    headline_rows = [_row(one, board.digits) for one in headline if one.value is not None]
+    blocks: list[Chart | TableView] = [chart, TableView(head, headline_rows, title=comparison.headline, notes=notes)]
+    if other_rows := [row for column, rows in rows_by_column.items() if rows for row in ([column], *rows)]:
         blocks.append(TableView(head, other_rows, title="other columns", collapsed=True))
     introduction = "Differences between editors that exceed the sampling error of the cases."
     return ReportSection("differences", "Differences", introduction, blocks)
@@ -159,17 +134,13 @@ def difference_section(report: ReportData) -> ReportSection | None:
 def _row(difference: PairedDifference, digits: int) -> list[CellContent]:
     return [
         f"{difference.first} − {difference.second}",
-        _number(difference.value, digits),
+        ("–" if difference.value is None else f"{difference.value:+.{digits}f}"),
         _interval(difference.low, difference.high, digits),
         _interval(difference.simultaneous_low, difference.simultaneous_high, digits),
         "–" if difference.adjusted_p is None else f"{difference.adjusted_p:.3f}",
         "yes" if difference.is_significant else "no",
         str(difference.cases),
     ]
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:+.{digits}f}"
 
 
 def _interval(low: float | None, high: float | None, digits: int) -> str:
@@ -181,62 +152,39 @@ def _interval(low: float | None, high: float | None, digits: int) -> str:
 
 def table_sections(report: ReportData) -> ReportSection | None:
     """The suite's other tables, editors side by side or below each other."""
-    names = dict.fromkeys(table.name for tables in report.comparison.by_editor.values() for table in tables[1:])
     blocks: list[Chart | TableView] = []
-    for name in names:
-        tables = _by_editor(report, name)
-        first_table = next(iter(tables.values())).table
-        columns = list(dict.fromkeys(column for table in tables.values() for column in table.table.columns))
-        side_by_side = (
-            1 < len(tables) <= _MAX_COLUMNS_SIDE_BY_SIDE and len(tables) * len(columns) <= _MAX_COLUMNS_SIDE_BY_SIDE
-        )
-        head, rows = (_editors_as_columns if side_by_side else _editors_as_rows)(tables, columns)
-        notes = dict.fromkeys(
-            note for table in tables.values() for note in (*_table_caption(table.table), *table.table.notes)
-        )
-        blocks.append(TableView(head, rows, title=first_table.title, notes=list(notes)))
+    for name in dict.fromkeys(table.name for tables in report.comparison.by_editor.values() for table in tables[1:]):
+        tables = _computed(report, name)
+        columns = list(dict.fromkeys(column for one in tables.values() for column in one.table.columns))
+        lines = list(dict.fromkeys(line for one in tables.values() for line in one.cells))
+        rows: list[list[CellContent]] = []
+        head: list[ColumnHead] = ["", *columns]
+        if len(tables) > 1 and len(tables) * max(1, len(columns)) <= _MAX_COLUMNS_SIDE_BY_SIDE:
+            head = ["", *((editor, column) for column in columns for editor in tables)]
+            for line in lines:
+                cells = [_cell(one, line, column) for column in columns for one in tables.values()]
+                rows.append([display_name(line), *cells])
+        else:  # editors as rows below each row of the table
+            for line in lines:
+                if len(tables) > 1 and len(lines) > 1:
+                    rows.append([display_name(line)])
+                for editor, one in tables.items():
+                    if line in one.cells:
+                        title = editor if len(tables) > 1 else display_name(line)
+                        rows.append([title, *(_cell(one, line, column) for column in columns)])
+        both = (note for one in tables.values() for note in (*_table_caption(one.table), *one.table.notes))
+        title = next(iter(tables.values())).table.title
+        blocks.append(TableView(head, rows, title=title, notes=list(dict.fromkeys(both))))
     return ReportSection("tables", "Tables", "By type and the suite's other groupings.", blocks) if blocks else None
 
 
-def _editors_as_rows(
-    tables: Mapping[str, ComputedTable], columns: Sequence[str]
-) -> tuple[list[ColumnHead], list[list[CellContent]]]:
-    """Editors as rows below each row of the table."""
-    rows: list[list[CellContent]] = []
-    lines = list(dict.fromkeys(line for table in tables.values() for line in table.cells))
-    for line in lines:
-        if len(tables) > 1 and len(lines) > 1:
-            rows.append([display_name(line)])
-        for editor, table in tables.items():
-            if line in table.cells:
-                cells = [format_cell(table.cells[line].get(column), table.table) for column in columns]
-                rows.append([editor if len(tables) > 1 else display_name(line), *cells])
-    return ["", *columns], rows
+def _cell(computed: ComputedTable, line: str, column: str) -> tuple[str, str, float | None]:
+    return format_cell(computed.cells.get(line, {}).get(column), computed.table)
 
 
-def _editors_as_columns(
-    tables: Mapping[str, ComputedTable], columns: Sequence[str]
-) -> tuple[list[ColumnHead], list[list[CellContent]]]:
-    """Editors side by side in each column."""
-    rows: list[list[CellContent]] = []
-    for line in dict.fromkeys(line for table in tables.values() for line in table.cells):
-        cells = [
-            format_cell(table.cells.get(line, {}).get(column), table.table)
-            for column in columns
-            for table in tables.values()
-        ]
-        rows.append([display_name(line), *cells])
-    return ["", *((editor, column) for column in columns for editor in tables)], rows
-
-
-def _by_editor(report: ReportData, name: str) -> dict[str, ComputedTable]:
-    tables = {
-        editor: table
-        for editor, editor_tables in report.comparison.by_editor.items()
-        for table in editor_tables
-        if table.name == name
-    }
-    return {editor: ComputedTable.compute(table, report.comparison.weights) for editor, table in tables.items()}
+def _computed(report: ReportData, name: str) -> dict[str, ComputedTable]:
+    weights = report.comparison.weights
+    return {editor: ComputedTable.compute(table, weights) for editor, table in report.tables[name].items()}
 
 
 # -- radar ------------------------------------------------------------------------------------------------------------
@@ -245,54 +193,55 @@ def _by_editor(report: ReportData, name: str) -> dict[str, ComputedTable]:
 def radar_section(report: ReportData) -> ReportSection | None:
     """Editors over the types that are rows or columns of a table, or over its columns if there are many."""
     blocks: list[Chart | TableView] = []
-    style_indices = {editor: number for number, editor in enumerate(report.editors)}
     values = {_plain(value) for name in report.labels for value in report.groups(name)}
-    for name in dict.fromkeys(table.name for tables in report.comparison.by_editor.values() for table in tables):
-        tables = _by_editor(report, name)
+
+    def types_among(names: Iterable[str]) -> list[str]:
+        return [name for name in names if _plain(name) in values and not _STEP.fullmatch(name.strip().lower())]
+
+    for name in report.tables:
+        tables = _computed(report, name)
         table = next(iter(tables.values())).table
         columns = [column for column in table.columns if column not in table.lower_is_better]
         lines = list(dict.fromkeys(line for computed in tables.values() for line in computed.cells))
-        types = [line for line in lines if _plain(line) in values and not _is_step_name(line)]
-        type_columns = [column for column in columns if _plain(column) in values and not _is_step_name(column)]
+        types, type_columns = types_among(lines), types_among(columns)
         if _RADAR_AXES[0] <= len(types) <= _RADAR_AXES[1] and len(types) >= len(lines) - 1:
             for column in columns[:_MAX_RADARS]:
                 rows = {
                     editor: {line: computed.cells.get(line, {}).get(column) for line in types}
                     for editor, computed in tables.items()
                 }
-                blocks += _drawn(f"{table.title}: {column}", rows, types, style_indices, table.scale)
+                blocks += _radar(report, f"{table.title}: {column}", rows, types, table.scale)
             continue
         axes = type_columns if len(type_columns) >= _RADAR_AXES[0] else columns if len(columns) >= _MANY_COLUMNS else []
         for line in lines[:_MAX_RADARS] if len(axes) <= _RADAR_AXES[1] else ():
             title = f"{table.title}: {display_name(line)}" if len(lines) > 1 else table.title
             cells = {editor: dict(computed.cells.get(line, {})) for editor, computed in tables.items()}
-            blocks += _drawn(title, cells, axes, style_indices, table.scale)
+            blocks += _radar(report, title, cells, axes, table.scale)
     introduction = "0 is at the centre. Points show their values on hover; intervals are in the tables."
     return ReportSection("radar", "Radar", introduction, blocks[:_MAX_RADARS_TOTAL]) if blocks else None
 
 
-def _drawn(
+def _radar(
+    report: ReportData,
     title: str,
     cells: Mapping[str, Mapping[str, TableCell | None]],
     axes: Sequence[str],
-    style_indices: Mapping[str, int],
     scale: float,
 ) -> Iterator[Chart]:
     axes = [axis for axis in axes if any((cell := row.get(axis)) and cell.value is not None for row in cells.values())]
-    series = []
-    values = []
-    for editor, row in cells.items():
-        points = [_point(float(index), row.get(axis), display_name(axis)) for index, axis in enumerate(axes)]
-        values += [point_.y for point_ in points if point_.y is not None]
-        series.append(Series(editor, points, style_indices[editor]))
+    names = [display_name(axis) for axis in axes]
+    series = [
+        Series(
+            editor,
+            [point(float(x), row.get(axis), name) for x, (axis, name) in enumerate(zip(axes, names, strict=True))],
+            report.styles[editor],
+        )
+        for editor, row in cells.items()
+    ]
+    values = [one.y for item in series for one in item.points if one.y is not None]
     if len(axes) >= _RADAR_AXES[0] and min(values) >= 0 and max(values) > 0:
-        top = scale if max(values) <= scale else max(values)
-        yield radar_chart(title, series, [display_name(axis) for axis in axes], top=top)
+        yield radar_chart(title, series, names, top=max(scale, *values))
 
 
 def _plain(name: object) -> str:
     return re.sub(r"[\W_]+", "", str(name)).lower()
-
-
-def _is_step_name(line: str) -> bool:
-    return re.fullmatch(r"(turn|t|level|c)?\s*\d+", line.strip().lower()) is not None

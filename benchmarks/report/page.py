@@ -14,12 +14,11 @@ import jinja2
 
 from ..common.errors import InputError
 from ..suites.setting_differences import flatten_provenance
-from . import cross_tables, leaderboard_sections, pareto_sections, size_sections, status_sections, step_curves
+from . import cross_tables, leaderboard_sections, pareto_sections, status_sections
 from .charts import Chart, legend_mark
 from .report_data import ReportData, ReportSection
-from .sample_browser import browser_rows, escape_json_for_script, thumbnail_chunks
+from .sample_browser import ThumbnailStore, browser_rows, escape_json_for_script, thumbnail_chunks
 from .svg import Markup
-from .thumbnails import ThumbnailStore
 
 SINGLE_FILE_ROWS = 2000
 """Number of rows (an item of an editor each) up to which images are embedded in the page."""
@@ -29,11 +28,11 @@ _SECTION_BUILDERS: Sequence[Callable[[ReportData], ReportSection | None]] = (
     leaderboard_sections.difference_section,
     leaderboard_sections.table_sections,
     leaderboard_sections.radar_section,
-    step_curves.turn_section,
-    step_curves.level_section,
+    status_sections.turn_section,
+    status_sections.level_section,
     pareto_sections.pareto_section,
     pareto_sections.latency_section,
-    size_sections.size_section,
+    pareto_sections.size_section,
     status_sections.label_section,
     cross_tables.luminance_section,
     cross_tables.shape_section,

@@ -15,8 +15,8 @@ from ..suites.bootstrap import Statistic
 from ..suites.leaderboards import EditorComparison
 from ..suites.results import ResultRow, Results
 from ..suites.suite import LabelValue, Suite, SuiteItem
-from ..suites.tables import TableCell
-from .charts import Chart, Point, TableView
+from ..suites.tables import Table, TableCell
+from .charts import Chart, Point, Series, TableView
 
 MAX_GROUPS = 40
 """A label with more values is not used for grouping."""
@@ -116,10 +116,35 @@ class ReportData:
         ranges = self.comparison.ranges
         return self.cell(results, results.mean((row.counting_missing("", ranges) for row in rows), value))
 
+    def series(self, names: Sequence[str], cells: Callable[[Results], Iterable[TableCell]]) -> list[Series]:
+        """A series for each editor. cells: of an editor's results, at the points of these names."""
+        return [
+            Series(
+                one.editor,
+                [point(float(x), cell, name) for x, (cell, name) in enumerate(zip(cells(one), names, strict=True))],
+                style,
+            )
+            for style, one in enumerate(self.results)
+        ]
+
     @cached_property
     def items(self) -> Mapping[str, SuiteItem]:
         """Items of the suite by id."""
         return self.suite.by_id
+
+    @property
+    def styles(self) -> Mapping[str, int]:
+        """Editor -> index of its colour and shape."""
+        return {editor: number for number, editor in enumerate(self.editors)}
+
+    @cached_property
+    def tables(self) -> Mapping[str, Mapping[str, Table]]:
+        """Name of a table -> editor -> the table."""
+        named: dict[str, dict[str, Table]] = {}
+        for editor, tables in self.comparison.by_editor.items():
+            for table in tables:
+                named.setdefault(table.name, {})[editor] = table
+        return named
 
 
 def metric_value(name: str) -> Callable[[ResultRow], float | None]:
@@ -127,9 +152,14 @@ def metric_value(name: str) -> Callable[[ResultRow], float | None]:
     return lambda row: row.value(name)
 
 
-def point(x: float, cell: TableCell, name: str) -> Point:
+def point(x: float, cell: TableCell | None, name: str) -> Point:
     """A cell as a point at x."""
-    return Point(x, cell.value, cell.low, cell.high, name)
+    return Point(x, None, name=name) if cell is None else Point(x, cell.value, cell.low, cell.high, name)
+
+
+def with_unit(name: str, unit: str) -> str:
+    """The title of an axis."""
+    return f"{name}, {unit}" if unit else name
 
 
 def metric_subject(name: str) -> str:

@@ -133,20 +133,13 @@ def find_outputs(
     for editor, results in zip(editors, loaded, strict=True):
         path = results.recorded_path("outputs")
         if editor not in outputs and path is not None and path.is_dir():
-            _require_near(path, results.folder)
+            # A stranger's results may record any folder, and a page with pictures of it may be sent around.
+            place = path.resolve()
+            is_near = any(place.is_relative_to(root) for root in (Path.cwd(), results.folder.resolve().parent))
+            if not is_near and not is_trusted_path(place) and not is_trusted_file(results.folder):
+                raise InputError(
+                    f"{results.folder} records outputs in another place, {place}: if they are its own, "
+                    f"give --outputs NAME=FOLDER, or add `--trust {shlex.quote(str(place))}`"
+                )
             outputs[editor] = path
     return outputs
-
-
-def _require_near(outputs: Path, folder: Path) -> None:
-    """Raise `InputError` unless the outputs that results record lie where their pictures may be shown.
-
-    A stranger's results may record any folder, and a page with pictures of it may be sent around.
-    """
-    place = outputs.resolve()
-    is_near = any(place.is_relative_to(root) for root in (Path.cwd(), folder.resolve().parent))
-    if not is_near and not is_trusted_path(place) and not is_trusted_file(folder):
-        raise InputError(
-            f"{folder} records outputs in another place, {place}: if they are its own, give --outputs NAME=FOLDER, or "
-            f"add `--trust {shlex.quote(str(place))}`"
-        )

@@ -126,10 +126,10 @@ def compare_scores(names: tuple[str, str], first: Score, second: Score) -> Score
     What a part alone makes of the difference is exact: it is said where one rule gives the values of both wholes from
     their parts, or where all rules that do agree about it.
     """
-    prefix, *whole = _behind_guards(first, second)
-    rules = _rules(*whole)
-    parts = tuple(_pairs(first, second, "", _exchanges(whole[0], whole[1], prefix)))
-    rule = next(iter(rules)) if len(rules) == 1 else ""
+    prefix, whole, other = _behind_guards(first, second)
+    rules = [*_rules(whole, other)]
+    parts = tuple(_pairs(first, second, "", _exchanges(whole, other, prefix)))
+    rule = rules[0] if len(rules) == 1 else ""
     return ScoreComparison(names, _sentence(names, first, second, parts, prefix), rule, parts)
 
 

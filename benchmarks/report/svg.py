@@ -1,4 +1,4 @@
-"""SVG elements with escaped text, axis scales with round ticks, and markers of different shapes."""
+"""SVG elements with escaped text, axis scales with round ticks, axes, and markers of different shapes."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def element(name: str, inside: str | Markup = "", **attributes: object) -> Marku
     return Markup(f"<{name}{attribute_text}>{escape(inside)}</{name}>")
 
 
-def join_markup(parts: Sequence[Markup]) -> Markup:
-    """Concatenated markup."""
-    return Markup("".join(parts))
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    """A straight line."""
+    return element("line", x1=float(x1), x2=float(x2), y1=float(y1), y2=float(y2), class_=class_)
 
 
 def format_coordinate(value: float) -> str:
@@ -85,21 +85,18 @@ class AxisScale:
     def ticks(self) -> list[float]:
         """About five round numbers within the scale."""
         if self.log:
-            return self._log_ticks()
+            tens = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            ticks: list[float] = []
+            for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+                ticks = [digit * 10.0**ten for ten in tens for digit in digits]
+                ticks = [value for value in ticks if self.low <= value <= self.high]
+                if len(ticks) >= 3:
+                    return ticks
+            return ticks if len(ticks) >= 2 else [self.low, self.high]
         step = 10 ** math.floor(math.log10((self.high - self.low) / 4))
         step *= next((times for times in (1, 2, 2.5, 5) if (self.high - self.low) / (times * step) <= 6), 10)
         first = math.ceil(self.low / step - 1e-9)
         return [number * step for number in range(first, math.floor(self.high / step + 1e-9) + 1)]
-
-    def _log_ticks(self) -> list[float]:
-        tens = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        ticks: list[float] = []
-        for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
-            ticks = [digit * 10.0**ten for ten in tens for digit in digits]
-            ticks = [value for value in ticks if self.low <= value <= self.high]
-            if len(ticks) >= 3:
-                return ticks
-        return ticks if len(ticks) >= 2 else [self.low, self.high]
 
 
 def marker(x: float, y: float, kind: int, description: str = "", *, size: float = 4.5) -> Markup:
@@ -132,4 +129,63 @@ def drawing(title: str, description: str, width: float, height: float, inside: S
     head = [element("title", title), element("desc", description)]
     view_box = f"0 0 {format_coordinate(width)} {format_coordinate(height)}"
     style = f"max-width: {format_coordinate(1.25 * width)}px"
-    return element("svg", join_markup([*head, *inside]), viewBox=view_box, role="img", style=style)
+    return element("svg", Markup("".join([*head, *inside])), viewBox=view_box, role="img", style=style)
+
+
+WIDTH, HEIGHT = 560.0, 320.0
+LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 12.0, 46.0
+LETTER_WIDTH = 6.4
+"""Approximate width of a letter in chart labels, in pixels."""
+
+
+def axes_frame(
+    xs: AxisScale, ys: AxisScale, x_title: str, y_title: str, x_ticks: Sequence[tuple[float, str]]
+) -> list[Markup]:
+    """Grid lines and labels of the y ticks, labels of the x ticks, and the titles of both axes."""
+    parts = []
+    for tick in ys.ticks:
+        y = ys(tick)
+        parts.append(line(xs.start, y, xs.end, y, "grid"))
+        parts.append(element("text", format_number(tick), x=xs.start - 7, y=y + 4, text_anchor="end"))
+    bottom = ys.start
+    parts.append(line(xs.start, bottom, xs.end, bottom, "axis"))
+    wrapped, is_tilted, depth = _tick_labels(x_ticks, xs.end - xs.start)
+    for (value, text), lines in zip(x_ticks, wrapped, strict=True):
+        x = xs(value)
+        parts.append(line(x, bottom, x, bottom + 4, "axis"))
+        if is_tilted:
+            transform = f"translate({x + 3:.1f} {bottom + 15:.1f}) rotate(-35)"
+            parts.append(element("text", text, transform=transform, text_anchor="end"))
+        else:
+            heights = enumerate(lines)
+            parts += [element("text", one, x=x, y=bottom + 18 + 13 * n, text_anchor="middle") for n, one in heights]
+    middle = {"text_anchor": "middle", "class_": "name"}
+    parts.append(element("text", x_title, x=(xs.start + xs.end) / 2, y=bottom + depth + 18, **middle))
+    turned = f"translate(14 {(bottom + ys.end) / 2:.1f}) rotate(-90)"
+    parts.append(element("text", y_title, transform=turned, **middle))
+    return parts
+
+
+def _tick_labels(ticks: Sequence[tuple[float, str]], width: float) -> tuple[list[list[str]], bool, float]:
+    """Labels along x, wrapped to the available width; whether they are tilted, as a word does not fit; their height."""
+    room = int(width / max(1, len(ticks)) / LETTER_WIDTH)
+    wrapped = [_wrapped(text, room) for _, text in ticks]
+    if any(len(one) > room + 1 for lines in wrapped for one in lines):
+        return wrapped, True, 22 + 0.58 * LETTER_WIDTH * max(len(text) for _, text in ticks)
+    return wrapped, False, 5 + 13.0 * max(map(len, wrapped), default=1)
+
+
+def room_below(ticks: Sequence[tuple[float, str]], width: float) -> float:
+    """Pixels below the axis for its tick labels and title."""
+    return 28 + _tick_labels(ticks, width - LEFT - RIGHT)[2]
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """The text in lines of about `room` letters, broken between words."""
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > room:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

@@ -13,10 +13,8 @@ from ..common.errors import InputError
 from ..common.markdown import markdown_text
 from ..report.comparison import compare_results
 from . import comparison_results as results
-from .comparison_inputs import open_inputs
-from .comparison_results import ComparedResults
-from .messages import with_messages
-from .scrolling import scroll_to
+from .comparison_results import ComparedResults, open_inputs
+from .messages import scroll_to, with_messages
 from .settings import AppSettings
 
 MAX_ITEMS = 40
@@ -119,7 +117,7 @@ def comparison_tab(settings: AppSettings) -> None:
         return results.items_html(compared, name, order_by, _bounded(how_many)) if compared else gr.skip()
 
     for component in (metric, order, count):
-        component.input(on_items, [state, metric, order, count], items, queue=False)  # see `quick_events`
+        component.input(on_items, [state, metric, order, count], items, queue=False)  # see `QUICK`
 
 
 def _chooser(names: list[str], label: str, elem_id: str) -> gr.Dropdown:

@@ -2,31 +2,246 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
 
 import gradio as gr
 
 from ...reward import ImageError
+from ...reward.atomic_files import write_atomically
 from ...reward.strict_json import parse_json
 from ..common.errors import InputError
 from ..common.markdown import markdown_text
+from ..human_eval.agreement_tables import STATISTIC_DESCRIPTIONS, agreement_between, agreement_with
 from ..human_eval.annotation_plan import QuestionType
 from ..human_eval.annotation_session import AnnotationSession, AnsweredElsewhere, clean_annotator_name
-from ..human_eval.shown_questions import ShownQuestion
+from ..human_eval.annotation_texts import AnswerChoice, answer_choices
+from ..human_eval.label_matching import ScoreLookup
+from ..human_eval.label_sheets import ImportedLabels, import_labels, labels_csv, labels_jsonl
+from ..human_eval.score_loading import load_score_source
+from ..human_eval.shown_questions import Feedback, ShownQuestion
 from ..run.editor_outputs import MissingOutput
-from ..suites.human_labels import LabelAnswer
-from .label_question_panel import QuestionPanel, Updates, shown_number
+from ..suites.human_labels import LABEL_KINDS, LabelAnswer, LabelKind
+from ..suites.tables import ComputedTable
 from .label_sessions import LabelSessions
-from .label_side_panels import AgreementPanel, FilesPanel
 from .label_start import NameForm, StartForm, name_text
-from .messages import with_messages
-from .question_view import PictureStore
-from .quick_events import QUICK
+from .messages import QUICK, with_messages
+from .question_view import PictureStore, feedback_html, question_html
 from .settings import AppSettings
+
+Updates = dict[Any, Any]
+"""Component -> what it shows now."""
+
+_KEYS = {"ArrowLeft": ("left", "←"), "ArrowRight": ("right", "→"), "ArrowDown": ("down", "↓")}
+"""Names of keys in classes, and on buttons; others are their own."""
+
+_SHOWN = re.compile(r"(\d{1,7}) (\d{1,7})")
+
+
+class QuestionPanel:
+    """The question, its answers by kind, feedback to practice, and ways back and forth. Added to the page being built.
+
+    shown: number and revision of the question in a window, for whoever answers it. boxes: what is drawn, as JSON.
+    """
+
+    def __init__(self, store: PictureStore) -> None:
+        self._store = store
+        self.buttons: dict[LabelKind, list[tuple[AnswerChoice, gr.Button]]] = {}
+        self._rows: dict[LabelKind, gr.Row] = {}
+        with gr.Column(visible=False, elem_id="label-ask") as self.column:
+            script = files(__package__).joinpath("question.js").read_text(encoding="utf-8")
+            self._view = gr.HTML(elem_id="label-question", js_on_load=script)
+            self.shown = gr.Textbox(elem_id="label-shown", elem_classes="label-hidden")
+            self.boxes = gr.Textbox(elem_id="label-boxes", elem_classes="label-hidden")
+            for kind in LABEL_KINDS:
+                with gr.Row(visible=False, elem_classes="label-answers") as self._rows[kind]:
+                    if kind == "boxes":
+                        self.save = _button("Save the boxes", "save", "Enter")
+                        self.nothing = _button("Nothing visible", "none", "0")
+                    else:
+                        choices = answer_choices(QuestionType(kind, "quality"), "")
+                        self.buttons[kind] = [
+                            (choice, _button(choice.text, str(choice.value), *choice.keys)) for choice in choices
+                        ]
+            with gr.Column(visible=False, elem_id="label-feedback") as self._feedback:
+                self._verdict = gr.HTML()
+                self.resume = _button("Next", "continue", "Enter", variant="primary")
+            with gr.Row(equal_height=True, elem_classes="label-moves"):
+                self.back = _button("Back", "back", "u", size="sm", min_width=80)
+                self.forward = _button("Forward", "forward", "f", size="sm", min_width=80)
+                self.note = gr.Textbox(
+                    label="Note",
+                    show_label=False,
+                    placeholder="Note (saved with the answer)",
+                    max_length=2000,
+                    max_lines=1,
+                    scale=4,
+                    elem_id="label-note",
+                    elem_classes="leave-on-enter",
+                )
+
+    @property
+    def outputs(self) -> list[Any]:
+        """All that `show` and `show_feedback` may change."""
+        texts = [self._view, self.shown, self._verdict, self.note]
+        return [self.column, self._feedback, self.back, self.forward, *texts, *self._answers()]
+
+    def show(self, shown: ShownQuestion, annotator: str) -> Updates:
+        """Raises `ImageError` and OSError."""
+        kind = shown.question_type.kind
+        updates: Updates = {
+            self.column: gr.Column(visible=True),
+            self._view: question_html(shown, annotator, self._store),
+            self.shown: f"{shown.number} {shown.revision}",
+            self._feedback: gr.Column(visible=False),
+            self.back: gr.Button(interactive=shown.number > 0),
+            self.forward: gr.Button(interactive=shown.revision > 0),
+            self.note: shown.note,
+            **{row: gr.Row(visible=other == kind) for other, row in self._rows.items()},
+        }
+        for choice, (_, button) in zip(shown.choices, self.buttons.get(kind, ()), strict=True):
+            is_previous = shown.previous_answer == choice.value
+            variant: Literal["primary", "secondary"] = "primary" if is_previous else "secondary"
+            updates[button] = gr.Button(_text(choice.text, *choice.keys), variant=variant)
+        return updates
+
+    def show_feedback(self, feedback: Feedback, shown: ShownQuestion) -> Updates:
+        """Beside the question, which can no longer be answered."""
+        return {
+            self._feedback: gr.Column(visible=True),
+            self._verdict: feedback_html(feedback, shown),
+            **{row: gr.Row(visible=False) for row in self._rows.values()},
+        }
+
+    def hide(self) -> Updates:
+        """Without a question."""
+        return {self.column: gr.Column(visible=False), self.shown: ""}
+
+    def _answers(self) -> Iterator[Any]:
+        yield from self._rows.values()
+        for buttons in self.buttons.values():
+            yield from (button for _, button in buttons)
+
+
+def shown_number(text: str) -> tuple[int, int]:
+    """Number and revision of the question that a window shows. Raises `InputError`."""
+    found = _SHOWN.fullmatch(text)
+    if found is None:
+        raise InputError("this window shows no question: give your name again")
+    return int(found[1]), int(found[2])
+
+
+def _button(text: str, name: str, *keys: str, **options: Any) -> gr.Button:
+    classes = [f"key-{_KEYS.get(key, (key.lower(),))[0]}" for key in keys]
+    return gr.Button(_text(text, *keys), elem_id=f"label-{name}", elem_classes=classes, **options)
+
+
+def _text(text: str, *keys: str) -> str:
+    key = _KEYS.get(keys[0], ("", keys[0]))[1]
+    return text if text.startswith(f"{key}:") else f"{text} [{key}]"  # a level is its own key
+
+
+_BY_NAME = "the metric of the dimension's name"
+_SHOWN_PROBLEMS = 5
+
+
+class AgreementPanel:
+    """Tables that are computed when the panel is opened, and when they are asked for again."""
+
+    def __init__(self) -> None:
+        with gr.Accordion("Agreement so far", open=False, visible=False, elem_id="label-agreement") as self.panel:
+            self.metric = gr.Dropdown(
+                [_BY_NAME], value=_BY_NAME, label="Compared with scores of", visible=False, elem_id="label-metric"
+            )
+            self.text = gr.Markdown(elem_id="label-agreement-text")
+            self.refresh = gr.Button("With the newest answers", size="sm", elem_id="label-refresh")
+
+    def show(self, session: AnnotationSession, metric: str) -> dict[Any, Any]:
+        """The tables, and the metrics that scores have."""
+        lookup = load_score_source(session.score_sources, ())[0].lookup if session.score_sources else None
+        choices = [_BY_NAME, *(lookup.metrics if lookup else ())]
+        if metric == _BY_NAME and len(choices) == 2:
+            metric = choices[1]
+        return {
+            self.metric: gr.Dropdown(choices, value=metric, visible=lookup is not None),
+            self.text: agreement_text(session, lookup, None if metric == _BY_NAME else metric),
+        }
+
+
+def agreement_text(session: AnnotationSession, lookup: ScoreLookup | None = None, metric: str | None = None) -> str:
+    """Checks of annotators, and tables between them and with scores, as Markdown."""
+    labels = session.labels
+    if all(label.phase != "main" for label in labels):
+        return "There is nothing to compare yet: practice does not count."
+    lines = [f"- {markdown_text(str(check))}" for check in session.checks()]
+    tables: list[ComputedTable] = []
+    try:
+        tables += agreement_between(labels, session.pool)
+        if lookup is not None:
+            tables += agreement_with(labels, lookup, metric)
+    except InputError as error:
+        lines.append(f"- {markdown_text(str(error))}")
+    columns = dict.fromkeys(column for table in tables for column in table.table.columns)
+    notes = [f"- {name}: {STATISTIC_DESCRIPTIONS[name]}" for name in columns if name in STATISTIC_DESCRIPTIONS]
+    return "\n\n".join(["\n".join(lines), *(table.markdown() for table in tables), "\n".join(notes)])
+
+
+class FilesPanel:
+    """Labels as files. folder: where they are written for download; None: a temporary one."""
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        with gr.Accordion("Labels in and out", open=False, visible=False, elem_id="label-files") as self.panel:
+            with gr.Row():
+                with gr.Column():
+                    self.export = gr.Button("Export", elem_id="label-export")
+                    self.exported = gr.File(
+                        label="CSV and JSONL", file_count="multiple", interactive=False, elem_id="label-exported"
+                    )
+                self.upload = gr.File(
+                    label="Import labels (CSV or JSONL), or an answered question sheet",
+                    file_types=[".csv", ".jsonl"],
+                    elem_id="label-import",
+                )
+            self.outcome = gr.Markdown(elem_id="label-imported")
+
+    def written(self, session: AnnotationSession) -> list[str]:
+        """Paths of the labels as CSV and JSONL. Raises OSError."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
+        labels = session.labels
+        write_atomically(folder / "labels.csv", labels_csv(labels))
+        write_atomically(folder / "labels.jsonl", labels_jsonl(labels))
+        return [str(folder / "labels.csv"), str(folder / "labels.jsonl")]
+
+    @staticmethod
+    def imported(session: AnnotationSession, path: str | None) -> str:
+        """Add the labels of an uploaded file, and say as Markdown what it held, or why nothing. Raises OSError."""
+        if not path:
+            return "There is no file: drop labels as CSV or JSONL."
+        try:
+            imported = import_labels(session, Path(path))
+        except InputError as error:
+            return f"Nothing was added: {markdown_text(str(error))}"
+        return import_text(imported, session.add_labels(imported.labels))
+
+
+def import_text(imported: ImportedLabels, num_new: int) -> str:
+    """What an import did, as Markdown."""
+    lines = [f"{num_new:,} labels were added, {len(imported.labels) - num_new:,} were there already."]
+    if imported.unanswered:
+        lines.append(f"{imported.unanswered:,} rows have no answer.")
+    if imported.problems.total:
+        lines.append(f"{imported.problems.total:,} rows were left out:")
+    shown = [f"- {markdown_text(problem)}" for problem in imported.problems[:_SHOWN_PROBLEMS]]
+    return "\n".join([" ".join(lines), "", *shown])
+
 
 _DRAWN = "document.querySelector('#label-question .drawing')?.dataset.boxes ?? ''"
 """The boxes of the window, which only the browser knows until they are saved."""

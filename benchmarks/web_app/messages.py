@@ -66,3 +66,22 @@ def with_messages(function: FunctionT) -> FunctionT:
             return function(*arguments, **named)
 
     return plain  # type: ignore[return-value]
+
+
+QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden"}
+"""Answered by the request itself. The queue answers over a stream, which the server closes after its last event; the
+page then waits forever for an event that it sent at that moment. So only what takes long, or reports something while it
+runs (`gr.Progress`, `gr.Info`, `gr.Warning`), is queued.
+"""
+
+
+_NARROW = 900
+"""Pixels of a window below which columns lie below each other."""
+
+
+def scroll_to(elem_id: str) -> str:
+    """JavaScript for an event: bring a component into view on a narrow screen."""
+    return (
+        f"() => {{ if (innerWidth < {_NARROW}) document.getElementById('{elem_id}').scrollIntoView("
+        "{behavior: 'smooth'}); }"
+    )

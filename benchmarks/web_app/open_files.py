@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ...reward import EditSample, SpecError
 from ...reward.plain_text import one_line
 from ...reward.regular_files import open_regular
 from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
+from ..report.results_loading import LoadedResults, load_suite_of
+from ..run.editor_outputs import MissingOutput, Outputs
 from ..run.output_generation import GENERATED_FILE
 from ..suites.results import RESULT_FILE
+from ..suites.suite import Suite
 
 Kind = Literal["samples", "results", "scores", "audit", "labels"]
 
@@ -142,3 +146,53 @@ _TESTS: dict[Kind, Callable[[Path], bool]] = {
     "labels": lambda path: path.suffix == ".jsonl" and _begins_as_labels(path),
     "audit": lambda path: path.suffix == ".json" and path.is_file(),
 }
+
+
+@dataclass(frozen=True)
+class ResultPictures:
+    """suite: None if it cannot be loaded. outputs: by the place of the results. notes: why something is not there."""
+
+    suite: Suite | None
+    outputs: Mapping[int, Outputs]
+    notes: tuple[str, ...]
+
+    @staticmethod
+    def find(files: OpenFiles, loaded: Sequence[LoadedResults]) -> ResultPictures:
+        """Of results of one suite. What they record is read only where it lies in what was named at the start."""
+        suite, note = _suite(files, loaded)
+        if suite is None:
+            return ResultPictures(None, {}, (note,))
+        outputs: dict[int, Outputs] = {}
+        notes: list[str] = []
+        for number, results in enumerate(loaded):
+            folder = results.recorded_path("outputs")
+            if folder is None:
+                notes.append(f"{results.results.editor} has no pictures: {results.folder.name} records no outputs")
+            elif not files.holds(folder):
+                notes.append(
+                    f"{results.results.editor} has no pictures: its outputs lie in {folder}; start the app with that "
+                    "folder, too"
+                )
+            elif folder.is_dir():
+                outputs[number] = Outputs(suite, folder)
+        return ResultPictures(suite, outputs, tuple(notes))
+
+    def sample(self, number: int, item: str) -> EditSample:
+        """The item with the output of these results. Raises `MissingOutput`."""
+        if self.suite is None or number not in self.outputs:
+            raise MissingOutput("its outputs are not known")
+        if item not in self.suite.by_id:
+            raise MissingOutput("the suite has no such item")
+        return self.outputs[number].sample(self.suite.by_id[item])
+
+
+def _suite(files: OpenFiles, loaded: Sequence[LoadedResults]) -> tuple[Suite | None, str]:
+    """The suite, or why it is not loaded."""
+    for results in loaded:
+        data = results.recorded_path("data")
+        if data is not None and not files.holds(data):
+            return None, f"the suite is not loaded: its data lie in {data}; start the app with that folder, too"
+    try:
+        return load_suite_of(loaded, None), ""
+    except (InputError, SpecError) as error:
+        return None, f"the suite is not loaded: {error}"

@@ -16,8 +16,7 @@ from ..demo.candidate_edits import candidates
 from ..demo.demo_scenes import demo_tasks
 from ..report.results_loading import load_result_folders
 from ..run.editor_outputs import MissingOutput
-from .open_files import OpenFiles
-from .result_pictures import ResultPictures
+from .open_files import OpenFiles, ResultPictures
 
 MAX_EDITS = 500
 """Edits that are scored at a time: more are for `editcritic score`, which keeps none in memory."""

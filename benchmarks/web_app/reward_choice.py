@@ -12,8 +12,7 @@ from ...reward.experts.loading.model_registry import bundles
 from ..common.errors import InputError
 from ..common.markdown import markdown_text
 from ..common.reward_catalogue import list_rewards
-from .messages import errors_as_messages
-from .quick_events import QUICK
+from .messages import QUICK, errors_as_messages
 from .settings import AppSettings
 
 

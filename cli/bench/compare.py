@@ -170,7 +170,7 @@ def _compare_strategies(
     with progress_bar(None, "bootstrap"):
         computed = compute_tables(tables, bootstrap_samples)
     if plot is not None:
-        from ...benchmarks.human_eval.scaling_plot import draw
+        from ...benchmarks.human_eval.scaling_tables import draw
 
         draw(plot, computed if by_level else [], [_BY_LEVEL[name] for name in folders if by_level])
     report_tables(computed, {}, out, as_json, plot=None if plot is None else str(plot))

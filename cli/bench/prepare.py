@@ -131,8 +131,7 @@ def _check_instruction_file(csv: Path, as_json: bool) -> int:
 
 
 def _print_statistics(suite: str, data: Path | None, folder: Path | None, experts: list[str], as_json: bool) -> int:
-    from ...benchmarks.human_eval.suite_statistics import suite_statistics
-    from ...benchmarks.human_eval.target_areas import target_area_table, target_areas
+    from ...benchmarks.human_eval.suite_statistics import suite_statistics, target_area_table, target_areas
     from ...benchmarks.run.suite_loading import load_suite
     from ...reward import default_experts, load_experts
 

@@ -73,7 +73,7 @@ def report(
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import find_outputs, load_result_folders, load_suite_of
-    from ...benchmarks.report.suite_chapters import are_of_several_suites
+    from ...benchmarks.report.suites_page import are_of_several_suites
     from ...benchmarks.suites.leaderboards import EditorComparison, format_tables
     from ...benchmarks.suites.tables import write_tables
 

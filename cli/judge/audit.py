@@ -171,7 +171,7 @@ def _valid(entries: Iterable[SampleEntry], problems: list[str]) -> Iterator[Edit
 def _print(result: JudgeAudit) -> None:
     from rich.text import Text
 
-    from ...benchmarks.human_eval.judge_audit.report import facts, notes, table
+    from ...benchmarks.human_eval.judge_audit.runner import facts, notes, table
 
     for line in facts(result):
         echo(line, stderr=False)

@@ -67,8 +67,7 @@ def _store(
 ) -> int:
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
-    from ...benchmarks.human_eval.drift_results import load_answers
-    from ...benchmarks.human_eval.judge_drift import build_golden_set, is_answered, write_golden_set
+    from ...benchmarks.human_eval.judge_drift import build_golden_set, is_answered, load_answers, write_golden_set
 
     require_distinct_files(results=results[0], out=out)
     count = len(results)
@@ -90,8 +89,7 @@ def _store(
 def _report_drift(path: Path, results: Sequence[Path], seed: int, as_json: bool) -> int:
     from dataclasses import asdict
 
-    from ...benchmarks.human_eval.drift_results import load_answers
-    from ...benchmarks.human_eval.judge_drift import compare_with_golden_set, read_golden_set
+    from ...benchmarks.human_eval.judge_drift import compare_with_golden_set, load_answers, read_golden_set
 
     report = compare_with_golden_set(read_golden_set(path), load_answers(results), seed=seed)
     code = int(any(drift.exceeds_noise for drift in report.drifts) or report.failed > 0)

@@ -123,8 +123,7 @@ def label(
     from ...benchmarks.human_eval.annotation_plan import QuestionType
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
     from ...benchmarks.human_eval.annotator_checks import known_answers, labels_to_check
-    from ...benchmarks.human_eval.question_pools import SuitePool
-    from ...benchmarks.human_eval.question_sources import open_source
+    from ...benchmarks.human_eval.question_pools import SuitePool, open_source
     from ...benchmarks.suites.human_labels import read_labels
 
     has_page = imported is None and export is None and sheet is None
@@ -196,7 +195,7 @@ def _serve(session: AnnotationSession, port: int, *, open_page: bool, as_json: b
 
 
 def _import(session: AnnotationSession, path: Path, document: dict[str, Any], *, as_json: bool) -> int:
-    from ...benchmarks.human_eval.question_sheets import import_labels
+    from ...benchmarks.human_eval.label_sheets import import_labels
 
     imported = import_labels(session, path)
     num_new = session.add_labels(imported.labels)
@@ -227,7 +226,7 @@ def _export(session: AnnotationSession, path: Path) -> None:
 def _write_sheet(session: AnnotationSession, annotator: str, folder: Path) -> int:
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.annotation_session import AnnotationError
-    from ...benchmarks.human_eval.question_sheets import write_question_sheet
+    from ...benchmarks.human_eval.label_sheets import write_question_sheet
 
     try:
         with progress_bar(None, "pictures") as (step, _):

@@ -405,7 +405,7 @@ def test_the_sheet_holds_all_candidates_the_chosen_one_first(edit: Edit, session
 
 
 def test_the_sheet_shows_steps_previews_and_comparisons(tmp_path: Path) -> None:
-    from editcritic.benchmarks.report.selection_sheet import write_selection_sheet
+    from editcritic.benchmarks.report.ranking_sheet import write_selection_sheet
     from editcritic.reward import Score
     from editcritic.verifiers import Candidate, Selection
     from editcritic.verifiers.selection import Cost, Preview, Selections, TournamentMatch
@@ -440,7 +440,7 @@ def test_the_sheet_shows_steps_previews_and_comparisons(tmp_path: Path) -> None:
 
 
 def test_where_none_is_chosen_none_has_a_rank() -> None:
-    from editcritic.benchmarks.report.selection_sheet import list_attempts
+    from editcritic.benchmarks.report.ranking_sheet import list_attempts
     from editcritic.reward.queries import Abstention
     from editcritic.verifiers import BestOfN, select
 

@@ -1,4 +1,4 @@
-"""What an audit found: a figure for each fault, and which of them are there."""
+"""What an audit of a judge found: a figure for each fault with its interval, and which of them are there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,109 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .measures import ERROR_RATE, Estimate, mean_over_sources
-from .probes import Condition
-from .session import Cost
+import numpy as np
+
+from ....reward.bootstrap_intervals import Numbers, percentile_interval, resampled_rows
+from .questions import Cost
+
+ERROR_RATE = 0.05
+"""Probability that an audit reports any fault of a judge without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """value: the mean over samples. low, high: its interval; None for fewer than two sources."""
+
+    value: float
+    low: float | None
+    high: float | None
+    samples: int
+    sources: int
+
+
+def mean_over_sources(
+    values: Sequence[float], sources: Sequence[str], bounds: tuple[float, float], share: float = 0.95
+) -> Estimate | None:
+    """The mean of a number for each sample, with the interval that holds `share` of its bootstrap over sources.
+
+    sources: of each sample. bounds: the lowest and the highest number possible. None without samples.
+    """
+    if not values:
+        return None
+    totals: Mapping[str, list[float]] = {source: [0.0, 0.0] for source in sources}
+    for value, source in zip(values, sources, strict=True):
+        totals[source][0] += value
+        totals[source][1] += 1
+    table = np.array(list(totals.values()))
+    sums, counts = table[:, 0], table[:, 1]
+    mean = float(np.mean(values))
+    low, high = bounds
+    if len(sums) < 2:
+        return Estimate(mean, None, None, len(values), len(sums))
+    weight = counts.mean()
+    all_sums = np.concatenate([sums, [low * weight, high * weight]])
+    all_counts = np.concatenate([counts, [weight, weight]])
+    rows = resampled_rows(len(all_sums), np.random.default_rng(0))
+    resampled: Numbers = all_sums[rows].sum(axis=-1) / all_counts[rows].sum(axis=-1)
+    interval = percentile_interval(resampled, share)
+    assert interval is not None  # every bootstrap sample has sources, and so samples
+    shift = mean - float(all_sums.sum() / all_counts.sum())
+    return Estimate(mean, max(low, interval[0] + shift), min(high, interval[1] + shift), len(values), len(sums))
+
+
+def excess_change(answers: Sequence[float], variants: Sequence[float], repeats: Sequence[float]) -> float:
+    """How much more an answer changes with the condition than by asking again, in [-1, 1].
+
+    answers: to the plain question; only the first is compared. variants: under the condition. repeats: to the plain
+    question, asked again.
+    """
+    first = answers[0]
+    changed = sum(abs(value - first) for value in variants) / len(variants)
+    by_itself = sum(abs(value - first) for value in repeats) / len(repeats) if repeats else 0.0
+    return changed - by_itself
+
+
+def reliability(rows: Sequence[Sequence[float]]) -> float | None:
+    """The share of the variance of one answer that lies between samples, in [0, 1]: the intraclass correlation ICC(1)
+    of a one-way analysis of variance (Shrout and Fleiss 1979).
+
+    rows: the answers of each sample, as many of each. None for fewer than two samples or answers, or if all are equal.
+    """
+    if len(rows) < 2 or len(rows[0]) < 2:
+        return None
+    table = np.array(rows, np.float64)
+    count, answers = table.shape
+    means = table.mean(axis=1)
+    between = answers * float(((means - table.mean()) ** 2).sum()) / (count - 1)
+    within = float(((table - means[:, None]) ** 2).sum()) / (count * (answers - 1))
+    total = between + (answers - 1) * within
+    return None if total <= 0 else max(0.0, (between - within) / total)
+
+
+SIGNED, SHARE = (-1.0, 1.0), (0.0, 1.0)
+"""Ranges of a sample's number."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A fault under one condition.
+
+    measure: what the number says. values, sources: of every sample with one. missing: samples without. bounds: of a
+    number. exact: any value above a hundredth is the fault, since a sound judge has exactly 0; otherwise its interval
+    has to exclude 0. root: the figure is the root of the mean.
+    """
+
+    fault: str
+    condition: str
+    measure: str
+    values: Sequence[float]
+    sources: Sequence[str]
+    missing: int = 0
+    reason: str = ""
+    bounds: tuple[float, float] = SIGNED
+    exact: bool = False
+    root: bool = False
+
 
 TOLERANCE = 0.01
 """What counts as nothing for a fault whose measure is exactly 0 in a sound judge."""
@@ -89,13 +189,13 @@ class JudgeAudit:
 
     def markdown(self) -> str:
         """The report in Markdown."""
-        from .report import markdown
+        from .runner import markdown
 
         return markdown(self)
 
     def html(self) -> str:
         """The report as one page of HTML, without scripts or links."""
-        from .report import html
+        from .runner import html
 
         return html(self)
 
@@ -113,29 +213,17 @@ def findings_of(conditions: Sequence[Condition]) -> list[Finding]:
 def _finding(condition: Condition, joint: float) -> Finding:
     estimate = mean_over_sources(condition.values, condition.sources, condition.bounds)
     if condition.root and estimate is not None:
-        estimate = _root(estimate)
+        low, high = (None if end is None else math.sqrt(max(0.0, end)) for end in (estimate.low, estimate.high))
+        estimate = Estimate(math.sqrt(estimate.value), low, high, estimate.samples, estimate.sources)
+    named, lacking = (condition.fault, condition.condition, condition.measure), (condition.missing, condition.reason)
+    if estimate is None:
+        return Finding(*named, None, None, None, None, 0, 0, *lacking)
     found: bool | None = None
-    if condition.exact and estimate is not None:
+    if condition.exact:
         found = estimate.value > TOLERANCE
-    elif estimate is not None:
+    else:
         wide = mean_over_sources(condition.values, condition.sources, condition.bounds, joint)
         if wide is not None and wide.low is not None and wide.high is not None:
             found = wide.low > 0 or wide.high < 0
-    return Finding(
-        condition.fault,
-        condition.condition,
-        condition.measure,
-        None if estimate is None else estimate.value,
-        None if estimate is None else estimate.low,
-        None if estimate is None else estimate.high,
-        found,
-        0 if estimate is None else estimate.samples,
-        0 if estimate is None else estimate.sources,
-        condition.missing,
-        condition.reason,
-    )
-
-
-def _root(estimate: Estimate) -> Estimate:
-    low, high = (None if end is None else math.sqrt(max(0.0, end)) for end in (estimate.low, estimate.high))
-    return Estimate(math.sqrt(estimate.value), low, high, estimate.samples, estimate.sources)
+    figures = (estimate.value, estimate.low, estimate.high, found, estimate.samples, estimate.sources)
+    return Finding(*named, *figures, *lacking)

@@ -1,26 +1,259 @@
-"""The audit of a judge: all probes on the same samples, each with its cost."""
+"""The audit of a judge: all probes on the same samples, each with its cost; its advice and its report."""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
 from ....reward import AnswerLog, EditSample, Engine, Expert, Reward
+from ....reward.plain_text import one_line
 from ....reward.queries.expert import expert_of_role
 from ...common.errors import InputError
+from ...common.markdown import markdown_text, table_lines
 from ...run.run_budget import BudgetLimits
-from .findings import JudgeAudit, findings_of
-from .measures import reliability
-from .probes import OF_JUDGE, Condition, Tables, probes
-from .questions import PLAIN
-from .recommendations import recommendations
-from .session import Session
+from .findings import Condition, Finding, JudgeAudit, findings_of, reliability
+from .probes import GRADES, GRADES_REWORDED, OF_JUDGE, Tables, probes
+from .questions import EXPECTED, PLAIN, WORD, Cost, Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+TARGET_RELIABILITY = 0.9
+"""Of the mean of several draws: a tenth of its variance is noise."""
+
+MAX_DRAWS = 32
+"""More are not recommended: another judge is cheaper."""
+
+HARMLESS = 0.1
+"""A change of the answer that a smaller picture may cost at most, with 95 % confidence."""
+
+
+def draws_for(reliability: float, target: float = TARGET_RELIABILITY) -> int | None:
+    """How many draws have a mean of this reliability (Spearman-Brown); None above `MAX_DRAWS`."""
+    if reliability <= 0:
+        return None
+    count = max(1, math.ceil(target / (1 - target) * (1 - reliability) / reliability - 1e-9))
+    return count if count <= MAX_DRAWS else None
+
+
+def recommendations(audit: JudgeAudit) -> Iterator[str]:
+    """Advice from the findings; nothing about what was not measured."""
+    yield from _draws(audit)
+    yield from _reading(audit)
+    yield from _pictures(audit, "size", "Pictures", "larger ones cost tokens for nothing")
+    yield from _pictures(audit, "jpeg", "JPEG", "lossless pictures are not needed")
+    if "position" in audit.found:
+        yield "Compare edits in both orders, as `pairwise-judge` does; a single order favours one position."
+    if "order" in audit.found:
+        yield "Show the source first and the edit second: it does not follow words that say otherwise."
+    if "yes-bias" in audit.found:
+        yield (
+            "Ask yes/no questions in both phrasings and average the answer with one minus that to the negation, or "
+            "compare scores only among themselves: the threshold of 0.5 is off."
+        )
+    if "wording" in audit.found:
+        yield "Never compare its scores across prompts; to publish one, name the prompt pack, or average over several."
+    if "picture-words" in audit.found:
+        yield "It obeys words painted into a picture: put `guard-prompt-injection` before it."
+    if "instruction-words" in audit.found:
+        yield "It obeys words in an instruction: let it judge instructions that you wrote, and no others."
+
+
+def _draws(audit: JudgeAudit) -> Iterator[str]:
+    for finding in audit.of("draws"):
+        if finding.found:
+            yield (
+                f"It does not repeat its answers ({finding.value:.3f} of the range on average): keep them in an answer "
+                "log, and report intervals."
+            )
+    for finding in audit.of("grade-draws"):
+        reliability = audit.reliability.get(f"{GRADES}, {WORD}")
+        if finding.value is not None and finding.found is False:
+            yield "One draw of a sampled grade is enough: all draws are equal."
+        elif reliability is not None:
+            count = draws_for(reliability)
+            if count is None:
+                yield (
+                    f"Sampled grades of one edit differ as much as those of different edits (reliability "
+                    f"{reliability:.2f}): {MAX_DRAWS} draws would not help."
+                )
+            else:
+                yield (
+                    f"Average {count} draw{'s' * (count > 1)} of a sampled grade for a reliability of "
+                    f"{TARGET_RELIABILITY:g}; one has {reliability:.2f}."
+                )
+
+
+def _reading(audit: JudgeAudit) -> Iterator[str]:
+    words = audit.reliability.get(f"{GRADES_REWORDED}, {WORD}")
+    expected = audit.reliability.get(f"{GRADES_REWORDED}, {EXPECTED}")
+    findings = audit.of("readings")
+    if not findings:
+        return
+    if findings[0].value is None:
+        if "no probabilities" in findings[0].reason:
+            yield "Read its words: it gives no probabilities."
+        return
+    if findings[0].found:
+        yield f"Read its words: in {findings[0].value:.0%} of replies they are not what its probabilities say."
+    elif words is not None and expected is not None:
+        better = "probabilities" if expected >= words else "words"
+        yield (
+            f"Read its {better}: over paraphrases, the expected grade has a reliability of {expected:.2f}, the written "
+            f"one of {words:.2f}."
+        )
+
+
+def _pictures(audit: JudgeAudit, fault: str, subject: str, gain: str) -> Iterator[str]:
+    """The strongest reduction up to which none is harmful; findings come from the weakest on."""
+    findings = audit.of(fault)
+    harmless = [*takewhile(lambda one: one.found is False and one.high is not None and one.high <= HARMLESS, findings)]
+    if harmless:
+        last = harmless[-1]
+        yield f"{subject} with {last.condition} change its answers by {last.high:.2f} at most: {gain}."
+    elif any(finding.found for finding in findings):
+        first = next(finding for finding in findings if finding.found)
+        yield f"Send pictures as they are. {subject} with {first.condition} change its answers by {first.value:.2f}."
+    elif any(finding.value is not None for finding in findings):
+        yield f"{subject}: these samples do not decide which reductions are harmless. Send them as they are."
+
+
+_FINDING_COLUMNS = ("fault", "condition", "measure", "value (95 %)", "found", "samples")
+_COST_COLUMNS = ("asked", "tokens", "USD", "seconds")
+_UNKNOWN = "unknown"
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Audit of {{ title }}</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;margin:1rem 0}th,td{padding:.3rem .7rem;border-bottom:1px solid #ccc;text-align:left}
+td{font-variant-numeric:tabular-nums}tr.found td{background:#fdebd8}</style></head><body>
+<h1>Audit of {{ title }}</h1>
+{% for line in facts %}<p>{{ line }}</p>{% endfor %}
+<table><tr>{% for name in columns %}<th>{{ name }}</th>{% endfor %}</tr>
+{% for found, cells in rows %}<tr{% if found %} class="found"{% endif %}>
+{%- for cell in cells %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</table>
+<h2>What to do</h2><ul>{% for line in advice %}<li>{{ line }}</li>{% endfor %}</ul>
+{% for line in notes %}<p>{{ line }}</p>{% endfor %}
+</body></html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A row for each finding, then those of faults without any, and one for all faults; cells are texts."""
+
+    columns: tuple[str, ...]
+    rows: list[list[str]]
+
+
+def table(audit: JudgeAudit) -> Table:
+    """What was found and what it cost, which stands in the first row of a fault. Costs that are unknown of all faults
+    have no column.
+    """
+    costs = dict(audit.costs)
+    rows = []
+    for finding in audit.findings:
+        cost = costs.pop(finding.fault, None)
+        rows.append([*_finding_cells(finding), *(_cost_cells(cost) if cost else [""] * len(_COST_COLUMNS))])
+    blank = [""] * (len(_FINDING_COLUMNS) - 1)
+    rows += [[fault, *blank, *_cost_cells(cost)] for fault, cost in costs.items()]
+    rows.append(["all", *blank, *_cost_cells(_total_cost(audit))])
+    names = _FINDING_COLUMNS + _COST_COLUMNS
+    known = [number for number, cell in enumerate(rows[-1]) if cell != _UNKNOWN]
+    return Table(tuple(names[number] for number in known), [[cells[number] for number in known] for cells in rows])
+
+
+def _finding_cells(finding: Finding) -> list[str]:
+    value = "none" if finding.value is None else f"{finding.value:+.2f}"
+    if finding.low is not None and finding.high is not None:
+        value += f" ({finding.low:+.2f} to {finding.high:+.2f})"
+    found = _UNKNOWN if finding.found is None else "yes" if finding.found else "no"
+    samples = f"{finding.samples:,}" + (f", {finding.missing:,} missing" if finding.missing else "")
+    return [finding.fault, finding.condition, finding.measure, value, found, samples]
+
+
+def _cost_cells(cost: Cost) -> list[str]:
+    tokens = _UNKNOWN if cost.tokens is None else f"{cost.tokens:,}"
+    usd = _UNKNOWN if cost.usd is None else f"{cost.usd:.4f}"
+    return [f"{cost.calls:,}", tokens, usd, f"{cost.seconds:.1f}"]
+
+
+def _total_cost(audit: JudgeAudit) -> Cost:
+    """The cost of all faults."""
+    costs = list(audit.costs.values())
+    tokens = [cost.tokens for cost in costs if cost.tokens is not None]
+    usd = [cost.usd for cost in costs if cost.usd is not None]
+    return Cost(
+        sum(cost.questions for cost in costs),
+        sum(cost.calls for cost in costs),
+        sum(cost.judge_calls for cost in costs),
+        sum(tokens) if tokens else None,
+        sum(usd) if usd else None,
+        sum(cost.seconds for cost in costs),
+    )
+
+
+def facts(audit: JudgeAudit) -> Iterator[str]:
+    """What was audited, and what was not answered."""
+    yield f"{audit.samples} samples of {audit.sources} sources. Draws, pictures and words: {audit.question}."
+    scores = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in audit.replies.items())
+    yield f"Scores: {scores or 'none'}. Those without a value are left out of every figure."
+    reasons = dict.fromkeys(finding.reason for finding in audit.findings if finding.missing and finding.reason)
+    for reason in list(reasons)[:3]:
+        yield f"Missing: {one_line(reason)[:300]}"
+    if audit.exhausted:
+        yield f"It ended early: {audit.exhausted}."
+
+
+def notes(audit: JudgeAudit) -> Iterator[str]:
+    """How to read the table."""
+    yield (
+        "Values are shares of the score's range; 0 is a judge without the fault. Intervals: bootstrap over sources. "
+        "Found: the interval for all faults together excludes 0, so that a judge without faults is accused of any in "
+        "5 % of audits at most; or, for repeated answers and readings, any difference."
+    )
+    yield (
+        "Asked: questions for a fault, under all of its conditions, that were not answered before, for another fault "
+        "or in the answer log."
+    )
+    for name, value in audit.reliability.items():
+        if value is not None:
+            yield f"Reliability of one answer ({name}): {value:.2f}."
+
+
+def markdown(audit: JudgeAudit) -> str:
+    """The report in Markdown."""
+    lines = [f"# Audit of {markdown_text(audit.judge)}", "", *(f"{markdown_text(line)}\n" for line in facts(audit))]
+    findings = table(audit)
+    lines += table_lines(findings.columns, ([markdown_text(cell) for cell in cells] for cells in findings.rows))
+    lines += ["", "## What to do", "", *(f"- {line}" for line in audit.recommendations)]
+    lines += ["", *(f"{line}\n" for line in notes(audit))]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def html(audit: JudgeAudit) -> str:
+    """The report as a page without scripts or links."""
+    import jinja2
+
+    findings = table(audit)
+    found = [bool(finding.found) for finding in audit.findings]
+    template = jinja2.Environment(autoescape=True).from_string(_PAGE)
+    return template.render(
+        title=one_line(audit.judge),
+        facts=list(facts(audit)),
+        columns=findings.columns,
+        rows=list(zip_longest(found, findings.rows, fillvalue=False)),
+        advice=audit.recommendations,
+        notes=list(notes(audit)),
+    )
+
 
 SCALES = (0.5, 0.25)
 """Of the sides of pictures, from the mildest on."""
@@ -67,7 +300,8 @@ def audit(
             )
         if lacking := sorted({name for sample in samples for name in judge.missing_fields(sample)}):
             raise InputError(f"{metric.card.name} needs {', '.join(lacking)}, which the samples do not all have")
-        bound = _judge_of(judge)
+        role = next((role for role in judge.card.roles if role.partition(".")[0] == "judge"), None)
+        bound = None if role is None else expert_of_role(judge.experts, role)
         if bound is not None:
             experts["judge"] = bound
         elif faults is None:
@@ -92,17 +326,10 @@ def audit(
         for name, readings in tables.rows.items()
         for reading, rows in readings.items()
     }
-    result = JudgeAudit(
-        subject,
-        question,
-        len(session.samples),
-        len(set(session.sources)),
-        findings_of(conditions),
-        session.costs,
-        reliabilities,
-        dict(sorted(session.replies.items())),
-        session.exhausted,
-    )
+    counts = (len(session.samples), len(set(session.sources)))
+    replies = dict(sorted(session.replies.items()))
+    figures = (findings_of(conditions), session.costs, reliabilities, replies, session.exhausted)
+    result = JudgeAudit(subject, question, *counts, *figures)
     return replace(result, recommendations=tuple(recommendations(result)))
 
 
@@ -126,11 +353,6 @@ def choose(samples: Iterable[EditSample], limit: int, seed: int = 0) -> list[Edi
     rounds = [sample for group in order for sample in group[:2]]
     rest = [sample for group in order for sample in group[2:]]
     return [*rounds, *rest][:limit]
-
-
-def _judge_of(reward: Reward) -> Expert | None:
-    role = next((role for role in reward.card.roles if role.partition(".")[0] == "judge"), None)
-    return None if role is None else expert_of_role(reward.experts, role)
 
 
 def _check(samples: Sequence[EditSample], repeats: int, scales: Sequence[float], qualities: Sequence[int]) -> None:

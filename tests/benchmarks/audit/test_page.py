@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.audit.page import write_audit_page
-from editcritic.benchmarks.audit.pictures import Album, part_rows
+from editcritic.benchmarks.audit.page import Album, part_rows, write_audit_page
 from editcritic.benchmarks.audit.report_text import interval_text, mean_text, percent, signed, verdict
 from editcritic.reward import EditSample, Score
 from editcritic.reward.audit import AuditReport, AuditRun, all_families, select_families

@@ -9,7 +9,7 @@ from pathlib import Path
 DRAW = """
 from pathlib import Path
 from types import SimpleNamespace as Made
-from editcritic.benchmarks.human_eval.scaling_plot import draw
+from editcritic.benchmarks.human_eval.scaling_tables import draw
 cell = Made(value=1.0, low=0.5, high=1.5)
 table = Made(cells={r"$\\frac{": {"direct": cell}}, table=Made(title="$"))
 draw(Path("plot.png"), [table], ["direct"])

@@ -35,12 +35,10 @@ def results(editor: str, rows: Sequence[ResultRow]) -> Results:
 def write(folder: Path, results_: Results) -> Path:
     """A folder of results with what `load_results` reads."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / SCORES_FILE).write_text(
-        "".join(json.dumps(row.to_json()) + "\n" for row in results_.rows), encoding="utf-8"
-    )
-    (folder / RESULT_FILE).write_text(
-        json.dumps({"schema": SCHEMA, "editor": results_.editor, "provenance": {}}), encoding="utf-8"
-    )
+    scores = "".join(json.dumps(row.to_json()) + "\n" for row in results_.rows)
+    (folder / SCORES_FILE).write_text(scores, encoding="utf-8")
+    head = {"schema": SCHEMA, "editor": results_.editor, "provenance": {}}
+    (folder / RESULT_FILE).write_text(json.dumps(head), encoding="utf-8")
     return folder
 
 
@@ -54,6 +52,11 @@ def make_label(
         fields["id"] = on
     fields.setdefault("dimension", "following")
     return Label(kind=kind, label=label, annotator=by, time=START + timedelta(minutes=minute), **fields)
+
+
+def make_labels(answers: Sequence[Any], kind: LabelKind = "yes-no", **fields: Any) -> list[Label]:
+    """An answer each to the items 0, 1, ...; None is no answer."""
+    return [make_label(one, f"{n}", kind, **fields) for n, one in enumerate(answers) if one is not None]
 
 
 def labels_file(path: Path, labels: Sequence[Label]) -> Path:

@@ -3,15 +3,19 @@
 import json
 
 import pytest
+from scipy import stats
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval.agreement_tables import STATISTIC_DESCRIPTIONS, agreement_tables
 from editcritic.benchmarks.human_eval.label_matching import LabelMetric, ScoreLookup
+from editcritic.benchmarks.suites.human_labels import LabelKind
 from editcritic.benchmarks.suites.tables import Table
 
-from .label_files import labels_file, make_label, results, row, write
+from .label_files import labels_file, make_label, make_labels, results, row, write
 
 TYPES = ("color_alter", "color_alter", "count_change", "count_change")
+YES_NO = "agreement-yes-no-following"
+DRAWN = ((0, 0, 10, 10),)
 
 
 def rows(*values, **more):
@@ -25,208 +29,166 @@ def tables_of(labels, *all_results, **options) -> dict[str, Table]:
     return {table.name: table for table in agreement_tables(labels, ScoreLookup(all_results), **options)}
 
 
-def value(table, row_name, column):
-    return table.rows[row_name][column].value
+def values(table, row_name="all"):
+    return {column: figure.value for column, figure in table.rows[row_name].items()}
 
 
 def test_yes_and_no_by_type():
-    from scipy import stats
-
-    scored = results("one", rows(1.0, 0.0, 1.0, 1.0))
-    labels = [make_label(label, f"{number}", editor="one") for number, label in enumerate(["yes", "no", "no", "yes"])]
-    table = tables_of(labels, scored)["agreement-yes-no-following"]
+    labels = make_labels(["yes", "no", "no", "yes"], editor="one")
+    table = tables_of(labels, results("one", rows(1.0, 0.0, 1.0, 1.0)))[YES_NO]
     assert list(table.rows) == ["all", "type color_alter", "type count_change"]
-    assert value(table, "all", "accuracy") == 0.75
-    assert value(table, "all", "F1") == pytest.approx(2 * 2 / (3 + 2))
-    assert value(table, "all", "kappa") == pytest.approx((0.75 - (3 * 2 + 1 * 2) / 16) / (1 - 8 / 16))
-    assert value(table, "all", "PLCC") == pytest.approx(stats.pearsonr([1, 0, 1, 1], [1, 0, 0, 1]).statistic)
-    assert value(table, "type color_alter", "accuracy") == 1.0
-    assert value(table, "type count_change", "accuracy") == 0.5
+    every = values(table)
+    assert (every["accuracy"], every["F1"]) == (0.75, pytest.approx(2 * 2 / (3 + 2)))
+    assert every["kappa"] == pytest.approx((0.75 - (3 * 2 + 1 * 2) / 16) / (1 - 8 / 16))
+    assert every["PLCC"] == pytest.approx(stats.pearsonr([1, 0, 1, 1], [1, 0, 0, 1]).statistic)
+    assert [values(table, f"type {name}")["accuracy"] for name in ("color_alter", "count_change")] == [1.0, 0.5]
     assert table.rows["all"]["accuracy"].count == 4
 
 
 def test_four_levels_as_dlebench_has_them():
-    from scipy import stats
-
-    scored = results("one", rows(1.0, 2 / 3, 1 / 3, 0.0))
-    labels = [make_label(level, f"{number}", "four-level", editor="one") for number, level in enumerate([4, 4, 2, 1])]
-    table = tables_of(labels, scored)["agreement-four-level-following"]
-    labels_as_shares, metric = [1, 1, 1 / 3, 0], [1, 2 / 3, 1 / 3, 0]
-    assert value(table, "all", "MAE") == pytest.approx(1 / 12)
-    assert value(table, "all", "SRCC") == pytest.approx(stats.spearmanr(labels_as_shares, metric).statistic)
-    assert value(table, "all", "PLCC") == pytest.approx(stats.pearsonr(labels_as_shares, metric).statistic)
-    assert value(table, "all", "accuracy") == 0.75
+    labels = make_labels([4, 4, 2, 1], "four-level", editor="one")
+    table = tables_of(labels, results("one", rows(1.0, 2 / 3, 1 / 3, 0.0)))["agreement-four-level-following"]
+    sides = [1, 1, 1 / 3, 0], [1, 2 / 3, 1 / 3, 0]
+    srcc, plcc = stats.spearmanr(*sides).statistic, stats.pearsonr(*sides).statistic
+    expected = {"MAE": 1 / 12, "SRCC": srcc, "PLCC": plcc, "accuracy": 0.75}
+    assert {name: values(table)[name] for name in expected} == pytest.approx(expected)
 
 
 def test_stars_have_a_mean_by_editor_without_a_metric():
     """By hand: (1 + 3 + 5) / 3 = 3 stars and (4 + 5) / 2 = 4.5; stars 1 and 3 are nearest to 0.1 and 0.6."""
     every = [results(name, rows(0.1, 0.6, 0.9)) for name in ("one", "two")]
-    labels = [make_label(s, f"{n}", "stars", editor="one", dimension="realism") for n, s in enumerate([1, 3, 5])]
-    labels += [make_label(s, f"{n}", "stars", editor="two", dimension="realism") for n, s in enumerate([4, 5])]
+    labels = make_labels([1, 3, 5], "stars", editor="one", dimension="realism")
+    labels += make_labels([4, 5], "stars", editor="two", dimension="realism")
     table = tables_of(labels, *every)["stars-realism"]
-    assert [value(table, editor, "stars") for editor in ("one", "two")] == pytest.approx([3.0, 4.5])
+    assert [values(table, editor)["stars"] for editor in ("one", "two")] == pytest.approx([3.0, 4.5])
     metric = {"realism": LabelMetric(("following",), 0, 1)}
-    agreement = tables_of(labels[:2], *every, metrics=metric)["agreement-stars-realism"]
-    assert value(agreement, "all", "accuracy") == 1.0
+    assert values(tables_of(labels[:2], *every, metrics=metric)["agreement-stars-realism"])["accuracy"] == 1.0
 
 
 def test_grades_of_another_range_are_brought_to_shares_and_refused_without_it():
     scored = results("one", rows(10.0, 5.0, 0.0, 10.0))
-    labels = [make_label(level, f"{number}", "four-level", editor="one") for number, level in enumerate([4, 3, 1, 4])]
+    labels = make_labels([4, 3, 1, 4], "four-level", editor="one")
     with pytest.raises(InputError, match="--range"):
         tables_of(labels, scored)
-    table = tables_of(labels, scored, metrics={"following": LabelMetric(("following",), 0, 10)})[
-        "agreement-four-level-following"
-    ]
-    assert value(table, "all", "MAE") == pytest.approx((2 / 3 - 0.5) / 4)
+    ranged = tables_of(labels, scored, metrics={"following": LabelMetric(("following",), 0, 10)})
+    assert values(ranged["agreement-four-level-following"])["MAE"] == pytest.approx((2 / 3 - 0.5) / 4)
 
 
 def test_annotators_with_each_other_and_with_the_metric():
-    scored = results("one", rows(1.0, 0.0, 1.0))
-    labels = [
-        make_label(label, f"{number}", editor="one", by=by)
-        for by, answers in (("ann", ["yes", "no", "yes"]), ("bob", ["yes", "yes", "yes"]))
-        for number, label in enumerate(answers)
-    ]
-    table = tables_of(labels, scored)["annotators-yes-no-following"]
-    assert value(table, "all", "same") == pytest.approx(2 / 3)
-    assert value(table, "all", "yes") == pytest.approx(5 / 6)
+    labels = make_labels(["yes", "no", "yes"], editor="one")
+    labels += make_labels(["yes", "yes", "yes"], editor="one", by="bob")
+    table = tables_of(labels, results("one", rows(1.0, 0.0, 1.0)))["annotators-yes-no-following"]
+    every = values(table)
+    assert (every["same"], every["yes"]) == pytest.approx((2 / 3, 5 / 6))
     # Coincidences: 5 of yes and 1 of no; two of six values lie in a pair that differs.
-    assert value(table, "all", "alpha nominal") == pytest.approx(1 - 2 * 5 / (2 * 5 * 1))
+    assert every["alpha nominal"] == pytest.approx(1 - 2 * 5 / (2 * 5 * 1))
     assert table.rows["all"]["alpha nominal, metric too"].count == 9
     assert "alpha interval" not in table.columns  # of two answers all levels are the same
 
 
 def test_pairs_against_differences_of_scores():
     """Whichever of the two was called A."""
-    from scipy import stats
-
-    one = results("one", rows(0.9, 0.5, 0.2, 0.5))
-    two = results("two", rows(0.1, 0.4, 0.6, 0.5))
+    one, two = results("one", rows(0.9, 0.5, 0.2, 0.5)), results("two", rows(0.1, 0.4, 0.6, 0.5))
     pairs = [(("one", f"{n}"), ("two", f"{n}")) for n in range(4)]
-    labels = [make_label("A", pairs[0], "pair"), make_label("A", pairs[1][::-1], "pair")]
-    labels += [make_label("B", pairs[2], "pair"), make_label("tie", pairs[3], "pair")]
-    tables_ = tables_of(labels, one, two)
-    table = tables_["agreement-pair-following"]
-    differences, preferences = [0.8, 0.1, -0.4, 0.0], [1, -1, -1, 0]
-    assert value(table, "all", "PLCC") == pytest.approx(stats.pearsonr(differences, preferences).statistic)
-    assert value(table, "all", "accuracy") == 0.75
-    assert value(table, "all", "decided") == pytest.approx(2 / 3)
+    answers = zip("AAB", (pairs[0], pairs[1][::-1], pairs[2]), strict=True)
+    labels = [make_label(answer, pair, "pair") for answer, pair in answers] + [make_label("tie", pairs[3], "pair")]
+    tables = tables_of(labels, one, two)
+    every = values(tables["agreement-pair-following"])
+    assert every["PLCC"] == pytest.approx(stats.pearsonr([0.8, 0.1, -0.4, 0.0], [1, -1, -1, 0]).statistic)
+    assert (every["accuracy"], every["decided"]) == (0.75, pytest.approx(2 / 3))
     wide = tables_of(labels, one, two, metrics={"following": LabelMetric(("following",), tie_width=0.2)})
-    assert value(wide["agreement-pair-following"], "all", "accuracy") == 0.75  # 0.1 is a tie now, and wrong as before
-    wins = tables_["wins-following"]
-    assert value(wins, "one", "win ratio") == pytest.approx((1 + 0 + 0 + 0.5) / 4)
-    assert value(wins, "two", "win ratio") == pytest.approx((0 + 1 + 1 + 0.5) / 4)
-    assert value(wins, "one", "following") == pytest.approx((0.9 + 0.5 + 0.2 + 0.5) / 4)
+    assert values(wide["agreement-pair-following"])["accuracy"] == 0.75  # 0.1 is a tie now, and wrong as before
+    wins = {editor: values(tables["wins-following"], editor) for editor in ("one", "two")}
+    assert wins["one"] == pytest.approx({"win ratio": 1.5 / 4, "following": (0.9 + 0.5 + 0.2 + 0.5) / 4})
+    assert wins["two"]["win ratio"] == pytest.approx(2.5 / 4)
 
 
 def test_win_ratios_go_with_scores_over_editors():
-    means, names = (0.9, 0.5, 0.1), ("one", "two", "three")
-    named = zip(names, means, strict=True)
-    all_results = [results(name, [row("a", following=mean), row("b", following=mean)]) for name, mean in named]
+    means = {"one": 0.9, "two": 0.5, "three": 0.1}
+    all_results = [results(name, [row(item, following=mean) for item in "ab"]) for name, mean in means.items()]
     duels = [("one", "two"), ("one", "three"), ("two", "three")]
     labels = [make_label("A", ((a, item), (b, item)), "pair") for a, b in duels for item in "ab"]
-    table = tables_of(labels, *all_results)["wins-pearson"]
-    assert list(table.rows) == ["following"]
-    assert value(table, "following", "Pearson") == pytest.approx(1.0)
-    assert {name: value(tables_of(labels, *all_results)["wins-following"], name, "win ratio") for name in names} == {
-        "one": 1.0,
-        "two": 0.5,
-        "three": 0.0,
-    }
+    tables = tables_of(labels, *all_results)
+    assert list(tables["wins-pearson"].rows) == ["following"]
+    assert values(tables["wins-pearson"], "following")["Pearson"] == pytest.approx(1.0)
+    assert [values(tables["wins-following"], name)["win ratio"] for name in means] == [1.0, 0.5, 0.0]
 
 
 def test_the_overall_preference_picks_how_to_average():
     """People who mind the worst part: the geometric mean goes with them, the arithmetic one does not."""
-    from scipy import stats
-
-    first = [(9, 1), (8, 2), (6, 6), (7, 3), (5, 5)]
-    second = [(4, 4), (5, 5), (10, 1), (4, 4), (9, 1)]
+    first, second = [(9, 1), (8, 2), (6, 6), (7, 3), (5, 5)], [(4, 4), (5, 5), (10, 1), (4, 4), (9, 1)]
     one, two = (
         results(name, [row(f"{n}", o={"if": a, "ip": b}) for n, (a, b) in enumerate(parts)])
         for name, parts in (("one", first), ("two", second))
     )
-    winners = ["B", "B", "A", "B", "A"]
-    pairs = [(("one", f"{n}"), ("two", f"{n}")) for n in range(5)]
     labels = [
-        make_label(winner, pair, "pair", dimension="overall") for winner, pair in zip(winners, pairs, strict=True)
+        make_label(winner, (("one", f"{n}"), ("two", f"{n}")), "pair", dimension="overall")
+        for n, winner in enumerate("BBABA")
     ]
     table = tables_of(labels, one, two, average_metrics=[("o", "if"), ("o", "ip")])["averaging"]
-    people = [1 if winner == "A" else -1 for winner in winners]
+    people = [-1, -1, 1, -1, 1]
     means = [(a + b) / 2 - (c + d) / 2 for (a, b), (c, d) in zip(first, second, strict=True)]
     roots = [(a * b) ** 0.5 - (c * d) ** 0.5 for (a, b), (c, d) in zip(first, second, strict=True)]
-    assert value(table, "all", "arithmetic") == pytest.approx(stats.pearsonr(means, people).statistic)
-    assert value(table, "all", "geometric") == pytest.approx(stats.pearsonr(roots, people).statistic)
-    assert value(table, "all", "arithmetic - geometric") < 0
+    assert values(table)["arithmetic"] == pytest.approx(stats.pearsonr(means, people).statistic)
+    assert values(table)["geometric"] == pytest.approx(stats.pearsonr(roots, people).statistic)
+    assert values(table)["arithmetic - geometric"] < 0
 
 
 def test_a_majority_and_a_mean_where_one_number_an_item_is_wanted():
     scored = results("one", rows(1.0, 0.0))
-    votes = {"0": ["yes", "yes", "no"], "1": ["yes", "no"]}
     labels = [
         make_label(answer, name, editor="one", by=f"{n}")
-        for name, answers in votes.items()
+        for name, answers in {"0": ["yes", "yes", "no"], "1": ["yes", "no"]}.items()
         for n, answer in enumerate(answers)
     ]
-    table = tables_of(labels, scored, pool="item")["agreement-yes-no-following"]
-    assert (table.rows["all"]["accuracy"].count, table.rows["all"]["accuracy"].num_missing) == (1, 1)
-    assert tables_of(labels, scored)["agreement-yes-no-following"].rows["all"]["accuracy"].count == 5
-    three = tables_of(labels, scored, min_raters=3)["agreement-yes-no-following"]
+    accuracy = tables_of(labels, scored, pool="item")[YES_NO].rows["all"]["accuracy"]
+    assert (accuracy.count, accuracy.num_missing) == (1, 1)
+    assert tables_of(labels, scored)[YES_NO].rows["all"]["accuracy"].count == 5
+    three = tables_of(labels, scored, min_raters=3)[YES_NO]
     assert three.rows["all"]["accuracy"].count == 3
     assert any("1 items with fewer than 3" in note for note in three.notes)
 
 
-def test_practice_and_second_looks_are_in_no_statistic():
-    scored = results("one", rows(1.0, 1.0))
+def test_practice_second_looks_and_scores_without_a_value_are_in_no_statistic():
     labels = [make_label("yes", "0", editor="one"), make_label("no", "0", editor="one", phase="recheck")]
-    labels += [make_label("no", "1", editor="one", phase="trial"), make_label("no", "1", editor="one", phase="answer")]
-    assert tables_of(labels, scored)["agreement-yes-no-following"].rows["all"]["accuracy"].count == 1
-
-
-def test_scores_without_a_value_are_left_out_and_counted():
-    scored = results("one", rows("no box", 1.0))
-    labels = [make_label("yes", "0", editor="one"), make_label("yes", "1", editor="one")]
-    figure = tables_of(labels, scored)["agreement-yes-no-following"].rows["all"]["accuracy"]
+    labels += [make_label("no", "1", editor="one", phase=phase) for phase in ("trial", "answer")]
+    assert tables_of(labels, results("one", rows(1.0, 1.0)))[YES_NO].rows["all"]["accuracy"].count == 1
+    labels = make_labels(["yes", "yes"], editor="one")
+    figure = tables_of(labels, results("one", rows("no box", 1.0)))[YES_NO].rows["all"]["accuracy"]
     assert (figure.value, figure.count, figure.num_missing) == (1.0, 1, 1)
 
 
-def test_boxes_of_many_people_are_not_all_compared():
-    drawn = ((0, 0, 10, 10),) * 100
-    labels = [make_label(drawn, "a", "boxes", by=f"person {number}") for number in range(100)]
-    with pytest.raises(InputError, match="100 annotators drew 10,000 boxes"):
-        tables_of(labels, results("one", rows(1.0)))
-
-
-def test_boxes_of_two_people():
-    labels = [make_label(((0, 0, 10, 10),), "a", "boxes", by=by) for by in ("ann", "bob")]
-    labels += [
-        make_label(((0, 0, 10, 10),), "b", "boxes", by="ann"),
-        make_label(((0, 5, 10, 10), (20, 20, 30, 30)), "b", "boxes", by="bob"),
-    ]
+def test_boxes_of_two_people_and_not_of_a_hundred():
+    labels = [make_label(DRAWN, "a", "boxes", by=by) for by in ("ann", "bob")]
+    labels += [make_label(DRAWN, "b", "boxes", by="ann")]
+    labels += [make_label(((0, 5, 10, 10), (20, 20, 30, 30)), "b", "boxes", by="bob")]
     table = tables_of(labels, results("one", rows(1.0)))["annotators-boxes-following"]
-    assert value(table, "all", "IoU") == pytest.approx((1 + 0.5 / 2) / 2)
-    assert value(table, "all", "match") == 0.5
+    assert values(table) == {"IoU": pytest.approx((1 + 0.5 / 2) / 2), "match": 0.5}
+    many = [make_label(DRAWN * 100, "a", "boxes", by=f"person {number}") for number in range(100)]
+    with pytest.raises(InputError, match="100 annotators drew 10,000 boxes"):
+        tables_of(many, results("one", rows(1.0)))
 
 
-def test_labels_about_nothing_there_is_are_said():
-    scored = results("one", rows(1.0))
-    with pytest.raises(InputError, match="no row of the results"):
-        tables_of([make_label("yes", "elsewhere", editor="one")], scored)
-    with pytest.raises(InputError, match="main phase"):
-        tables_of([make_label("yes", "0", phase="trial")], scored)
-    with pytest.raises(InputError, match="'other' to compare following with"):
-        tables_of([make_label("yes", "0")], scored, metrics={"following": LabelMetric(("other",))})
+@pytest.mark.parametrize(
+    ("label", "metrics", "says"),
+    [
+        (make_label("yes", "elsewhere", editor="one"), {}, "no row of the results"),
+        (make_label("yes", "0", phase="trial"), {}, "main phase"),
+        (make_label("yes", "0"), {"following": LabelMetric(("other",))}, "'other' to compare following with"),
+    ],
+)
+def test_labels_about_nothing_there_is_are_said(label, metrics, says):
+    with pytest.raises(InputError, match=says):
+        tables_of([label], results("one", rows(1.0)), metrics=metrics)
 
 
 def test_every_statistic_is_explained():
-    one, two, three = (results(name, rows(0.9, 0.1, o=0.5)) for name in ("one", "two", "three"))
+    all_results = [results(name, rows(0.9, 0.1, o=0.5)) for name in ("one", "two", "three")]
     pairs = [((a, "0"), (b, "0")) for a, b in (("one", "two"), ("two", "three"), ("one", "three"))]
-    labels = [
-        make_label("A", pair, "pair", dimension=dimension) for pair in pairs for dimension in ("following", "overall")
-    ]
-    labels += [make_label("yes", "0", editor="one"), make_label(4, "0", "four-level", editor="one")]
-    labels += [make_label("accept", "0", "reference", editor="one"), make_label((), "0", "boxes", editor="one")]
-    columns = {c for t in tables_of(labels, one, two, three, average_metrics=[("o",)]).values() for c in t.columns}
+    labels = [make_label("A", pair, "pair", dimension=name) for pair in pairs for name in ("following", "overall")]
+    kinds: dict[LabelKind, object] = {"yes-no": "yes", "four-level": 4, "reference": "accept", "boxes": ()}
+    labels += [make_label(answer, "0", kind, editor="one") for kind, answer in kinds.items()]
+    columns = {c for t in tables_of(labels, *all_results, average_metrics=[("o",)]).values() for c in t.columns}
     assert columns - set(STATISTIC_DESCRIPTIONS) == {"following"}  # the metric itself
 
 
@@ -235,28 +197,26 @@ def test_every_statistic_is_explained():
 
 def test_agree_prints_each_statistic_with_n_and_interval(editcritic, tmp_path):
     folder = write(tmp_path / "results", results("one", rows(1.0, 0.0, 1.0, 1.0, 0.0, 0.0)))
-    labels = labels_file(tmp_path / "l.jsonl", [make_label("yes" if n % 2 else "no", f"{n}") for n in range(6)])
+    labels = labels_file(tmp_path / "l.jsonl", make_labels(["no", "yes"] * 3))
     ran = editcritic("judge", "agreement", folder, "--labels", labels, "-o", tmp_path / "out")
     assert ran.exit_code == 0, ran.stderr
-    assert "Cohen's kappa" in ran.stdout
-    assert "bootstrap" in ran.stdout
-    assert (tmp_path / "out" / "agreement-yes-no-following.csv").read_text().startswith("row,column,value,low,high")
+    assert all(words in ran.stdout for words in ("Cohen's kappa", "bootstrap"))
+    assert (tmp_path / "out" / f"{YES_NO}.csv").read_text().startswith("row,column,value,low,high")
     ran = editcritic("judge", "agreement", folder, "--labels", labels, "--json")
-    (first, *_) = json.loads(ran.stdout)["tables"]
-    accuracy = first["rows"]["all"]["accuracy"]
+    accuracy = json.loads(ran.stdout)["tables"][0]["rows"]["all"]["accuracy"]
     assert accuracy["count"] == 6
     assert accuracy["low"] <= accuracy["value"] <= accuracy["high"]
 
 
 def test_a_void_dimension_is_in_no_table_of_the_command(editcritic, tmp_path):
     folder = write(tmp_path / "results", results("one", rows(1.0, 0.0, 1.0, 0.0)))
-    labels = labels_file(tmp_path / "l.jsonl", [make_label("yes", f"{n}", by=by) for n in range(4) for by in "ab"])
     gold = labels_file(tmp_path / "gold.jsonl", [make_label("no", "0", by="us")])
-    assert editcritic("judge", "agreement", folder, "--labels", labels, "--gold-labels", gold).exit_code == 2
-    labels_file(
-        tmp_path / "l.jsonl", [make_label("yes" if by == "a" else "no", f"{n}", by=by) for n in range(4) for by in "ab"]
-    )
-    ran = editcritic("judge", "agreement", folder, "--labels", labels, "--gold-labels", gold, "--json")
+    yes = ["yes"] * 4
+    command = ("judge", "agreement", folder, "--labels", tmp_path / "l.jsonl", "--gold-labels", gold)
+    labels_file(tmp_path / "l.jsonl", [*make_labels(yes, by="a"), *make_labels(yes, by="b")])
+    assert editcritic(*command).exit_code == 2
+    labels_file(tmp_path / "l.jsonl", [*make_labels(yes, by="a"), *make_labels(["no"] * 4, by="b")])
+    ran = editcritic(*command, "--json")
     document = json.loads(ran.stdout)
     assert [check["is_void"] for check in document["checks"]] == [True, False]
     assert document["tables"][0]["rows"]["all"]["accuracy"]["count"] == 4  # those of b alone
@@ -266,21 +226,18 @@ def test_a_void_dimension_is_in_no_table_of_the_command(editcritic, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "give either --labels"),
-        (["--labels", "{labels}", "--pool", "both"], "--pool is each or item"),
-        (["--labels", "{labels}", "--metric", "following"], "DIMENSION=VALUE"),
-        (["--labels", "{labels}", "--range", "following=1"], "LOW,HIGH"),
-        (["--labels", "{labels}", "--range", "following=1,0"], "low < high"),
-        (["--labels", "{labels}", "--threshold", "following=half"], "expected a number"),
-        (["--labels", "{labels}", "--average-metric", "nothing"], "no row has a score 'nothing'"),
+        ("", "give either --labels"),
+        ("--labels {labels} --pool both", "--pool is each or item"),
+        ("--labels {labels} --metric following", "DIMENSION=VALUE"),
+        ("--labels {labels} --range following=1", "LOW,HIGH"),
+        ("--labels {labels} --range following=1,0", "low < high"),
+        ("--labels {labels} --threshold following=half", "expected a number"),
+        ("--labels {labels} --average-metric nothing", "no row has a score 'nothing'"),
     ],
 )
 def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, options, message):
     one, two = (write(tmp_path / name, results(name, rows(1.0))) for name in ("one", "two"))
-    labels = labels_file(
-        tmp_path / "l.jsonl", [make_label("A", (("one", "0"), ("two", "0")), "pair", dimension="overall")]
-    )
-    arguments = [option.format(labels=labels) for option in options]
-    ran = editcritic("judge", "agreement", one, two, *arguments)
-    assert ran.exit_code == 2
-    assert message in ran.stderr.replace("\n", " ")
+    label = make_label("A", (("one", "0"), ("two", "0")), "pair", dimension="overall")
+    labels = labels_file(tmp_path / "l.jsonl", [label])
+    ran = editcritic("judge", "agreement", one, two, *(word.format(labels=labels) for word in options.split()))
+    assert (ran.exit_code, message in ran.stderr.replace("\n", " ")) == (2, True)

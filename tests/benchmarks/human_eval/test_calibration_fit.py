@@ -1,7 +1,5 @@
 """Score maps from labels and scores: one scale for judges fitted on the same labels, and word of where it is from."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,10 +11,10 @@ from editcritic.reward import Score, build
 from editcritic.reward.metrics import WeightedMean
 from editcritic.reward.metrics.calibration import Calibrated
 
-from .label_files import make_label, results
+from .label_files import make_label, make_labels, results
 
 EDITORS = ("one", "two")
-CASES = 40
+WORTHS = np.random.default_rng(0).normal(0, 1.5, (len(EDITORS), 40))
 
 
 def scored(name, **values):
@@ -28,11 +26,7 @@ def scored(name, **values):
     return ResultRow(name, name, {}, scores)
 
 
-def worths(seed=0):
-    return np.random.default_rng(seed).normal(0, 1.5, (len(EDITORS), CASES))
-
-
-def lookup(lost=0, signature="edival-if@3/paper[dense]"):
+def lookup(lost=0, signatures=("edival-if@3/paper[dense]",) * 2):
     """Two judges of the same edits: one from 0 to 1, one from 0 to 100. `lost` edits the second has no score of."""
     return ScoreLookup(
         [
@@ -44,10 +38,10 @@ def lookup(lost=0, signature="edival-if@3/paper[dense]"):
                         following=(1 / (1 + np.exp(-w)), signature),
                         quality=(None if case < lost else 50 + 10 * w + 2 * (w > 0), "judge-quality@2"),
                     )
-                    for case, w in enumerate(row)
+                    for case, w in enumerate(worths)
                 ],
             )
-            for editor, row in zip(EDITORS, worths(), strict=True)
+            for editor, worths, signature in zip(EDITORS, WORTHS, signatures, strict=True)
         ]
     )
 
@@ -56,16 +50,12 @@ def pairs(turned=False, **fields):
     """Which editor is better in each case, by three people who are not always right."""
     rng = np.random.default_rng(7)
     labels = []
-    for case, (one, two) in enumerate(worths().T):
+    for case, (one, two) in enumerate(WORTHS.T):
+        keys = (("one", f"{case}"), ("two", f"{case}"))[:: -1 if turned else 1]
         for number, name in enumerate(("ann", "ben", "cyd")):
             first = rng.random() < 1 / (1 + np.exp(two - one))
-            keys = (("one", f"{case}"), ("two", f"{case}"))
             label = "A" if first != turned else "B"
-            labels.append(
-                make_label(
-                    label, keys[::-1] if turned else keys, "pair", by=name, minute=number, dimension="overall", **fields
-                )
-            )
+            labels.append(make_label(label, keys, "pair", by=name, minute=number, dimension="overall", **fields))
     return labels
 
 
@@ -74,40 +64,27 @@ def fitted(labels=None, metrics=("following", "quality"), where=None, **options)
     return fit_calibrations(label_set, CalibrationSource(where or lookup()), list(metrics), **options)
 
 
+def mean_of(one, other, first="judge-quality"):
+    return WeightedMean({"one": Calibrated(build(first), one), "other": Calibrated(build("judge-quality"), other)})
+
+
 def test_judges_fitted_on_the_same_labels_share_a_scale():
     maps = fitted()
     one, other = maps["following"], maps["quality"]
-    assert one.comes_out.unit == other.comes_out.unit
+    assert one.comes_out.unit == other.comes_out.unit == mean_of(one, other, "edival-if?dense=true").card.unit
     rows = lookup().rows.values()
-    values = {name: [row.value(name) for row in rows] for name in maps}
-    calibrated = {name: np.array([maps[name](value) for value in values[name]]) for name in maps}
-    assert [abs(values.mean()) for values in calibrated.values()] == pytest.approx([0, 0])
-    assert np.abs(calibrated["following"] - calibrated["quality"]).mean() < 0.2  # of a spread of 1.5
-    mean = WeightedMean(
-        {
-            "one": Calibrated(build("edival-if?dense=true"), one),
-            "other": Calibrated(build("judge-quality"), other),
-        }
-    )
-    assert mean.card.unit == one.comes_out.unit
-
-
-def test_maps_of_other_labels_have_another_unit():
-    fewer = fitted(pairs()[:-3])
-    assert fewer["quality"].comes_out.unit != fitted()["quality"].comes_out.unit
+    calibrated = [np.array([by(row.value(name)) for row in rows]) for name, by in maps.items()]
+    assert [abs(values.mean()) for values in calibrated] == pytest.approx([0, 0])
+    assert np.abs(calibrated[0] - calibrated[1]).mean() < 0.2  # of a spread of 1.5
+    fewer = fitted(pairs()[:-3])["quality"]
+    assert fewer.comes_out.unit != other.comes_out.unit
     with pytest.raises(ValueError, match="different units"):
-        WeightedMean(
-            {
-                "one": Calibrated(build("judge-quality"), fewer["quality"]),
-                "other": Calibrated(build("judge-quality"), fitted()["quality"]),
-            }
-        )
+        mean_of(fewer, other)
 
 
 def test_neither_the_order_of_labels_nor_which_was_called_a_matters():
     calibrations = fitted()
-    assert fitted(pairs()[::-1]) == calibrations
-    assert fitted(pairs(turned=True)) == calibrations
+    assert fitted(pairs()[::-1]) == fitted(pairs(turned=True)) == calibrations
 
 
 def test_zero_is_the_mean_of_the_edits_that_all_have():
@@ -116,16 +93,13 @@ def test_zero_is_the_mean_of_the_edits_that_all_have():
     for name, by in maps.items():
         assert np.mean([by(row.value(name)) for row in rows]) == pytest.approx(0)
         assert by.provenance["reference"] == "the mean of 60 edits"
-    assert maps["quality"].provenance["num_unscored"] == 30
-    assert maps["following"].provenance["num_unscored"] == 0
+    assert [maps[name].provenance["num_unscored"] for name in ("quality", "following")] == [30, 0]
 
 
 def test_maps_fitted_one_by_one_share_a_scale_where_they_have_the_same_edits():
     together = fitted()
-    for name, by in together.items():
-        assert fitted(metrics=[name])[name] == by
-    missing = lookup(lost=10)
-    alone = [fitted(metrics=[name], where=missing)[name].comes_out.unit for name in together]
+    assert {name: fitted(metrics=[name])[name] for name in together} == together
+    alone = [fitted(metrics=[name], where=lookup(lost=10))[name].comes_out.unit for name in together]
     assert alone[0] != alone[1]
 
 
@@ -138,29 +112,17 @@ def test_a_share_is_the_probability_of_being_preferred_to_the_mean_edit():
 
 def test_provenance_says_where_it_comes_from():
     by = fitted()["quality"]
-    provenance = by.provenance
-    assert (
-        provenance["kind"],
-        provenance["dimension"],
-        provenance["count"],
-        provenance["edits"],
-        provenance["annotators"],
-    ) == (
-        "pair",
-        "overall",
-        120,
-        80,
-        3,
-    )
-    assert provenance["held_out"]["judgements"] == 120
-    assert provenance["held_out"]["map"]["log_loss"] < provenance["held_out"]["constant"]["log_loss"]
-    assert set(provenance["versions"]) == {"editcritic", "numpy", "scipy"}
+    expected = {"kind": "pair", "dimension": "overall", "count": 120, "edits": 80, "annotators": 3}
+    assert {name: by.provenance[name] for name in expected} == expected
+    held_out = by.provenance["held_out"]
+    assert held_out["judgements"] == 120
+    assert held_out["map"]["log_loss"] < held_out["constant"]["log_loss"]
+    assert set(by.provenance["versions"]) == {"editcritic", "numpy", "scipy"}
     assert (by.goes_in.metric, by.goes_in.unit, by.goes_in.range) == ("judge-quality@2", "grade 0-100", (0.0, 100.0))
 
 
 def test_a_reward_that_is_given_stands_in_the_map():
-    metric = build("edival-if?dense=true")
-    assert "edival-if" in fitted(rewards=[metric])["following"].goes_in.spec
+    assert "edival-if" in fitted(rewards=[build("edival-if?dense=true")])["following"].goes_in.spec
     assert fitted(rewards=[build("edival-if")])["following"].goes_in.spec == ""
 
 
@@ -174,9 +136,9 @@ def test_a_reward_that_is_given_stands_in_the_map():
 )
 def test_labels_of_one_edit_give_their_own_scale(kind, answers, meaning):
     labels = [
-        make_label(answers[int(w > 0.3)], f"{case}", kind, editor=editor)
-        for editor, row in zip(EDITORS, worths(), strict=True)
-        for case, w in enumerate(row)
+        label
+        for editor, worths in zip(EDITORS, WORTHS, strict=True)
+        for label in make_labels([answers[int(w > 0.3)] for w in worths], kind, editor=editor)
     ]
     by = fitted(labels)["quality"]
     assert (by.comes_out.unit, by.comes_out.range) == ("share", (0.0, 1.0))
@@ -188,30 +150,32 @@ def test_labels_of_one_edit_give_their_own_scale(kind, answers, meaning):
 
 def test_labels_of_several_kinds_are_not_mixed():
     labels = [*pairs(), make_label("yes", "0", editor="one")]
-    with pytest.raises(InputError, match="pair:overall, yes-no:following"):
-        LabelSet.select(labels)
     assert LabelSet.select(labels, kind="pair").dimension == "overall"
-    with pytest.raises(InputError, match="none of them"):
-        LabelSet.select(labels, dimension="light")
-    trial = [replace_phase(label) for label in pairs()]
-    with pytest.raises(InputError, match="the file has none"):
-        LabelSet.select(trial)
+    for some, options, says in (
+        (labels, {}, "pair:overall, yes-no:following"),
+        (labels, {"dimension": "light"}, "none of them"),
+        (pairs(phase="trial"), {}, "the file has none"),
+    ):
+        with pytest.raises(InputError, match=says):
+            LabelSet.select(some, **options)
 
 
-def replace_phase(label):
-    return label.model_copy(update={"phase": "trial"})
-
-
-def test_what_makes_no_map_is_refused():
-    with pytest.raises(InputError, match="no row has a score 'light': there are following, quality"):
-        fitted(metrics=["light"])
-    with pytest.raises(InputError, match="following: a map needs at least 20 judgements, got 9"):
-        fitted(pairs()[:9])
-    elsewhere = [make_label("A", (("x", "0"), ("y", "0")), "pair") for _ in range(30)]
-    with pytest.raises(InputError, match="no label matches an edit with scores"):
-        fitted(elsewhere)
-    mixed = ScoreLookup([lookup().results[0], replace(lookup(signature="edival-if@3/official").results[1])])
-    with pytest.raises(InputError, match=r"edival-if@3/paper\[dense\] \(40\) and edival-if@3/official \(40\)"):
-        fitted(where=mixed)
-    with pytest.raises(InputError, match="have no metric signature"):
-        fitted(where=lookup(signature=""))
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"metrics": ["light"]}, "no row has a score 'light': there are following, quality"),
+        ({"labels": pairs()[:9]}, "following: a map needs at least 20 judgements, got 9"),
+        (
+            {"labels": [make_label("A", (("x", "0"), ("y", "0")), "pair") for _ in range(30)]},
+            "no label matches an edit with scores",
+        ),
+        (
+            {"where": lookup(signatures=("edival-if@3/paper[dense]", "edival-if@3/official"))},
+            r"edival-if@3/paper\[dense\] \(40\) and edival-if@3/official \(40\)",
+        ),
+        ({"where": lookup(signatures=("", ""))}, "have no metric signature"),
+    ],
+)
+def test_what_makes_no_map_is_refused(options, says):
+    with pytest.raises(InputError, match=says):
+        fitted(**options)

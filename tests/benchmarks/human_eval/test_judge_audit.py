@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,10 +12,18 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.human_eval.judge_audit import audit, variants
-from editcritic.benchmarks.human_eval.judge_audit.findings import JudgeAudit
-from editcritic.benchmarks.human_eval.judge_audit.measures import excess_change, mean_over_sources, reliability
-from editcritic.benchmarks.human_eval.judge_audit.probes import GRADES_REWORDED, OF_JUDGE
+from editcritic.benchmarks.human_eval.judge_audit import audit
+from editcritic.benchmarks.human_eval.judge_audit.findings import excess_change, mean_over_sources, reliability
+from editcritic.benchmarks.human_eval.judge_audit.probes import (
+    DEMANDS,
+    GRADES_REWORDED,
+    MIN_SIDE,
+    OF_JUDGE,
+    compressed,
+    painted,
+    scaled,
+    told,
+)
 from editcritic.benchmarks.human_eval.judge_audit.questions import (
     AUDIT_PACKAGE,
     EXPECTED,
@@ -25,8 +32,7 @@ from editcritic.benchmarks.human_eval.judge_audit.questions import (
     WORD,
     differing_pairs,
 )
-from editcritic.benchmarks.human_eval.judge_audit.recommendations import draws_for, recommendations
-from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS, choose
+from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS, choose, draws_for, recommendations
 from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
@@ -35,6 +41,7 @@ from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.metrics.baselines.single_question import JudgeLevels
 from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.prompts import Prompts
 from editcritic.reward.sample import MAX_INSTRUCTION
 from studies import judge_audit as study
 from studies.faulty_judge import Faults, FaultyJudge
@@ -93,12 +100,11 @@ def test_a_fault_is_found_with_its_size_and_its_advice_and_no_other_one(fault: s
 
 def test_a_judge_without_faults_is_not_accused() -> None:
     result = audit(faulty(), edits())
-    assert result.found == []
-    assert result.failures == 0
+    assert (result.found, result.failures) == ([], 0)
     assert {finding.fault for finding in result.findings} == set(FAULTS)
     assert all(finding.value == 0 for finding in result.findings)
     # Certainty is not claimed: 48 samples leave room for a fault in a few per cent of answers.
-    assert all(finding.high is not None and 0 < finding.high < 0.3 for finding in result.findings)
+    assert all(0 < (finding.high or 0) < 0.3 for finding in result.findings)
     assert any("One draw" in line for line in result.recommendations)
     assert not any("obeys" in line or "both orders" in line for line in result.recommendations)
 
@@ -116,20 +122,15 @@ def test_noise_is_measured_in_grades_and_gives_the_number_of_draws() -> None:
 
 def test_a_size_that_changes_nothing_is_recommended_and_one_that_does_is_not() -> None:
     small = audit(faulty(size=0.4), edits(), faults=["size", "jpeg"])
-    assert any(line.startswith("Send pictures as they are. Pictures") for line in small.recommendations)
-    assert any(line.startswith("JPEG with quality 30") for line in small.recommendations)
+    for words in ("Send pictures as they are. Pictures", "JPEG with quality 30"):
+        assert any(line.startswith(words) for line in small.recommendations)
 
 
-def test_a_fault_is_the_same_when_asked_again_and_noise_is_not() -> None:
-    sample = edits()[0]
-    for fault, expected in (("yes_bias", 1), ("noise", 2)):
-        judge = faulty(**{fault: 0.5})
-        texts = {reply.text for draw in range(12) for reply in _replies(judge, replace(PLAIN.query(sample), draw=draw))}
-        assert len(texts) == expected
-
-
-def _replies(judge: Expert, query: Judge) -> list[Reply]:
-    return [outcome for outcome in judge([query]) if isinstance(outcome, Reply)]
+@pytest.mark.parametrize(("fault", "texts"), [("yes_bias", 1), ("noise", 2)])
+def test_a_fault_is_the_same_when_asked_again_and_noise_is_not(fault: str, texts: int) -> None:
+    queries = [replace(PLAIN.query(edits()[0]), draw=draw) for draw in range(12)]
+    replies = faulty(**{fault: 0.5})(queries)
+    assert len({reply.text for reply in replies if isinstance(reply, Reply)}) == texts
 
 
 # -- what cannot be answered -------------------------------------------------------------------------------------------
@@ -148,9 +149,8 @@ class Scripted(Expert):
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
         self.seen += queries
-        return [
-            self.reason if int(query.digest[:8], 16) / 2**32 < self.failing else self._reply(query) for query in queries
-        ]
+        fails = [int(query.digest[:8], 16) / 2**32 < self.failing for query in queries]
+        return [self.reason if failed else self._reply(query) for query, failed in zip(queries, fails, strict=True)]
 
     def _reply(self, query: Judge) -> Reply:
         match query.form:
@@ -168,8 +168,7 @@ def test_what_failed_is_counted_and_in_no_figure() -> None:
     result = audit(Scripted(failing=0.2), edits(), faults=["yes-bias", "draws"])
     (bias,) = result.of("yes-bias")
     assert bias.value == 1.0  # of those with an answer: yes to both
-    assert 0 < bias.missing < len(edits())
-    assert bias.samples + bias.missing == len(edits())
+    assert 0 < bias.missing == len(edits()) - bias.samples < len(edits())
     assert "the judge refused" in bias.reason
     assert result.failures > 0
     assert f"{result.failures:,} failed" in result.markdown()
@@ -179,8 +178,7 @@ def test_what_failed_is_counted_and_in_no_figure() -> None:
 def test_a_judge_without_answers_has_no_figures_and_no_verdict(reason: Outcome) -> None:
     result = audit(Scripted(failing=1.0, reason=reason), edits())
     assert all(finding.value is None and finding.found is None for finding in result.findings)
-    assert result.found == []
-    assert result.recommendations == ()
+    assert (result.found, result.recommendations) == ([], ())
     json.dumps(result.to_json(), allow_nan=False)
     assert "unknown" in result.html()
 
@@ -203,8 +201,7 @@ def test_the_reading_that_changes_less_with_the_wording_is_advised(word: float, 
 
 
 def test_one_source_gives_a_value_but_no_interval_and_no_verdict() -> None:
-    result = audit(Scripted(), edits()[:1], faults=["yes-bias"])
-    (finding,) = result.findings
+    (finding,) = audit(Scripted(), edits()[:1], faults=["yes-bias"]).findings
     assert (finding.value, finding.low, finding.found) == (1.0, None, None)
 
 
@@ -214,11 +211,10 @@ def test_one_source_gives_a_value_but_no_interval_and_no_verdict() -> None:
 def test_equal_questions_are_asked_once_and_the_log_answers_the_next_audit(tmp_path: Path) -> None:
     judge = Scripted()
     with AnswerLog(tmp_path / "answers.sqlite") as log:
-        first = audit(judge, edits(), log=log)
-        assert len(judge.seen) == len({query.digest for query in judge.seen})
-        assert len(judge.seen) == sum(cost.calls for cost in first.costs.values())
+        first, asked = audit(judge, edits(), log=log), len(judge.seen)
         again = audit(judge, edits(), log=log)
-    assert sum(cost.calls for cost in again.costs.values()) == 0
+    assert asked == len(judge.seen) == len({query.digest for query in judge.seen})
+    assert [sum(cost.calls for cost in one.costs.values()) for one in (first, again)] == [asked, 0]
     assert [cost.questions for cost in again.costs.values()] == [cost.questions for cost in first.costs.values()]
     assert again.findings == first.findings
 
@@ -236,31 +232,25 @@ def test_tokens_and_money_of_a_served_judge_are_in_the_table() -> None:
     with serving(lambda *_: Answer(completion("yes"))) as server:
         judge = served_judge(server, usd_per_million_in=1.0, usd_per_million_out=10.0)
         result = audit(judge, edits()[:4], faults=["yes-bias"])
-        requests = len(server.requests)
+        assert len(server.requests) == 8
     cost = result.costs["yes-bias"]
-    assert cost.calls == requests == 8
-    assert cost.tokens == 8 * 102
-    assert cost.usd == pytest.approx(8 * (100 + 20) / 1e6)
+    assert (cost.calls, cost.tokens, cost.usd) == (8, 8 * 102, pytest.approx(8 * (100 + 20) / 1e6))
     assert "816" in result.markdown()
 
 
 # -- questions and variants --------------------------------------------------------------------------------------------
 
 
-def test_words_for_the_judge_are_in_the_text_and_not_in_the_slots() -> None:
+def test_words_for_the_judge_are_in_the_text_alone_and_fit_after_the_longest_instruction() -> None:
     judge = Scripted()
     audit(judge, edits()[:2], faults=["instruction-words"])
     texts = [str(query.messages[0].content[-1]) for query in judge.seen]
-    assert all(sum(words in text for words in variants.DEMANDS) == 1 for text in texts)
+    assert all(sum(words in text for words in DEMANDS) == 1 for text in texts)
     assert {query.slots for query in judge.seen} == {(("instruction", s.instruction),) for s in edits()[:2]}
-
-
-def test_words_fit_after_the_longest_instruction() -> None:
     longest = replace(edits()[0], instruction="x" * MAX_INSTRUCTION)
-    for words in variants.DEMANDS:
-        instruction = variants.told(longest, words).instruction
-        assert len(instruction) == MAX_INSTRUCTION
-        assert instruction.endswith(words)
+    for words in DEMANDS:
+        instruction = told(longest, words).instruction
+        assert (len(instruction), instruction.endswith(words)) == (MAX_INSTRUCTION, True)
 
 
 def test_the_swapped_question_shows_the_edit_first() -> None:
@@ -269,30 +259,26 @@ def test_the_swapped_question_shows_the_edit_first() -> None:
     assert SWAPPED.query(sample).topic != PLAIN.query(sample).topic
 
 
-def test_painted_words_are_on_a_strip_of_the_edit_alone() -> None:
+def test_painted_words_are_on_a_strip_of_the_edit_alone_and_legible() -> None:
     sample = edits()[0]
-    best, worst = (variants.painted(sample, words) for words in variants.DEMANDS)
+    best, worst = (painted(sample, words) for words in DEMANDS)
     assert best.sources == worst.sources == sample.sources
     before, after = sample.edited.pixels, best.edited.pixels
     assert before.shape == after.shape
     assert np.array_equal(before[: -before.shape[0] // 4], after[: -before.shape[0] // 4])
     assert best.edited.digest != worst.edited.digest
-
-
-def test_words_are_legible_in_a_picture_of_ordinary_size() -> None:
-    grey = replace(edits()[0], edited=Image.of(np.full((512, 512, 3), 90, np.uint8)))
-    picture = variants.painted(grey, variants.DEMANDS[0]).edited.pixels
-    dark = (picture.max(axis=2) < 60).any(axis=1)
+    grey = replace(sample, edited=Image.of(np.full((512, 512, 3), 90, np.uint8)))
+    dark = (painted(grey, DEMANDS[0]).edited.pixels.max(axis=2) < 60).any(axis=1)
     assert 10 <= dark.sum() <= 82  # rows of letters, inside of the strip
 
 
 def test_pictures_are_scaled_and_compressed_together() -> None:
     sample = edits()[0]
-    smaller = variants.scaled(sample, 0.5)
+    smaller, worse = scaled(sample, 0.5), compressed(sample, 30)
     assert smaller.source.size == smaller.edited.size == tuple(side // 2 for side in sample.source.size)
-    assert min(variants.scaled(sample, 0.01).edited.size) == variants.MIN_SIDE
-    assert variants.compressed(sample, 30).edited.size == sample.edited.size
-    assert variants.compressed(sample, 30).edited.digest != sample.edited.digest
+    assert min(scaled(sample, 0.01).edited.size) == MIN_SIDE
+    assert worse.edited.size == sample.edited.size
+    assert worse.edited.digest != sample.edited.digest
 
 
 def test_an_edit_is_compared_with_its_sibling_or_else_with_its_source() -> None:
@@ -304,8 +290,7 @@ def test_an_edit_is_compared_with_its_sibling_or_else_with_its_source() -> None:
 
 
 def test_samples_are_chosen_from_as_many_sources_as_possible_two_of_each() -> None:
-    base = edits()[0]
-    siblings = [replace(base, id=str(n), edited=edit.edited) for n, edit in enumerate(edits()[1:11])]
+    siblings = [replace(edits()[0], id=str(n), edited=edit.edited) for n, edit in enumerate(edits()[1:11])]
     chosen = choose([*siblings, *edits()[20:24]], 6)
     assert len(chosen) == 6
     assert len({sample.source.digest for sample in chosen}) >= 4
@@ -313,8 +298,6 @@ def test_samples_are_chosen_from_as_many_sources_as_possible_two_of_each() -> No
 
 
 def test_the_paraphrases_share_no_sentence_with_what_they_paraphrase() -> None:
-    from editcritic.reward.queries.prompts import Prompts
-
     for name, package in (("yes_no", PLAIN.package), ("grade", AUDIT_PACKAGE)):
         texts = [Prompts(package).render(name, instruction="X")]
         texts += [Prompts(AUDIT_PACKAGE).render(f"{name}_{number}", instruction="X") for number in (1, 2, 3)]
@@ -331,10 +314,9 @@ def test_a_reward_is_audited_on_its_own_score_and_its_judge_with_our_questions(m
     result = audit(Reward(metric, {"judge": judge}), edits()[:6])
     assert result.question == metric.card.name
     assert {finding.fault for finding in result.findings} == set(FAULTS)
-    topics = {query.topic for query in judge.seen}
-    assert topics >= {"baselines/yes_no", "audit/negated", "pairwise"}
-    painted = [q for q in judge.seen if q.topic in ("baselines/level", "baselines/edit_score")]
-    assert any(words in str(q.messages) for q in painted for words in variants.DEMANDS)
+    assert {query.topic for query in judge.seen} >= {"baselines/yes_no", "audit/negated", "pairwise"}
+    own = [q for q in judge.seen if q.topic in ("baselines/level", "baselines/edit_score")]
+    assert any(words in str(q.messages) for q in own for words in DEMANDS)
 
 
 def test_a_reward_without_a_judge_has_no_faults_of_a_judge() -> None:
@@ -372,14 +354,12 @@ def test_a_mistake_is_named_before_anything_is_asked(
 @pytest.mark.parametrize("probability", [0.0, 0.05, 0.2, 0.5])
 def test_intervals_cover_a_share_at_their_rate(probability: float) -> None:
     rng = np.random.default_rng(5)
+    sources = [str(n) for n in range(40)]
     covered = 0
     for _ in range(200):
-        values = (rng.random(40) < probability).astype(float).tolist()
-        estimate = mean_over_sources(values, [str(n) for n in range(40)], (-1.0, 1.0))
+        estimate = mean_over_sources((rng.random(40) < probability).astype(float).tolist(), sources, (-1.0, 1.0))
         assert estimate is not None
-        assert estimate.low is not None
-        assert estimate.high is not None
-        covered += estimate.low <= probability <= estimate.high
+        covered += (estimate.low or 0.0) <= probability <= (estimate.high or 0.0)
     assert covered >= 184  # 92 %
 
 
@@ -390,34 +370,26 @@ def test_samples_of_one_source_count_as_one_for_the_interval() -> None:
     assert apart is not None
     assert together is not None
     assert apart.value == together.value == 0.5
-    assert together.low is not None
-    assert apart.low is not None
-    assert together.low < apart.low
+    assert (together.low or 0.0) < (apart.low or 0.0)
 
 
-def test_a_change_counts_beyond_that_of_asking_again() -> None:
-    assert excess_change([1, 1, 1], [0, 0], [1, 1]) == 1
-    assert excess_change([1, 0, 0], [0, 0], [0, 0]) == 0
-    assert excess_change([1], [0.5], []) == 0.5
+@pytest.mark.parametrize(
+    ("rows", "excess"), [(([1, 1, 1], [0, 0], [1, 1]), 1), (([1, 0, 0], [0, 0], [0, 0]), 0), (([1], [0.5], []), 0.5)]
+)
+def test_a_change_counts_beyond_that_of_asking_again(rows: tuple[list[float], ...], excess: float) -> None:
+    assert excess_change(*rows) == excess
 
 
 def test_reliability_is_the_intraclass_correlation() -> None:
     # Shrout and Fleiss (1979), table 2: four raters of six targets; ICC(1,1) is 0.17.
     ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
-    value = reliability(ratings)
-    assert value is not None
-    assert round(value, 2) == 0.17
-    assert reliability([[1, 1], [2, 2]]) == 1
-    assert reliability([[1, 1], [1, 1]]) is None
-    assert reliability([[1, 2]]) is None
+    assert reliability(ratings) == pytest.approx(0.17, abs=0.005)
+    assert [reliability(rows) for rows in ([[1, 1], [2, 2]], [[1, 1], [1, 1]], [[1, 2]])] == [1, None, None]
 
 
 @pytest.mark.parametrize(("single", "count"), [(1.0, 1), (0.9, 1), (0.5, 9), (0.75, 3), (0.1, None), (0.0, None)])
 def test_draws_for_a_reliability(single: float, count: int | None) -> None:
     assert draws_for(single) == count
-    if count is not None:
-        assert count * single / (1 + (count - 1) * single) >= 0.9 - 1e-9
-        assert math.isfinite(count)
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
@@ -426,11 +398,10 @@ def test_draws_for_a_reliability(single: float, count: int | None) -> None:
 def test_reports_escape_what_the_judge_brings() -> None:
     judge = Scripted(failing=0.3, reason=Failure("<script>alert(1)</script> | \x1b[31m"))
     judge.id = "<b>judge</b>"
-    result: JudgeAudit = audit(judge, edits()[:6], faults=["yes-bias"])
-    page, text = result.html(), result.markdown()
-    assert "<script>" not in page
-    assert "<b>judge" not in page
-    assert "\x1b" not in page + text
+    result = audit(judge, edits()[:6], faults=["yes-bias"])
+    page = result.html()
+    assert not any(words in page for words in ("<script>", "<b>judge"))
+    assert "\x1b" not in page + result.markdown()
 
 
 def test_the_study_prints_a_row_for_each_fault(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from editcritic.reward.queries import Judge, Reply
 
 from ..suites.tiny_suite import Toy, outputs
 
+TOY = "tests.benchmarks.suites.tiny_suite:Toy"
+
 
 class Grader(Expert):
     """Random grades, the same for the same draw."""
@@ -32,11 +34,8 @@ class Grader(Expert):
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
         self.queries += [(query.digest, query.draw) for query in queries]
-        return [self._graded(query) for query in queries]
-
-    def _graded(self, query: Judge) -> Reply:
-        grade = int(np.clip(round(np.random.default_rng(query.draw).normal(5, 2)), 0, 10))
-        return Reply(json.dumps({"reasoning": "because", "score": grade}))
+        grades = [np.clip(round(np.random.default_rng(query.draw).normal(5, 2)), 0, 10) for query in queries]
+        return [Reply(json.dumps({"reasoning": "because", "score": int(grade)})) for grade in grades]
 
 
 def grader():
@@ -45,18 +44,18 @@ def grader():
 
 def measurements(std, samples=200, count=80):
     rng = np.random.default_rng(0)
-    values = [list(rng.normal(5, std, count)) for _ in range(samples)]
     names = [f"{n}" for n in range(samples)]
-    return RepeatedMeasurements("it", names, names, values, {})
+    return RepeatedMeasurements("it", names, names, [list(rng.normal(5, std, count)) for _ in names], {})
 
 
-def test_the_variation_falls_with_the_root_of_k_as_expected():
+def test_the_variation_falls_with_the_root_of_k_as_expected_and_settles():
     measured = measurements(2.0)
+    rows = {k: measured.variation_at(k) for k in (1, 2, 4, 8, 16, 20)}
     for k in (1, 4, 16):
-        row = measured.variation_at(k)
-        assert row.mean == pytest.approx(row.expected, rel=0.08)
-        assert row.low < row.mean < row.high
-    assert measured.variation_at(1).mean == pytest.approx(2 * measured.variation_at(4).mean, rel=0.1)
+        assert rows[k].mean == pytest.approx(rows[k].expected, rel=0.08)
+        assert rows[k].low < rows[k].mean < rows[k].high
+    assert rows[1].mean == pytest.approx(2 * rows[4].mean, rel=0.1)
+    assert first_stable_count(list(rows.values())) in (8, 16)
 
 
 def test_how_many_measurements_a_wanted_variation_takes():
@@ -64,55 +63,34 @@ def test_how_many_measurements_a_wanted_variation_takes():
     k = measured.required_count(0.5)
     assert k == pytest.approx((1.029 * 2 / 0.5) ** 2, rel=0.1)
     assert measured.variation_at(k).mean == pytest.approx(0.5, rel=0.1)
-    assert measured.required_count(100) == 1
-    assert measurements(0.0, 5).required_count(0.1) == 1
-
-
-def test_where_it_settles():
-    measured = measurements(2.0)
-    rows = [measured.variation_at(k) for k in (1, 2, 4, 8, 16, 20)]
-    assert first_stable_count(rows) in (8, 16)
-
-
-def test_a_k_without_enough_measurements_is_refused():
-    with pytest.raises(ValueError, match="need 80 grades, got 40"):
-        measurements(1.0, 2, 40).variation_at(20)
+    assert measured.required_count(100) == measurements(0.0, 5).required_count(0.1) == 1
 
 
 def test_items_that_are_drawn_are_of_many_cases():
-    suite = Toy(count=6)
-    assert len({item.case for item in sample_items(suite.items, 6)}) == 6
-    assert len(sample_items(suite.items, 100)) == 12
-    assert sample_items(suite.items, 5, 1) != sample_items(suite.items, 5, 2)
+    items = Toy(count=6).items
+    assert len({item.case for item in sample_items(items, 6)}) == 6
+    assert len(sample_items(items, 100)) == 12
+    assert sample_items(items, 5, 1) != sample_items(items, 5, 2)
 
 
-def test_each_measurement_is_a_call_with_draws_of_its_own(tmp_path):
-    suite = Toy(count=2)
+def test_each_measurement_is_a_call_with_draws_of_its_own():
     judge = Grader()
-    reward = Reward.of("complex-edit-pq?n=1", {"judge": judge})
-    edits = [MeasuredEdit(item.id, item.case, item.sample) for item in suite.items[:2]]
+    edits = [MeasuredEdit(item.id, item.case, item.sample) for item in Toy(count=2).items[:2]]
     steps = []
+    reward = Reward.of("complex-edit-pq?n=1", {"judge": judge})
     measured = measure_repeatedly(reward, edits, (), 8, lambda: steps.append(1))
     assert [len(row) for row in measured.values] == [8, 8]
-    assert len(steps) == 8
+    assert len(steps) == len({draw for _, draw in judge.queries}) == 8
     assert len(set(judge.queries)) == len(judge.queries)
-    assert len({draw for _, draw in judge.queries}) == 8
-
-
-def test_a_part_that_is_not_there_is_said():
-    suite = Toy(count=1)
-    reward = Reward.of("complex-edit-pq?n=1", grader())
     with pytest.raises(InputError, match="no part 'else'"):
-        measure_repeatedly(reward, [MeasuredEdit.of(suite.items[0].sample)], ("else",), 4)
+        measure_repeatedly(reward, edits[:1], ("else",), 4)
 
 
 def test_noise_as_a_command(editcritic, tmp_path):
-    suite = Toy(count=3)
-    folder = outputs(tmp_path / "outputs", suite, without=["2/1"])
+    folder = outputs(tmp_path / "outputs", Toy(count=3), without=["2/1"])
     command = (
-        "judge", "variance", "tests.benchmarks.suites.tiny_suite:Toy?count=3", "--outputs", folder,
-        "--metric", "complex-edit-pq", "-k", "1,4", "--num-samples", 2, "--target-variation", 0.5,
-        "--experts", f"{__name__}:grader",
+        "judge", "variance", f"{TOY}?count=3", "--outputs", folder, "--metric", "complex-edit-pq", "-k", "1,4",
+        "--num-samples", 2, "--target-variation", 0.5, "--experts", f"{__name__}:grader",
     )  # fmt: skip
     ran = editcritic(*command, "-o", tmp_path / "noise.json", "--cache", tmp_path / "answers")
     assert ran.exit_code == 0, ran.stderr
@@ -127,24 +105,22 @@ def test_noise_as_a_command(editcritic, tmp_path):
 
 def test_a_part_stands_before_the_options_which_may_hold_paths(editcritic, tmp_path):
     folder = outputs(tmp_path / "outputs", Toy(count=2))
-    words = tmp_path / "words"
-    words.mkdir()
+    (words := tmp_path / "words").mkdir()
     (words / "quality.txt").write_text("Your grade from 0 to 10? {rubric}")
-
-    def measured(metric):
-        return editcritic(
-            *("judge", "variance", "tests.benchmarks.suites.tiny_suite:Toy?count=2", "--outputs", folder),
-            *("--metric", metric, "-k", "1", "--experts", f"{__name__}:grader", "--json"),
-        )
-
-    assert json.loads(measured(f"complex-edit-pq?prompts={words}").stdout)["metric"] == "complex-edit-pq"
-    assert "no part 'else'" in measured(f"complex-edit-pq/else?prompts={words}").stderr
+    command = ("judge", "variance", f"{TOY}?count=2", "--outputs", folder, "-k", "1", "--experts", f"{__name__}:grader")
+    ran, refused = (
+        editcritic(*command, "--metric", f"{metric}?prompts={words}", "--json")
+        for metric in ("complex-edit-pq", "complex-edit-pq/else")
+    )
+    assert json.loads(ran.stdout)["metric"] == "complex-edit-pq"
+    assert "no part 'else'" in refused.stderr
 
 
-def test_a_variation_is_half_the_range_of_four_means():
-    assert variation([1, 3, 5, 7, 2, 2, 9, 1], 2) == (6 - 2) / 2
-    assert variation([4, 9, 1, 5, 0, 0], 1) == 4.0
-    assert variation([7] * 12, 3) == 0.0
+@pytest.mark.parametrize(
+    ("grades", "k", "half_range"), [([1, 3, 5, 7, 2, 2, 9, 1], 2, 2.0), ([4, 9, 1, 5, 0, 0], 1, 4.0), ([7] * 12, 3, 0)]
+)
+def test_a_variation_is_half_the_range_of_four_means(grades, k, half_range):
+    assert variation(grades, k) == half_range
 
 
 @pytest.mark.parametrize(("k", "says"), [(0, "at least one measurement"), (3, "need 12 grades, got 8: measure more")])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.human_eval.target_areas import (
+from editcritic.benchmarks.human_eval.suite_statistics import (
     TargetArea,
     parse_target,
     target_area_table,

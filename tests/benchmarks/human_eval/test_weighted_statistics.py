@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.human_eval import weighted_statistics
-from editcritic.benchmarks.human_eval.krippendorff import LEVELS, alpha
-from editcritic.benchmarks.human_eval.weighted_statistics import PairedObservations, weighted_mid_ranks
+from editcritic.benchmarks.human_eval.weighted_statistics import LEVELS, PairedObservations, alpha, weighted_mid_ranks
 from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
 
 GRADES = st.integers(0, 4).map(lambda one: one / 4)

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.inspection import checkpoint_check
-from editcritic.benchmarks.inspection import model_references as published
+from editcritic.benchmarks.inspection import checkpoint_check as published
 from editcritic.benchmarks.inspection.expert_probe import synthetic_image
 from editcritic.reward import Image, load_experts
 from editcritic.reward.experts.clip import Clip

@@ -17,12 +17,11 @@ import pytest
 import editcritic.reward
 from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.shown_questions import Feedback, ShownPicture, ShownQuestion
-from editcritic.benchmarks.report import ranking, ranking_sheet, selection_sheet
+from editcritic.benchmarks.report import ranking, ranking_sheet
 from editcritic.benchmarks.report.page import page_templates, write_page
 from editcritic.benchmarks.report.report_data import ReportData
 from editcritic.benchmarks.report.results_loading import LoadedResults
-from editcritic.benchmarks.report.suite_chapters import Chapter, NotShown, SuiteReport
-from editcritic.benchmarks.report.suites_page import write_suites_page
+from editcritic.benchmarks.report.suites_page import Chapter, NotShown, SuiteReport, write_suites_page
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.rows import DataProblem
@@ -259,7 +258,7 @@ def test_a_sheet_of_a_selection(hostile: Hostile, tmp_path: Path) -> None:
         stop_reason=hostile("no time"), notes=(hostile("note"),),
     )  # fmt: skip
     path, card = tmp_path / "selection.html", Card(hostile("name"), 1, hostile("summary"))
-    selection_sheet.write_selection_sheet(path, Selections((selection,)), card, {hostile("fact"): hostile("value")})
+    ranking_sheet.write_selection_sheet(path, Selections((selection,)), card, {hostile("fact"): hostile("value")})
     page = Page(path.read_text(encoding="utf-8"))
     assert page.problems == []
     assert page.seen > 20

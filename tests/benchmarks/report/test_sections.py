@@ -15,14 +15,11 @@ from editcritic.benchmarks.report import (
     cross_tables,
     leaderboard_sections,
     pareto_sections,
-    size_sections,
     status_sections,
-    step_curves,
 )
-from editcritic.benchmarks.report.charts import Chart, Point, Series, TableView
+from editcritic.benchmarks.report.charts import Chart, Point, ScatterPoint, Series, TableView, pareto_front, radar_chart
 from editcritic.benchmarks.report.page import build_sections
 from editcritic.benchmarks.report.report_data import ReportData, ReportSection, metric_subject, natural_order
-from editcritic.benchmarks.report.scatter_charts import ScatterPoint, pareto_front, radar_chart
 from editcritic.benchmarks.report.svg import AxisScale, element, format_number
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.results import ResultRow, Results
@@ -106,7 +103,7 @@ def test_a_radar_is_drawn_of_a_table_by_type(report: ReportData) -> None:
 
 
 def test_turn_curves_have_the_numbers_of_the_suites_own_columns(report: ReportData) -> None:
-    charts_by_title = {chart.title: chart for chart in charts(step_curves.turn_section(report))}
+    charts_by_title = {chart.title: chart for chart in charts(status_sections.turn_section(report))}
     assert list(charts_by_title) == ["consistency, percent", "following, percent"]
     grid = charts_by_title["following, percent"].grid
     assert grid is not None
@@ -116,7 +113,7 @@ def test_turn_curves_have_the_numbers_of_the_suites_own_columns(report: ReportDa
 
 
 def test_curves_over_levels_are_means_of_metrics_where_no_table_has_them(report: ReportData) -> None:
-    charts_by_title = {chart.title: chart for chart in charts(step_curves.level_section(report))}
+    charts_by_title = {chart.title: chart for chart in charts(status_sections.level_section(report))}
     assert list(charts_by_title) == ["following", "consistency", "quality"]
     good = report.results[0]
     values = [value for row in good.filter(level="C2") if (value := row.value("quality")) is not None]
@@ -132,7 +129,7 @@ def test_steps_are_in_the_order_of_their_numbers() -> None:
 
 
 def test_the_curve_over_size_counts_samples_that_have_a_value(report: ReportData) -> None:
-    rows = grids(size_sections.size_section(report))[0].rows
+    rows = grids(pareto_sections.size_section(report))[0].rows
     assert [texts(row)[0] for row in rows] == ["following", "good", "bad", "consistency", "good", "bad"]
     values = [row.value("following") for row in report.results[0].rows]
     assert texts(rows[1])[-1] == str(len(values) - values.count(None))
@@ -157,7 +154,7 @@ def _kept(row: ResultRow) -> float | None:
 
 
 def test_rows_beside_the_levels_are_no_part_of_a_curve(report: ReportData) -> None:
-    drawn = charts(step_curves.level_section(report_of(ByLevel(), *report.results)))
+    drawn = charts(status_sections.level_section(report_of(ByLevel(), *report.results)))
     assert [chart.title for chart in drawn] == ["O"]
     assert drawn[0].grid is not None
     assert list(drawn[0].grid.head) == ["", "C1", "C2", "C3", "C4"]
@@ -216,7 +213,7 @@ def test_latency_is_what_the_pictures_were_made_in(report: ReportData, tmp_path:
     folder = outputs(tmp_path / "good", Drawn(), 0.9)
     with_outputs = report_of(Drawn(), report.results[0], good=folder)
     row = texts(grids(pareto_sections.latency_section(with_outputs))[0].rows[0])
-    seconds = [one.seconds for one in pareto_sections.read_generation_times(folder)]
+    seconds = pareto_sections.read_generation_times(folder).values()
     assert row[:3] == ["good", "36", f"{sum(seconds) / 36:.2f}"]
 
 

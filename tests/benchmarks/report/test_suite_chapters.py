@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.report.results_loading import load_result_folders
-from editcritic.benchmarks.report.suite_chapters import SuiteReport, are_of_several_suites, judge_text
+from editcritic.benchmarks.report.suites_page import SuiteReport, are_of_several_suites, judge_text
 from editcritic.benchmarks.run.runner import run_suite
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.benchmarks.suites.results import load_results

@@ -17,9 +17,8 @@ from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.web_app import audit_jobs
 from editcritic.benchmarks.web_app.audit_jobs import STOPPED, AuditChoice, AuditJobs
 from editcritic.benchmarks.web_app.open_files import OpenFiles
-from editcritic.benchmarks.web_app.scorers import Scorers
 from editcritic.benchmarks.web_app.server import serving
-from editcritic.benchmarks.web_app.settings import AppSettings
+from editcritic.benchmarks.web_app.settings import AppSettings, Scorers
 
 from ..chromium import needed
 from .browser import TIMEOUT_MS, Visit, app, choose, narrow, visited
@@ -153,7 +152,7 @@ def test_the_page_fits_a_phone(visit: Visit) -> None:
 
 
 def test_mistakes_are_messages(visit: Visit) -> None:
-    from editcritic.benchmarks.web_app.audit_inputs import MAX_EDITS
+    from editcritic.benchmarks.web_app.audit_tab import MAX_EDITS
 
     page = visit.page
     page.locator("#audit-edits").get_by_role("radio", name="One of mine").check()

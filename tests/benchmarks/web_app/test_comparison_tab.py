@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from editcritic.benchmarks.run.editor_outputs import MissingOutput
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
-from editcritic.benchmarks.web_app.comparison_inputs import open_inputs
+from editcritic.benchmarks.web_app.comparison_results import open_inputs
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.settings import AppSettings
 from editcritic.cli.app import app as command_line

@@ -17,8 +17,7 @@ from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.ranking_inputs import uploaded_entries
 from editcritic.benchmarks.web_app.ranking_results import RankedEdits
-from editcritic.benchmarks.web_app.scorers import NOT_RECORDED, Scorers
-from editcritic.benchmarks.web_app.settings import AppSettings
+from editcritic.benchmarks.web_app.settings import NOT_RECORDED, AppSettings, Scorers
 from editcritic.cli.app import app as command_line
 from editcritic.reward import Box, EditSample, Image, Score
 

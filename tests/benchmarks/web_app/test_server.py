@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser
 
-from editcritic.benchmarks.web_app.guard import MAX_EVENT_BYTES, MAX_UPLOAD_BYTES
-from editcritic.benchmarks.web_app.server import serving
+from editcritic.benchmarks.web_app.server import MAX_EVENT_BYTES, MAX_UPLOAD_BYTES, serving
 from editcritic.benchmarks.web_app.settings import AppSettings
 
 from ...default_signals import default_signals
