@@ -15,8 +15,7 @@ import numpy as np
 from ....reward import Box, Image
 from ....reward.forks import at_fork, was_held
 from ..vocabulary import COLOURS, MATERIALS, SHAPES, SIGN, TEXT
-from .instruction_parser import ParsedRequest, parse_instruction
-from .object_names import ObjectName
+from .instruction_parser import ObjectName, ParsedRequest, parse_instruction
 from .object_segments import DetectedObject
 from .perception import ImagePerception, PerceptionCache, visibility
 from .picture_looks import PictureChange

@@ -11,10 +11,18 @@ from ....reward import Box
 from ....reward.queries import Judge, Reply
 from ....reward.queries.prompts import Prompts
 from ..vocabulary import TEXT
-from .change_words import crop_of, is_never_drawn, look_of
 from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name
-from .instruction_parser import ParsedRequest, UnanswerableError, parse_instruction
-from .object_names import ObjectName, find_name, find_names
+from .instruction_parser import (
+    ObjectName,
+    ParsedRequest,
+    UnanswerableError,
+    crop_of,
+    find_name,
+    find_names,
+    is_never_drawn,
+    look_of,
+    parse_instruction,
+)
 from .perception import ImagePerception, PerceptionCache, visibility
 from .picture_looks import CHANGES, LOOKS, is_blurred
 from .question_language import yes_probability

@@ -10,8 +10,7 @@ from ....reward import Image
 from ....reward.queries import Judge, Reply
 from ....reward.sample import TaskType
 from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name
-from .instruction_parser import ParsedRequest, UnanswerableError, parse_instruction
-from .object_names import ObjectName, canonical_term
+from .instruction_parser import ObjectName, ParsedRequest, UnanswerableError, canonical_term, parse_instruction
 from .object_segments import DetectedObject
 from .perception import ImagePerception, PerceptionCache, visibility
 from .request_outcomes import (

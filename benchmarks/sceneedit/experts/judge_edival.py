@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ....reward import Image
 from ....reward.queries import Judge, Reply
 from ..vocabulary import BACKDROPS, COLOURS, MATERIALS
-from .instruction_parser import UnanswerableError, parse_known_name
-from .object_names import ObjectName, canonical_term
+from .instruction_parser import ObjectName, UnanswerableError, canonical_term, parse_known_name
 from .perception import PerceptionCache, visibility
 from .reply_builders import yes_no_reply
 from .request_outcomes import (

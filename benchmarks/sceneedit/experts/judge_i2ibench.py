@@ -8,21 +8,27 @@ from ....reward import Image
 from ....reward.queries import Judge, Reply
 from ....reward.queries.response_formats import Levels
 from ..vocabulary import TEXT
-from . import question_language
 from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name, name_phrase
-from .instruction_parser import UnanswerableError, parse_instruction
-from .object_names import ObjectName
+from .instruction_parser import ObjectName, UnanswerableError, parse_instruction
 from .perception import PerceptionCache
+from .question_language import (
+    statements_probability,
+    write_composition_questions,
+    write_consistency_questions,
+    write_physics_questions,
+    write_transfer_questions,
+    yes_probability,
+)
 from .reply_builders import json_reply, level_reply, yes_no_reply
 from .request_outcomes import best_match, count_probability, match_probability
 
 _QUESTION_WRITERS: Mapping[str, Callable[[EditComparison], list[str]]] = {
-    "questions_physical": question_language.write_physics_questions,
-    "questions_composition": question_language.write_composition_questions,
-    "questions_physical_multi": question_language.write_physics_questions,
-    "questions_composition_multi": question_language.write_composition_questions,
-    "questions_transfer_multi": question_language.write_transfer_questions,
-    "questions_consistency_multi": question_language.write_consistency_questions,
+    "questions_physical": write_physics_questions,
+    "questions_composition": write_composition_questions,
+    "questions_physical_multi": write_physics_questions,
+    "questions_composition_multi": write_composition_questions,
+    "questions_transfer_multi": write_transfer_questions,
+    "questions_consistency_multi": write_consistency_questions,
 }
 _DIMENSIONS: Mapping[str, Callable[[EditComparison], float]] = {
     "quality": lambda comparison: comparison.edited.visual_quality,
@@ -145,13 +151,9 @@ def _certainty(topic: str, comparison: EditComparison, slots: Mapping[str, str])
         case "success":
             return comparison.success_probability
         case "knowledge":
-            return (
-                0.0
-                if comparison.is_identical
-                else question_language.statements_probability(slots.get("hint", ""), comparison)
-            )
+            return 0.0 if comparison.is_identical else statements_probability(slots.get("hint", ""), comparison)
         case "answer":
-            return question_language.yes_probability(slots.get("question", ""), comparison)
+            return yes_probability(slots.get("question", ""), comparison)
         case "count":
             new = [request.new_object for request in comparison.requests if request.new_object is not None]
             return min((count_probability(comparison.edited, name, 1) for name in new), default=0.0)

@@ -15,12 +15,79 @@ from numpy.typing import NDArray
 
 from ....reward import Box, Image
 from ....reward.forks import at_fork, was_held
-from ..vocabulary import TEXT
-from .backdrop_classifier import classify_backdrop
+from ..vocabulary import BACKDROPS, TEXT
+from .instruction_parser import ObjectName
 from .letter_reader import Line, read_lines
-from .object_names import ObjectName
 from .object_segments import DetectedObject, detect_objects
-from .preference import visual_quality
+
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float64]
+
+_MEDIAN_RGB = {
+    "sky": (170, 196, 222),
+    "grass": (151, 183, 133),
+    "sand": (213, 195, 159),
+    "night": (69, 73, 104),
+    "brick wall": (177, 140, 126),
+    "water": (122, 160, 186),
+    "snow": (226, 231, 235),
+    "concrete": (153, 153, 151),
+}
+"""Median red, green and blue of images without objects, in even light."""
+
+_REDUCED_SIDE = 32
+"""Pixels: larger images are resized to it, which averages noise."""
+_BACKDROP_RIM, _RIM_WEIGHT = 0.06, 2.0
+"""Width of the rim, as a share of the side, and its weight: objects are mostly in the middle."""
+_GAINS = np.geomspace(0.6, 1.7, 14)
+"""Gains at which each backdrop is matched: bright light clips, and clipped colours have another hue."""
+_LOG_GAIN_SIGMA = 0.35
+"""Standard deviation of the logarithm of the light's gain."""
+_HUE = 0.005
+"""Scale of the deviation of a pixel's shares of red and green (of a sum of 1) from the backdrop's in that light."""
+_LIGHT = 0.1
+"""Scale of the deviation of the logarithm of its brightness."""
+_TAIL = 2.0
+"""Similarity falls as (1 + d^2)^-tail, slowly enough for a tinted image to match its own backdrop best."""
+_CERTAIN = 3.0
+"""Probabilities are proportional to this power of the share of the image that looks like a backdrop."""
+
+
+def classify_backdrop(pixels: Pixels) -> dict[str, float]:
+    """The probability of each of `BACKDROPS` (they sum to 1) for an image, H x W x 3 uint8 RGB.
+
+    Right as long as objects cover less than about half of the image. Backdrops are recognised by their colour in any
+    light, not by their texture: a tinted one may pass for another, and a clipped white one for snow.
+    """
+    if max(pixels.shape[:2]) > _REDUCED_SIDE:
+        height, width = (max(1, round(side * _REDUCED_SIDE / max(pixels.shape[:2]))) for side in pixels.shape[:2])
+        pixels = np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+    features = _colour_features(pixels.reshape(-1, 3).astype(np.float64))
+    distances = np.square(features).sum(1)[:, None] + _SQUARES - 2 * (features @ _PROTOTYPES.T)
+    nearest = np.maximum(distances, 0.0).reshape(len(features), len(BACKDROPS), -1).min(2)
+    share = _weights(*pixels.shape[:2]) @ (1 + nearest) ** -_TAIL
+    powered = share**_CERTAIN
+    return {name: float(probability) for name, probability in zip(BACKDROPS, powered / powered.sum(), strict=True)}
+
+
+def _weights(height: int, width: int) -> Floats:
+    """height * width, with a sum of 1."""
+    wide = max(1, round(_BACKDROP_RIM * min(height, width)))
+    weights = np.full((height, width), _RIM_WEIGHT)
+    weights[wide:-wide, wide:-wide] = 1.0
+    return np.asarray(weights.ravel() / weights.sum())
+
+
+def _colour_features(colours: Floats) -> Floats:
+    """n x 3: shares of red and green, which light does not change, in units of `_HUE`; log brightness, of `_LIGHT`."""
+    total = colours.sum(1) + 3.0
+    return np.column_stack([(colours[:, :2] + 1.0) / total[:, None] / _HUE, np.log(total) / _LIGHT])
+
+
+_lit = np.minimum(np.array([_MEDIAN_RGB[name] for name in BACKDROPS])[:, None] * _GAINS[:, None], 255.0).reshape(-1, 3)
+_PROTOTYPES = _colour_features(_lit)
+_SQUARES = np.square(_PROTOTYPES).sum(1) + np.tile(np.square(np.log(_GAINS) / _LOG_GAIN_SIGMA), len(BACKDROPS))
+
 
 Plane = NDArray[np.float32]
 
@@ -32,6 +99,21 @@ _RIM = 5
 """Size of the dilation of object masks, in those pixels."""
 _FAINT, _FAINT_SOFT = 0.19, 0.045
 """Opacity at which an object counts half, and the width of the transition."""
+
+_STEEPEST = 99.0
+"""Percentile of gradients that counts as edges."""
+_LEAST_STEP, _DARK = 1.0, 16.0
+"""Grey levels added to the steepest gradient and to the mean, so that a black image counts as blank."""
+_NOISE = 8.0
+"""Grey levels of noise that cost one point."""
+_CLIPPED = 6.0
+"""Points that full clipping costs."""
+
+
+_CLEAN, _GRAINY = 2.5, 8.0
+"""Noise in the hue, in grey levels, up to which an image is clean, and the excess that halves its quality."""
+_PLAIN = 15.0
+"""Spread, in grey levels, below which quality falls."""
 
 
 class ImagePerception:
@@ -154,3 +236,48 @@ def visibility(obj: DetectedObject) -> float:
 def opacity_weight(obj: DetectedObject) -> float:
     """The weight of an object for its opacity, in [0, 1]: about 1 for a solid one."""
     return 1 / (1 + math.exp(-(obj.opacity - _FAINT) / _FAINT_SOFT))
+
+
+# -- visual quality ---------------------------------------------------------------------------------------------------
+
+
+def visual_quality(pixels: Pixels) -> float:
+    """Visual quality in [0, 1]: the product of factors for noise, fading and clipping.
+
+    Unlike `quality` it compares images of any content: noise is measured in the hue, which textures do not change.
+    """
+    planes = pixels.astype(np.float64)
+    hues = [(planes[..., a] - planes[..., b]) / np.sqrt(2) for a, b in ((0, 1), (1, 2))]
+    noise = max(0.0, max(map(_sigma, hues)) - _CLEAN) / _GRAINY
+    contrast = float(cv2.GaussianBlur(pixels, (0, 0), 1.0).std(axis=(0, 1)).max())
+    clipped = float((pixels >= 254).all(axis=2).mean())
+    return min(1.0, contrast / _PLAIN) * (1 - clipped) / (1 + noise**2)
+
+
+def quality(pixels: Pixels) -> float:
+    """Sharpness - noise - clipping of an image, H x W x 3 uint8 RGB. Higher is better; without bounds.
+
+    sharpness: log2 of the steepest step from pixel to pixel (99th percentile) plus 1 over the mean luminance plus 16; a
+    blank image has the least, -4 and below. noise: log2 of 1 + (sigma / 8)^2, where sigma is estimated from the
+    median second difference (Immerkaer 1996). clipping: 6 times the share of channel values of 254 and more. All in
+    grey levels of 0 to 255. Only numbers of images of one size and like content compare.
+    """
+    luminance = pixels @ np.array([0.299, 0.587, 0.114])
+    sharpness = np.log2((_steepest(pixels.astype(np.float64)) + _LEAST_STEP) / (luminance.mean() + _DARK))
+    noise = np.log2(1 + (_sigma(luminance) / _NOISE) ** 2)
+    clipping = _CLIPPED * (pixels >= 254).mean()
+    return float(sharpness - noise - clipping)
+
+
+def _steepest(colour: NDArray[np.float64]) -> float:
+    wide = np.pad(colour, ((0, 1), (0, 1), (0, 0)), mode="edge")
+    step = np.maximum(np.abs(wide[:-1, 1:] - colour), np.abs(wide[1:, :-1] - colour)).mean(2)
+    return float(np.percentile(step, _STEEPEST))
+
+
+def _sigma(luminance: NDArray[np.float64]) -> float:
+    """Standard deviation of pixel noise; fine texture counts as noise."""
+    kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float64)
+    second = np.abs(cv2.filter2D(luminance, cv2.CV_64F, kernel, borderType=cv2.BORDER_REFLECT_101))
+    # The kernel scales sigma by 6; the median of a normal variable's absolute value is 0.6745 sigma.
+    return float(np.median(second)) / (6 * 0.6745)

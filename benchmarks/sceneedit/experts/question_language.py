@@ -15,8 +15,7 @@ from ....reward.queries.prompts import Prompts
 from ....reward.sample import POSITIONS, Position
 from ..vocabulary import BACKDROPS
 from .edit_comparison import EditComparison, name_phrase
-from .instruction_parser import ParsedRequest, UnanswerableError, parse_known_name
-from .object_names import ObjectName, canonical_term
+from .instruction_parser import ObjectName, ParsedRequest, UnanswerableError, canonical_term, parse_known_name
 from .perception import ImagePerception
 from .request_outcomes import (
     backdrop_probability,

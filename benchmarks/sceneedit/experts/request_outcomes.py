@@ -10,8 +10,7 @@ from difflib import SequenceMatcher
 from ....reward import Box
 from ....reward.sample import Position, TaskType
 from ..vocabulary import TEXT
-from .instruction_parser import ParsedRequest
-from .object_names import ObjectName, canonical_term
+from .instruction_parser import ObjectName, ParsedRequest, canonical_term
 from .object_segments import DetectedObject
 from .perception import ImagePerception, visibility
 

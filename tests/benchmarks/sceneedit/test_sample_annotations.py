@@ -3,8 +3,7 @@
 from functools import cache
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import single_edit_trials
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
-from editcritic.benchmarks.sceneedit.trials import single_edit_trials
 from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
 from editcritic.integrations.trl.editing_environment import EditingEnvironment, EditingEnvironments, describe_changes

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.backdrop_classifier import classify_backdrop
+from editcritic.benchmarks.sceneedit.experts.perception import classify_backdrop
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject

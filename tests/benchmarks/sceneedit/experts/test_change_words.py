@@ -2,8 +2,7 @@
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.change_words import crop_of, is_never_drawn, look_of
-from editcritic.benchmarks.sceneedit.experts.object_names import ObjectName
+from editcritic.benchmarks.sceneedit.experts.instruction_parser import ObjectName, crop_of, is_never_drawn, look_of
 from editcritic.reward import Box
 
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.detector import SceneDetector
+from editcritic.benchmarks.sceneedit.experts.perception_experts import SceneDetector
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject, text_extent

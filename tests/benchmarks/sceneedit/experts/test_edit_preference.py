@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.experts.edit_preference import SceneEditPreference
+from editcritic.benchmarks.sceneedit.experts.perception_experts import SceneEditPreference
 from editcritic.reward.queries import Abstention, Measurement, Rate
 
 RATER = SceneEditPreference()

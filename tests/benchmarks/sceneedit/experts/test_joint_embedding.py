@@ -3,7 +3,7 @@
 from functools import cache
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.experts.joint_embedding import SceneJointEmbedding
+from editcritic.benchmarks.sceneedit.experts.perception_experts import SceneJointEmbedding
 from editcritic.reward.queries import Abstention
 from editcritic.reward.queries.kinds import Embed, Embeddings, EmbedText, Region
 

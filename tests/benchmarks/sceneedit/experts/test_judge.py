@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.detector import SceneDetector
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
+from editcritic.benchmarks.sceneedit.experts.perception_experts import SceneDetector
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.judge_errors import perturb_reply
+from editcritic.benchmarks.sceneedit.experts.expert_noise import perturb_reply
 from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
 from editcritic.reward.queries import FreeText, Judge, Message, Reply
 from editcritic.reward.queries.response_formats import Grade, Json, Levels, ResponseFormat, validate_reply

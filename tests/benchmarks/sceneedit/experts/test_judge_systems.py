@@ -7,8 +7,7 @@ from statistics import fmean
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import Case, case_of, cases, drift_series, random_scene_request
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.failure_modes import failure_mode
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig

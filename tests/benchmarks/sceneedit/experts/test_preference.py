@@ -7,7 +7,8 @@ import cv2
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.preference import ScenePreference, quality
+from editcritic.benchmarks.sceneedit.experts.perception import quality
+from editcritic.benchmarks.sceneedit.experts.perception_experts import ScenePreference
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
 from editcritic.reward import Image

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.experts import question_language
 from editcritic.benchmarks.sceneedit.experts.edit_comparison import EditComparison, EditComparisonCache
 from editcritic.benchmarks.sceneedit.experts.instruction_parser import UnanswerableError, parse_instruction

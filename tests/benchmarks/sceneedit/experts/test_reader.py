@@ -2,7 +2,7 @@
 
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.reader import SceneReader
+from editcritic.benchmarks.sceneedit.experts.perception_experts import SceneReader
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject, text_extent
 from editcritic.reward import Box

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.segmenter import SceneSegmenter
+from editcritic.benchmarks.sceneedit.experts.perception_experts import SceneSegmenter
 from editcritic.benchmarks.sceneedit.render import render, visibility_map
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject
 from editcritic.reward.queries import Abstention
