@@ -18,7 +18,7 @@ from ...reward import EditSample, Image, ImageError, Pools
 from ...reward.metrics.edival.pools import update_pools
 from ..common.csv_text import csv_text
 from ..common.problems import num_problems
-from ..suites.edival.object_categories import CATEGORIES, category_of
+from ..suites.edival.published_counts import CATEGORIES, category_of
 from ..suites.suite import Suite, SuiteItem
 
 Number = float | int | None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..suites.dlebench.tables import MILLION, WINDOW_SIZE, SizeCurve, size_curve
+from ..suites.dlebench.suite import MILLION, WINDOW_SIZE, SizeCurve, size_curve
 from ..suites.results import ResultRow, Results
 from .charts import CellContent, Chart, Point, Series, TableView, line_chart
 from .report_data import ReportData, ReportSection

@@ -1,4 +1,4 @@
-"""Compound instructions: one to eight atomic steps requested in one sentence (Complex-Edit's levels C1 to C8)."""
+"""Compounds and compositions: steps requested in one sentence (Complex-Edit's levels C1 to C8), and several sources."""
 
 from __future__ import annotations
 

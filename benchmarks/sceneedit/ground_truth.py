@@ -1,4 +1,4 @@
-"""Ground truth of an edit, computed from scene graphs and recipes without experts or pixels."""
+"""Ground truth of an edit, and what data sets know beside its images: from scene graphs, without experts or pixels."""
 
 from __future__ import annotations
 

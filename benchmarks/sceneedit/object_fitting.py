@@ -1,4 +1,4 @@
-"""Fits one object to a part of an image: place, outline, colour and material by analysis by synthesis."""
+"""Fits one object to a part of an image: place, outline, colour, material and letters by analysis by synthesis."""
 
 from __future__ import annotations
 

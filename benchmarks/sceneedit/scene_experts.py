@@ -14,10 +14,10 @@ from .experts.perception_experts import (
     SceneDetector,
     SceneEditPreference,
     SceneJointEmbedding,
+    ScenePreference,
     SceneReader,
     SceneSegmenter,
 )
-from .experts.perception_experts import ScenePreference
 
 
 def scene_experts() -> dict[str, Expert]:

@@ -1,4 +1,7 @@
-"""Simulated edits: the honest editor, and edited images whose ground truth is known."""
+"""Simulated edits: the honest editor, and edited images whose ground truth is known.
+
+Corruptions are damage to a whole image that scene graphs cannot express.
+"""
 
 from __future__ import annotations
 

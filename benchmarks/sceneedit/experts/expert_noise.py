@@ -1,17 +1,20 @@
-"""Wrappers that add reproducible noise to the answers of an expert, and that cache answers."""
+"""Wrappers that add reproducible noise to the answers of an expert, and that cache answers.
+
+Of graded answers, a flip mirrors one to the other end of its scale: excellent for bad, 9 for 1, the best of DLEBench's
+labels for the worst. A bias moves probabilities towards the best option; answers without probabilities become the best.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ....reward import Box, EditSample, Expert
-from ....reward.forks import at_fork, was_held
+from ....reward.forks import ForkSafeLock
 from ....reward.queries import Abstention, Detect, Detections, Failure, Judge, Match, RecognizedText, Reply, YesNo
 from ....reward.queries.expert import adapted_kinds
 from ....reward.queries.kinds import Answer, Outcome, Query, TextLine
@@ -244,12 +247,7 @@ class CachingExpert(Expert):
         self.query_count = 0
         self.hit_count = 0
         self._answers: dict[str, Answer | Abstention] = {}
-        self._lock = threading.Lock()
-        at_fork(self, CachingExpert._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._lock):
-            self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def load(self) -> None:
         self.expert.load()

@@ -1,4 +1,7 @@
-"""Parses instructions into requests: one of EdiVal's forms, several of them, or a composition."""
+"""Parses names such as `wood red circle`, instructions, and everyday words for changes of a whole picture.
+
+An instruction is one of EdiVal's forms, several of them, or a composition.
+"""
 
 from __future__ import annotations
 

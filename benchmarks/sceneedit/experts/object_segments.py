@@ -1,4 +1,9 @@
-"""Object segments: the objects of an image, segmented by colour against the backdrop, and their attributes."""
+"""Object segments: the objects of an image, segmented by colour against the backdrop, and their attributes.
+
+Each pixel is modelled as a mixture of one pigment and the backdrop. Mixtures are linear: light, which multiplies both,
+changes neither the best pigment nor its share, and a half-covered pixel at an edge is a valid mixture. The colours are
+this package's own estimates.
+"""
 
 from __future__ import annotations
 

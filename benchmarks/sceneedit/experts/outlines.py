@@ -1,4 +1,4 @@
-"""Outlines of the shapes, and how well the visible part of an object fits them."""
+"""Outlines of the shapes and how well an object fits them; its material by the direction in which brightness varies."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Perception: the shared analysis of an image by SceneEdit's experts, computed once."""
+"""Perception: the shared analysis of an image by SceneEdit's experts, computed once; backdrop and visual quality."""
 
 from __future__ import annotations
 
 import math
-import threading
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import cv2
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reward import Box, Image
-from ....reward.forks import at_fork, was_held
+from ....reward.forks import ForkSafeLock
 from ..vocabulary import BACKDROPS, TEXT
 from .instruction_parser import ObjectName
 from .letter_reader import Line, read_lines
@@ -90,6 +90,10 @@ _SQUARES = np.square(_PROTOTYPES).sum(1) + np.tile(np.square(np.log(_GAINS) / _L
 
 
 Plane = NDArray[np.float32]
+K, V = TypeVar("K", bound=Hashable), TypeVar("V")
+
+_CAPACITY = 512
+"""Number of images, and of comparisons, whose analysis is kept."""
 
 _SIDE = 64
 """Pixels per side at which backdrops are compared."""
@@ -192,6 +196,27 @@ class ImagePerception:
         return boxes
 
 
+class RecentValues(Generic[K, V]):
+    """The last 512 values by key, for threads."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._lock = ForkSafeLock()
+
+    def get(self, key: K, make: Callable[[], V]) -> V:
+        """The value, which is made, outside of the lock, where there is none."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()
+        with self._lock:
+            value = self._values.setdefault(key, value)
+            if len(self._values) > _CAPACITY:
+                self._values.popitem(last=False)
+        return value
+
+
 class PerceptionCache:
     """Perceptions of the most recent images. The experts of a process, in threads of their own, share one."""
 
@@ -202,26 +227,12 @@ class PerceptionCache:
         """The one that experts hold: no argument of theirs, so that they can be pickled. It goes with the last one."""
         return cls._living.setdefault("shared", cls())
 
-    def __init__(self, capacity: int = 512) -> None:
-        self._capacity = capacity
-        self._perceptions: OrderedDict[str, ImagePerception] = OrderedDict()
-        self._lock = threading.Lock()
-        at_fork(self, PerceptionCache._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._lock):
-            self._lock = threading.Lock()
+    def __init__(self) -> None:
+        self._perceptions = RecentValues[str, ImagePerception]()
 
     def perceive(self, image: Image) -> ImagePerception:
         """The perception of an image."""
-        with self._lock:
-            cached = self._perceptions.get(image.digest)
-            if cached is None:
-                cached = self._perceptions[image.digest] = ImagePerception(image)
-                if len(self._perceptions) > self._capacity:
-                    self._perceptions.popitem(last=False)
-            self._perceptions.move_to_end(image.digest)
-            return cached
+        return self._perceptions.get(image.digest, lambda: ImagePerception(image))
 
     def objects(self, image: Image) -> list[DetectedObject]:
         """The objects of an image."""

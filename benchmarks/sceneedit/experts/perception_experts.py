@@ -30,7 +30,7 @@ from ..vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT
 from .edit_comparison import EditComparisonCache
 from .instruction_parser import ObjectName, UnanswerableError, find_name, find_names, parse_name
 from .object_segments import DetectedObject
-from .perception import PerceptionCache, opacity_weight, visibility
+from .perception import PerceptionCache, opacity_weight, quality, visibility, visual_quality
 
 _OTHER_COLOUR, _OTHER_MATERIAL = 0.63, 0.84
 """Factors of a score where colour or material differs: the shape weighs most, as with real detectors."""
@@ -198,14 +198,12 @@ class SceneChanges(PixelChanges):
         new = [
             obj
             for obj in self._perception.objects(query.after)
-            if _is_inside(obj, query.box) and not any(obj.box.iou(old.box) >= _SAME_PLACE for old in before)
+            if abs(obj.box.cx - query.box.cx) <= query.box.w / 2
+            and abs(obj.box.cy - query.box.cy) <= query.box.h / 2
+            and not any(obj.box.iou(old.box) >= _SAME_PLACE for old in before)
         ]
         faintest = min((opacity_weight(obj) for obj in new), default=1.0)
         return RegionRating(faintest, {"source": 1 - faintest})
-
-
-def _is_inside(obj: DetectedObject, box: Box) -> bool:
-    return abs(obj.box.cx - box.cx) <= box.w / 2 and abs(obj.box.cy - box.cy) <= box.h / 2
 
 
 _KINDS = (*SHAPES, SIGN)
@@ -226,45 +224,35 @@ class SceneJointEmbedding(PerceptiveExpert):
 
     def _answer(self, query: Embed | EmbedText) -> Embeddings | Abstention:
         if isinstance(query, EmbedText):
-            vector = _embed_names(query.text)
+            vector, count = _embed_names(query.text), 1
             if not vector.any():
                 return Abstention(f"a scene bag knows nothing of what is named in {query.text!r:.80}")
-            return _vectors([vector])
-        if any(region.pool != "cls" or region.exclude or region.inside for region in query.regions):
+        elif any(region.pool != "cls" or region.exclude or region.inside for region in query.regions):
             return Abstention("a scene bag has no patches: ask for the class token of the whole picture")
-        return _vectors([self._embed_image(query.image)] * len(query.regions))
+        else:
+            vector, count = self._embed_image(query.image), len(query.regions)
+        return Embeddings(np.stack([vector] * count).astype(np.float32), np.ones(count, np.int64))
 
     def _embed_image(self, image: Image) -> NDArray[np.float64]:
         perceived = self._perception.perceive(image)
-        objects = np.zeros((len(_KINDS), len(COLOURS)))
-        surfaces = np.zeros(len(_SURFACES))
+        objects, surfaces = np.zeros((len(_KINDS), len(COLOURS))), np.zeros(len(_SURFACES))
         for obj in perceived.objects:
             kinds = np.array([obj.shapes.get(kind, 0.0) for kind in _KINDS]) * visibility(obj)
             objects += np.outer(kinds, [obj.colours[colour] for colour in COLOURS])
             surfaces += kinds.max() * np.array([obj.materials[material] for material in _SURFACES])
-        return _concatenate(objects, surfaces, np.array([perceived.backdrop_probabilities[kind] for kind in BACKDROPS]))
+        backdrop = np.array([perceived.backdrop_probabilities[kind] for kind in BACKDROPS])
+        return np.concatenate([objects.ravel(), _SURFACE * surfaces, backdrop])
 
 
 def _embed_names(text: str) -> NDArray[np.float64]:
-    objects = np.zeros((len(_KINDS), len(COLOURS)))
-    surfaces = np.zeros(len(_SURFACES))
+    objects, surfaces = np.zeros((len(_KINDS), len(COLOURS))), np.zeros(len(_SURFACES))
     for name in find_names(text):
         if name.kind in _KINDS:
             colours = [COLOURS.index(name.colour)] if name.colour else range(len(COLOURS))
             objects[_KINDS.index(name.kind), colours] += 1 / len(colours)
             surfaces[_SURFACES.index(name.material)] += 1
-    plain = text.casefold()
-    return _concatenate(objects, surfaces, np.array([float(kind in plain) for kind in BACKDROPS]))
-
-
-def _concatenate(
-    objects: NDArray[np.float64], surfaces: NDArray[np.float64], backdrop: NDArray[np.float64]
-) -> NDArray[np.float64]:
+    backdrop = np.array([float(kind in text.casefold()) for kind in BACKDROPS])
     return np.concatenate([objects.ravel(), _SURFACE * surfaces, backdrop])
-
-
-def _vectors(rows: Sequence[NDArray[np.float64]]) -> Embeddings:
-    return Embeddings(np.stack(rows).astype(np.float32), np.ones(len(rows), np.int64))
 
 
 class ScenePreference(PerceptiveExpert):
@@ -277,25 +265,24 @@ class ScenePreference(PerceptiveExpert):
     id = "scene-preference@2"
     kinds = (Rate,)
 
-
-def _rated(query: Rate) -> Measurement | Abstention:
-    match query.quality:
-        case "preference":
-            return Measurement(quality(query.image.pixels))
-        case "image quality":
-            return Measurement(1 + 4 * visual_quality(query.image.pixels))
-        case "aesthetics":
-            return Measurement(100 * visual_quality(query.image.pixels))
-        case other:
-            return Abstention(
-                f"a scene preference cannot rate {other!r}: it knows preference, image quality, aesthetics"
-            )
+    def _answer(self, query: Rate) -> Measurement | Abstention:
+        match query.quality:
+            case "preference":
+                return Measurement(quality(query.image.pixels))
+            case "image quality":
+                return Measurement(1 + 4 * visual_quality(query.image.pixels))
+            case "aesthetics":
+                return Measurement(100 * visual_quality(query.image.pixels))
+            case other:
+                return Abstention(
+                    f"a scene preference cannot rate {other!r}: it knows preference, image quality, aesthetics"
+                )
 
 
 class SceneEditPreference(PerceptiveExpert):
     """Answers `Rate` about edits, from 0 to 4: it stands in for EditReward.
 
-    `instruction following`: the credit of the prompt's requests. `visual quality`: `preference.visual_quality`.
+    `instruction following`: the credit of the prompt's requests. `visual quality`: `perception.visual_quality`.
     `preference`: the mean of both. Abstains on other qualities, without sources, and on prompts with unknown words.
     """
 
@@ -303,7 +290,8 @@ class SceneEditPreference(PerceptiveExpert):
     kinds = (Rate,)
 
     def __init__(self) -> None:
-        self._comparisons = EditComparisonCache(PerceptionCache.shared())
+        super().__init__()
+        self._comparisons = EditComparisonCache(self._perception)
 
     def _answer(self, query: Rate) -> Measurement | Abstention:
         if not query.sources:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.suites.complexedit.tables import overall
+from editcritic.benchmarks.suites.complexedit.suite import overall
 from editcritic.benchmarks.suites.suite import published_figures
 
 WITHIN = 0.011

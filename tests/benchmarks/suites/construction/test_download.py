@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites import extraction
-from editcritic.benchmarks.suites.construction.dataset_sources import DatasetFile
-from editcritic.benchmarks.suites.construction.download import download_file
-from editcritic.benchmarks.suites.extraction import extract_zip
+from editcritic.benchmarks.suites import split_files
+from editcritic.benchmarks.suites.construction.download import DatasetFile, download_file
+from editcritic.benchmarks.suites.split_files import extract_zip
 
 from .file_server import Files, served
 
@@ -150,11 +149,11 @@ def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = zipped(tmp_path / "z.zip", a=b"x" * 1000, b=b"y" * 1000)
-    monkeypatch.setattr(extraction, "MAX_BYTES", 1500)
+    monkeypatch.setattr(split_files, "MAX_BYTES", 1500)
     with pytest.raises(InputError, match="2,000 bytes, more than 1,500"):
         extract_zip(archive, tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(extraction, "MAX_FILES", 1)
+        patch.setattr(split_files, "MAX_FILES", 1)
         with pytest.raises(InputError, match="2 files, more than 1"):
             extract_zip(archive, tmp_path / "out")
     # a zip that understates its sizes: the field of `b` in the directory, which readers go by

@@ -9,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.suites.bootstrap import plain_mean
 from editcritic.benchmarks.suites.dlebench.reader import TYPES
-from editcritic.benchmarks.suites.dlebench.tables import AVERAGE
+from editcritic.benchmarks.suites.dlebench.suite import AVERAGE
 from editcritic.benchmarks.suites.suite import published_figures
 
 WITHIN = 0.011

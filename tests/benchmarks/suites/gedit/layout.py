@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from editcritic.benchmarks.common.optional_imports import bench_library
-from editcritic.benchmarks.suites.gedit.reader import TYPES
+from editcritic.benchmarks.suites.gedit.suite import TYPES
 from editcritic.reward import Image
 
 from ..tiny_suite import picture

@@ -13,9 +13,7 @@ import PIL.Image
 import pytest
 
 from editcritic.benchmarks.run.runner import run_suite
-from editcritic.benchmarks.suites.gedit.reader import TYPES
-from editcritic.benchmarks.suites.gedit.suite import GEditBench
-from editcritic.benchmarks.suites.gedit.tables import gedit_tables
+from editcritic.benchmarks.suites.gedit.suite import TYPES, GEditBench, gedit_tables
 from editcritic.benchmarks.suites.results import ResultRow, Results, load_results
 from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import Score

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.suites.bootstrap import plain_mean
-from editcritic.benchmarks.suites.gedit.reader import TYPES
-from editcritic.benchmarks.suites.gedit.tables import AVERAGE
+from editcritic.benchmarks.suites.gedit.suite import AVERAGE, TYPES
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.viescore.metrics import overall
 

@@ -9,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.suites.bootstrap import pooled_mean
 from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
-from editcritic.benchmarks.suites.i2ibench.tables import OVERALL, title_of
+from editcritic.benchmarks.suites.i2ibench.suite import OVERALL, title_of
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 

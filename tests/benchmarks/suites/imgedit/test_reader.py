@@ -10,7 +10,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.problems import Problems
-from editcritic.benchmarks.suites.imgedit.reader import TYPE_COUNTS, ImgEditRow, Part, read_part
+from editcritic.benchmarks.suites.imgedit.suite import TYPE_COUNTS, ImgEditRow, Part, read_part
 from editcritic.benchmarks.suites.rows import DataProblem
 
 from .layout import TURNS, archive, basic_rows, draw, repository, turn_rows, uge_rows

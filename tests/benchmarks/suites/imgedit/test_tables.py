@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.suites.bootstrap import plain_mean
-from editcritic.benchmarks.suites.imgedit.reader import TYPE_COUNTS
-from editcritic.benchmarks.suites.imgedit.tables import COLUMNS, OVERALL
+from editcritic.benchmarks.suites.imgedit.suite import COLUMNS, OVERALL, TYPE_COUNTS
 from editcritic.benchmarks.suites.suite import published_figures
 
 ROUNDING = 0.0051
