@@ -17,7 +17,8 @@ from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
-from ..suites.i2ibench.layout import outputs, rows, written
+from ..suites.i2ibench.layout import rows, written
+from ..suites.tiny_suite import outputs
 
 
 @pytest.fixture
