@@ -90,7 +90,8 @@ _SQUARES = np.square(_PROTOTYPES).sum(1) + np.tile(np.square(np.log(_GAINS) / _L
 
 
 Plane = NDArray[np.float32]
-K, V = TypeVar("K", bound=Hashable), TypeVar("V")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 _CAPACITY = 512
 """Number of images, and of comparisons, whose analysis is kept."""

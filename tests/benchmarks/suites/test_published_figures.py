@@ -158,7 +158,8 @@ IMGEDIT_DIFFERING = {
 
 
 def test_imgedits_overall_is_the_plain_mean_of_the_types_but_where_it_is_listed() -> None:
-    printed, counts = tables("imgedit"), [dict(imgedit.TYPE_COUNTS)[kind] for kind in imgedit.COLUMNS]
+    printed, by_name = tables("imgedit"), {str(kind): count for kind, count in imgedit.TYPE_COUNTS.items()}
+    counts = [by_name[kind] for kind in imgedit.COLUMNS]
     assert printed["columns"] == [*imgedit.COLUMNS.values(), imgedit.OVERALL]
     rows = {(name, model): row for name in ("leaderboard", "ovis_u1") for model, row in printed[name].items()}
     assert len(rows) == 24

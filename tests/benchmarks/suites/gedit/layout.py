@@ -84,13 +84,13 @@ def on_hub(folder: Path, written: Sequence[Mapping[str, Any]] | None = None) -> 
     return folder
 
 
-def outputs(folder: Path, types: Sequence[str] = TYPES) -> Path:
+def outputs(folder: Path, types: Sequence[str] = TYPES, keys: int = KEYS) -> Path:
     """An editor's outputs, with the sources beside them."""
     for kind in types:
         for language in ("en", "cn"):
             place = folder / "fullset" / kind / language
             place.mkdir(parents=True, exist_ok=True)
-            for number in range(KEYS):
+            for number in range(keys):
                 edited = picture(2000, TYPES.index(kind), number, len(language) + ord(language[0]))
                 edited.pil().save(place / f"{key_of(kind, number)}.png")
                 source(kind, number).pil().save(place / f"{key_of(kind, number)}_SRCIMG.png")
