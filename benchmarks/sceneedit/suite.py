@@ -161,10 +161,6 @@ def _value(name: str) -> Callable[[ResultRow], float | None]:
     return lambda row: row.value(name)
 
 
-def _ground_truth(results: Results, followed: float) -> list[ResultRow]:
-    return [row for row in results.rows if row.value(FOLLOWED) == followed]
-
-
 def _error_rate(name: str, *, right: bool = False) -> Callable[[ResultRow], float | None]:
     def wrong(row: ResultRow) -> float | None:
         value, truth = row.value(name), row.value(FOLLOWED)

@@ -143,9 +143,7 @@ class EditComparison:
             return None
         if self.is_identical:
             return 1.0
-        similarity = sum(
-            min(p, self.edited.backdrop_probabilities[kind]) for kind, p in self.source.backdrop_probabilities.items()
-        )
+        similarity = self.source.backdrop_overlap(self.edited)
         spurious = len(self.spurious_objects) + self.extra_copies
         preserved = 1 / (1 + (self.backdrop_shift / _BACKDROP_SHIFT_SCALE) ** 2)
         preserved *= min(1.0, self.edited.contrast / _MIN_CONTRAST)
@@ -191,9 +189,7 @@ class EditComparison:
             return True
         if self.backdrop_preservation is None or self.is_identical:
             return False
-        similarity = sum(
-            min(p, self.edited.backdrop_probabilities[kind]) for kind, p in self.source.backdrop_probabilities.items()
-        )
+        similarity = self.source.backdrop_overlap(self.edited)
         return similarity < 0.3 or self.backdrop_shift > 3 * _BACKDROP_SHIFT_SCALE
 
     # -- visual quality -----------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 
 from ....reward import Box
@@ -24,7 +23,7 @@ from .instruction_parser import (
 )
 from .judge_question import Answers, Question, json_reply, yes_no_reply
 from .perception import ImagePerception, visibility
-from .picture_looks import CHANGES, LOOKS, is_blurred
+from .picture_looks import CHANGES, LOOKS, is_blurred, sigmoid
 from .question_language import yes_probability
 from .request_outcomes import best_match, is_mentioned, match_probability, presence_probability, request_outcome
 
@@ -180,7 +179,7 @@ def _crop_probability(shown: Box | ObjectName, comparison: EditComparison) -> fl
     if window is None:
         return _UNSEEN
     if isinstance(shown, Box):
-        return _rising(window.iou(shown) - 0.7, 0.05)
+        return sigmoid((window.iou(shown) - 0.7) / 0.05)
     box = best_match(comparison.source, shown)
     if box is None:
         return _UNSEEN
@@ -190,9 +189,9 @@ def _crop_probability(shown: Box | ObjectName, comparison: EditComparison) -> fl
     share = max(box.w, box.h) / max(window.w, window.h)
     return (
         match_probability(box.score)
-        * _rising(inside / max(box.area, 1e-9) - 0.8, 0.05)
-        * _rising(share - _MIN_SHARE_OF_WINDOW, 0.03)
-        * _rising(_MAX_WINDOW - max(window.w, window.h), 0.03)
+        * sigmoid((inside / max(box.area, 1e-9) - 0.8) / 0.05)
+        * sigmoid((share - _MIN_SHARE_OF_WINDOW) / 0.03)
+        * sigmoid((_MAX_WINDOW - max(window.w, window.h)) / 0.03)
     )
 
 
@@ -211,7 +210,3 @@ def _difference_probability(words: str, comparison: EditComparison) -> float:
     changed = [obj for obj, similarity in comparison.untouched_objects if similarity < _CHANGED]
     changed += comparison.spurious_objects
     return float(any(is_mentioned(names, most_likely_name(obj)) for obj in changed))
-
-
-def _rising(ahead: float, soft: float) -> float:
-    return 1 / (1 + math.exp(-max(-50.0, min(50.0, ahead / soft))))

@@ -10,7 +10,7 @@ from .edit_comparison import EditComparison, most_likely_name
 from .instruction_parser import ObjectName, ParsedRequest, canonical_term, parse_instruction
 from .judge_question import Answers, Question
 from .object_segments import DetectedObject
-from .perception import ImagePerception, visibility
+from .perception import ImagePerception, match_score, visibility
 from .request_outcomes import (
     backdrop_probability,
     expected_count,
@@ -83,11 +83,7 @@ def _by_reference(question: Question) -> tuple[str, str]:
         if request.task.type == "background_change":
             kind = canonical_term(request.task.value or "")
             matches_reference = matches_reference and backdrop_probability(edited, kind) >= _DONE
-            touched = (
-                touched
-                or sum(min(p, edited.backdrop_probabilities[k]) for k, p in source.backdrop_probabilities.items())
-                < _DONE
-            )
+            touched = touched or source.backdrop_overlap(edited) < _DONE
     if matches_reference:
         altered = any(_altered(request, source, edited) for request in requests)
         return _labelled(altered)
@@ -164,13 +160,8 @@ def _altered(request: ParsedRequest, source: ImagePerception, edited: ImagePerce
         or request.resulting_object.kind == "text"
     ):
         return False
-    result = request.resulting_object
-    obj = max(edited.objects, key=lambda candidate: _called(candidate, result), default=None)
-    original = (
-        max(source.objects, key=lambda candidate: _called(candidate, request.object), default=None)
-        if request.object
-        else None
-    )
+    obj = _best_match(edited, request.resulting_object)
+    original = None if request.object is None else _best_match(source, request.object)
     if obj is None:
         return False
     faint = obj.opacity < _ALTERED * (original.opacity if original is not None else 1.0)
@@ -180,11 +171,8 @@ def _altered(request: ParsedRequest, source: ImagePerception, edited: ImagePerce
     return bool(faint or not _ALTERED < size < 1 / _ALTERED)
 
 
-def _called(obj: DetectedObject, name: ObjectName | None) -> float:
-    if name is None:
-        return 0.0
-    colour = obj.colours[name.colour] if name.colour else 1.0
-    return obj.shapes.get(name.kind, 0.0) * colour * obj.materials[name.material] * visibility(obj)
+def _best_match(picture: ImagePerception, name: ObjectName) -> DetectedObject | None:
+    return max(picture.objects, key=lambda obj: match_score(obj, name), default=None)
 
 
 def _objects_differ(source: ImagePerception, edited: ImagePerception) -> bool:

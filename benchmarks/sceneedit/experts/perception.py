@@ -149,6 +149,10 @@ class ImagePerception:
         """Kind of backdrop -> probability."""
         return classify_backdrop(self._pixels)
 
+    def backdrop_overlap(self, other: ImagePerception) -> float:
+        """How much of this backdrop's probabilities another image has, in [0, 1]."""
+        return sum(min(p, other.backdrop_probabilities[kind]) for kind, p in self.backdrop_probabilities.items())
+
     @cached_property
     def visual_quality(self) -> float:
         """Visual quality, in [0, 1]."""
@@ -189,12 +193,7 @@ class ImagePerception:
         """Boxes of objects for a full name: the score is the probability that shape, colour and material match."""
         if name.kind == TEXT:
             return self.locate_text()
-        boxes = []
-        for obj in self.objects:
-            colour = obj.colours[name.colour] if name.colour else 1.0
-            score = obj.shapes.get(name.kind, 0.0) * colour * obj.materials[name.material] * visibility(obj)
-            boxes.append(Box(obj.box.cx, obj.box.cy, obj.box.w, obj.box.h, score))
-        return boxes
+        return [Box(obj.box.cx, obj.box.cy, obj.box.w, obj.box.h, match_score(obj, name)) for obj in self.objects]
 
 
 class RecentValues(Generic[K, V]):
@@ -238,6 +237,12 @@ class PerceptionCache:
     def objects(self, image: Image) -> list[DetectedObject]:
         """The objects of an image."""
         return self.perceive(image).objects
+
+
+def match_score(obj: DetectedObject, name: ObjectName) -> float:
+    """The probability that the shape, colour and material of an object match a full name."""
+    colour = obj.colours[name.colour] if name.colour else 1.0
+    return obj.shapes.get(name.kind, 0.0) * colour * obj.materials[name.material] * visibility(obj)
 
 
 def visibility(obj: DetectedObject) -> float:
