@@ -16,7 +16,7 @@ from math import comb
 
 from ..common.errors import InputError
 from ..suites.human_labels import LABEL_KINDS, OVERALL, Label, LabelKind, Phase
-from ..suites.imgedit.reader import KINDS
+from ..suites.imgedit.suite import KINDS
 from .label_matching import ItemKeys
 
 TRIAL_QUESTIONS = 30

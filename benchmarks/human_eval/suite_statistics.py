@@ -25,7 +25,7 @@ from ...reward.queries.kinds import Detect
 from ..common.csv_text import csv_text
 from ..common.problems import num_problems
 from ..suites.construction.workspace import PROMPTS, RejectionLog, ask_until_valid, run_programs
-from ..suites.edival.object_categories import CATEGORIES, category_of
+from ..suites.edival.published_counts import CATEGORIES, category_of
 from ..suites.suite import Suite, SuiteItem
 
 Number = float | int | None

@@ -11,9 +11,18 @@ from ..common.errors import InputError
 from ..common.optional_imports import bench_library
 from ..common.problems import num_problems
 from ..suites.complexedit.reader import convert_imagefolder
-from ..suites.construction.dataset_sources import DatasetFile, DatasetRepository, DatasetSource
-from ..suites.construction.download import DownloadLock, download_file, lock_files, read_lock, resolve_commit, snapshot
-from ..suites.extraction import extract_zip
+from ..suites.construction.download import (
+    DatasetFile,
+    DatasetRepository,
+    DatasetSource,
+    DownloadLock,
+    download_file,
+    lock_files,
+    read_lock,
+    resolve_commit,
+    snapshot,
+)
+from ..suites.split_files import extract_zip
 from ..suites.suite import Suite
 from .suite_loading import load_suite
 

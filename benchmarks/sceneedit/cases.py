@@ -16,9 +16,8 @@ from typing import Literal, get_args
 from ...reward import EditSample, Image, Pools
 from ...reward.metrics.edival.pools import update_pools
 from ...reward.sample import TASK_TYPES, TaskType
-from . import sample_annotations
 from .failure_modes import FAILURE_MODES, FailureMode
-from .ground_truth import GroundTruth
+from .ground_truth import GroundTruth, captions, dimensions, expected_state, target_boxes, target_text
 from .render import render
 from .scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene
 from .scene_graph import Scene
@@ -168,16 +167,16 @@ def case_of(
                 task=turn.request.task,
                 pools=pools,
                 history=tuple(samples),
-                targets=sample_annotations.target_boxes(turn.request, turn.before),
-                target_text=sample_annotations.target_text([turn.request]),
-                hint=sample_annotations.expected_state([turn.request]),
-                dimensions=sample_annotations.dimensions([turn.request], 1 + len(extra_sources)),
+                targets=target_boxes(turn.request, turn.before),
+                target_text=target_text([turn.request]),
+                hint=expected_state([turn.request]),
+                dimensions=dimensions([turn.request], 1 + len(extra_sources)),
             )
         )
         source = turn.picture
     last = turns[-1]
     ideal = last.request.apply(last.before)
-    sample = replace(samples[-1], reference=render(ideal), metadata=sample_annotations.captions(last.before, ideal))
+    sample = replace(samples[-1], reference=render(ideal), metadata=captions(last.before, ideal))
     if with_annotations:
         sample = replace(sample, boxes=base.boxes(), mask=_change_mask(last.before, ideal))
     truth = last.truth(*(turn.request for turn in turns[:-1]), base=base)

@@ -1,4 +1,4 @@
-"""Compound instructions: one to eight atomic steps requested in one sentence (Complex-Edit's levels C1 to C8)."""
+"""Compounds and compositions: steps requested in one sentence (Complex-Edit's levels C1 to C8), and several sources."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from dataclasses import dataclass, replace
 
 from ...reward import EditSample, Pools
 from ...reward.metrics.edival.pools import update_pools
-from ...reward.sample import TASK_TYPES
+from ...reward.sample import POSITIONS, TASK_TYPES, Task
 from ...verifiers.selectors.sequential import join_instructions
-from . import sample_annotations
-from .cases import Case, Split, seeded_rng
+from .cases import Case, Split, case_of, seeded_rng
 from .failure_modes import FAILURE_MODES
-from .ground_truth import GroundTruth, followed, kept
+from .ground_truth import (
+    GroundTruth,
+    captions,
+    dimensions,
+    expected_state,
+    followed,
+    kept,
+    operation,
+    target_boxes,
+    target_text,
+)
 from .render import render
-from .scene_generation import SceneConfig, random_scene
-from .scene_graph import Scene
-from .scene_requests import SceneRequest, random_request
+from .scene_generation import SceneConfig, place_randomly, random_scene
+from .scene_graph import Scene, SceneObject
+from .scene_requests import SceneRequest, position_phrase, random_request, side_region
 from .simulated_edits import SimulatedEdit, honest_edit
+from .vocabulary import SIGN, TEXT
 
 LEVELS = (1, 2, 3, 4, 5, 6, 7, 8)
 _STEP_FAILURE_RATE = 0.2
@@ -137,12 +147,12 @@ def _compound_case(rng: random.Random, compound: CompoundRequest, config: SceneC
         render(scene),
         pools=pools,
         reference=render(ideal),
-        operations=tuple(sample_annotations.operation(step) for step in compound.steps),
-        targets=tuple(box for step in compound.steps for box in sample_annotations.target_boxes(step, compound.scene)),
-        target_text=sample_annotations.target_text(compound.steps),
-        hint=sample_annotations.expected_state(compound.steps),
-        dimensions=sample_annotations.dimensions(compound.steps),
-        metadata={"level": compound.level, **sample_annotations.captions(compound.scene, ideal)},
+        operations=tuple(operation(step) for step in compound.steps),
+        targets=tuple(box for step in compound.steps for box in target_boxes(step, compound.scene)),
+        target_text=target_text(compound.steps),
+        hint=expected_state(compound.steps),
+        dimensions=dimensions(compound.steps),
+        metadata={"level": compound.level, **captions(compound.scene, ideal)},
     )
     truth = GroundTruth(all(steps), *kept(compound.steps, compound.scene, scene))
     flaws = [turn.mode for turn in turns if turn.mode]
@@ -150,3 +160,62 @@ def _compound_case(rng: random.Random, compound: CompoundRequest, config: SceneC
     return Case(
         sample, truth, "compound", "+".join(flaws), severity, before=compound.scene, after=scene, steps_followed=steps
     )
+
+
+_HONEST_SHARE = 0.5
+
+
+def random_composition(rng: random.Random, config: SceneConfig) -> tuple[Scene, Scene, SceneRequest]:
+    """The scene to edit, the scene to take an object from, and the request."""
+    while True:
+        into, origin = random_scene(rng, config), random_scene(rng, config)
+        objects = [obj for obj in origin.objects if _is_transferable(obj, origin, into)]
+        references = [obj for obj in into.objects if len(into.named(obj.name)) == 1]
+        placements = [
+            (obj, reference, position) for obj in objects for reference in references for position in POSITIONS
+        ]
+        rng.shuffle(placements)
+        for obj, reference, position in placements:
+            new = replace(obj, id=into.next_id)
+            at = place_randomly(rng, into, new, within=side_region(position, reference))
+            if at is not None:
+                instruction = (
+                    f"Put {obj.name} of the second picture into the first one, "
+                    f"{position_phrase(position)} {reference.name}"
+                )
+                task = Task("subject_add", new=obj.name, position=position, reference=reference.name)
+                return into, origin, SceneRequest(task, instruction, reference_id=reference.id, placed=(at,))
+
+
+def _is_transferable(obj: SceneObject, origin: Scene, into: Scene) -> bool:
+    if obj.shape == TEXT or len(origin.named(obj.name)) > 1:
+        return False
+    return all(obj.shape != other.shape and obj.colour != other.colour for other in into.objects)
+
+
+def composition_cases(count: int, *, seed: int = 0, split: Split = "test", size: int = 64) -> list[Case]:
+    """Compositions of two sources, half of them honest. They have one failure mode of their own: `wrong_source` takes
+    another object of the second image.
+    """
+    composed = []
+    for number in range(count):
+        rng = seeded_rng(split, seed, "composition", number)
+        config = SceneConfig.for_size(size)
+        into, origin, request = random_composition(rng, config)
+        edit = honest_edit(rng, request, into, config)
+        if rng.random() >= _HONEST_SHARE:
+            edit = _flawed(rng, into, origin, request, config) or edit
+        name = f"{split}-{seed}-composition-{number}"
+        composed.append(case_of([edit], name, extra_sources=(render(origin),)))
+    return composed
+
+
+def _flawed(
+    rng: random.Random, into: Scene, origin: Scene, request: SceneRequest, config: SceneConfig
+) -> SimulatedEdit | None:
+    others = [obj for obj in origin.objects if obj.name != request.task.new and obj.shape not in (SIGN, TEXT)]
+    if others and rng.random() < 0.25:
+        wrong = replace(rng.choice(others), id=request.placed[0].id, x=request.placed[0].x, y=request.placed[0].y)
+        after = replace(into.with_object(wrong), noise_seed=rng.randrange(2**31))
+        return SimulatedEdit(request, into, after, mode="wrong_source", severity=1.0)
+    return rng.choice(FAILURE_MODES).edit(rng, request, into, config)

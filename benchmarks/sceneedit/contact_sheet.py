@@ -20,8 +20,7 @@ import PIL.ImageFont
 from ...reward import Image
 from ...reward.sample import TASK_TYPES
 from .cases import case_of, random_scene_request, seeded_rng
-from .compositions import random_composition
-from .compound_requests import LEVELS, random_compound
+from .compound_requests import LEVELS, random_composition, random_compound
 from .failure_modes import FAILURE_MODES, FailureMode, failure_mode
 from .render import render
 from .scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene

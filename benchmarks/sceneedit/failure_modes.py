@@ -9,11 +9,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ...reward.sample import Position
-from .corruptions import SPURIOUS_ID_START, Corruption
 from .scene_generation import SceneConfig, place_randomly, random_sign, recoloured, unused_colours
 from .scene_graph import Scene, SceneObject
 from .scene_requests import SceneRequest, side_offset, side_region
-from .simulated_edits import SimulatedEdit, drifted_backdrop, rerendered, resampled_request
+from .simulated_edits import (
+    SPURIOUS_ID_START,
+    Corruption,
+    SimulatedEdit,
+    drifted_backdrop,
+    rerendered,
+    resampled_request,
+)
 from .vocabulary import BACKDROPS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
 
 

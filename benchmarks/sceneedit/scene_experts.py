@@ -8,14 +8,16 @@ from ...reward.experts.pixel_differences import PixelDifferences
 from ...reward.experts.pixel_features import PixelFeatures
 from ...reward.experts.upscalers import Lanczos
 from ...reward.planners.rule_planner import RulePlanner
-from .experts.changes import SceneChanges
-from .experts.detector import SceneDetector
-from .experts.edit_preference import SceneEditPreference
-from .experts.joint_embedding import SceneJointEmbedding
 from .experts.judge import SceneJudge
-from .experts.preference import ScenePreference
-from .experts.reader import SceneReader
-from .experts.segmenter import SceneSegmenter
+from .experts.perception_experts import (
+    SceneChanges,
+    SceneDetector,
+    SceneEditPreference,
+    SceneJointEmbedding,
+    ScenePreference,
+    SceneReader,
+    SceneSegmenter,
+)
 
 
 def scene_experts() -> dict[str, Expert]:

@@ -1,4 +1,7 @@
-"""Simulated edits: the honest editor, and edited images whose ground truth is known."""
+"""Simulated edits: the honest editor, and edited images whose ground truth is known.
+
+Corruptions are damage to a whole image that scene graphs cannot express.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,123 @@ import math
 import random
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
+import cv2
 import numpy as np
 
 from ...reward import Image
-from .corruptions import Corruption, apply_corruption
 from .ground_truth import GroundTruth, followed, kept
-from .render import render_float
+from .render import OBJECT_RGB, Plane, render_float
 from .scene_generation import SceneConfig, place_randomly
 from .scene_graph import Backdrop, Scene, SceneObject
 from .scene_requests import SceneRequest, side_region
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    """Damage to an image. amount: how much, in (0, 1]. seed: of its random part. colour: of a flood.
+
+    | kind | at amount 1 |
+    |---|---|
+    | fade | a flat field of the mean colour |
+    | halves | the source squeezed into the left half, the edit into the right one |
+    | inset | the source, reduced to `amount` of the side, pasted into a corner |
+    | shift | moved by an eighth of the side, by whole pixels and at least one, the rim repeated |
+    | degrade | noise of 16 grey levels, a blur of 1/80 of the side (standard deviations): objects stay recognisable |
+    | flood | all in the hue of one colour, light and dark kept |
+    """
+
+    kind: Literal["fade", "halves", "inset", "shift", "degrade", "flood"]
+    amount: float
+    seed: int = 0
+    colour: str = ""
+
+    @property
+    def damage(self) -> float:
+        """The share of the image's content that it spoils, in [0, 1]."""
+        return {
+            "fade": self.amount,
+            "halves": 0.5 + 0.5 * self.amount,
+            "inset": self.amount,
+            "shift": self.amount,
+            "degrade": 0.5 * self.amount,
+            "flood": self.amount,
+        }[self.kind]
+
+    @property
+    def is_collage(self) -> bool:
+        """Whether the image shows the source beside the edit: it is no edit then, whatever else it shows."""
+        return self.kind in ("halves", "inset")
+
+    def visible_scene(self, scene: Scene, source: Scene) -> Scene:
+        """What is visible after the corruption: nothing in a faded image, objects of both in a collage."""
+        if self.kind == "fade":
+            return replace(scene, objects=(), backdrop=replace(scene.backdrop, drift=1.0))
+        if not self.is_collage:
+            return scene
+        if scene.backdrop.kind != source.backdrop.kind:  # then none of the two fills the image
+            scene = replace(scene, backdrop=replace(scene.backdrop, drift=1.0))
+        first = max(SPURIOUS_ID_START, scene.next_id)
+        pasted = tuple(replace(obj, id=first + number) for number, obj in enumerate(source.objects))
+        if self.kind == "halves":
+            objects = (
+                *(_squeezed(obj, 0.5, 1.0, 0.5, 0.0) for obj in scene.objects),
+                *(_squeezed(pasted_obj, 0.5) for pasted_obj in pasted),
+            )
+            return replace(scene, objects=objects)
+        x, y = self.corner(scene.size)
+        left = tuple(
+            pasted_obj
+            for pasted_obj in scene.objects
+            if not (x < pasted_obj.x < x + self.amount and y < pasted_obj.y < y + self.amount)
+        )
+        inset = tuple(_squeezed(pasted_obj, self.amount, self.amount, x, y) for pasted_obj in pasted)
+        return replace(scene, objects=(*left, *inset))
+
+    def corner(self, side: int) -> tuple[float, float]:
+        """Where an inset begins, in sides."""
+        rng, room = random.Random(self.seed), (side - round(self.amount * side)) / side
+        return rng.choice((0.0, room)), rng.choice((0.0, room))
+
+
+SPURIOUS_ID_START = 1000
+"""Ids from here on belong to objects that were not requested."""
+
+
+def _squeezed(obj: SceneObject, w: float, h: float = 1.0, x: float = 0.0, y: float = 0.0) -> SceneObject:
+    """The object when the image is squeezed into a part of itself."""
+    return replace(obj, x=x + w * obj.x, y=y + h * obj.y, w=w * obj.w, h=h * obj.h)
+
+
+def apply_corruption(picture: Plane, source: Plane, mark: Corruption) -> Plane:
+    """The corrupted image, H x W x 3 in grey levels."""
+    side = picture.shape[0]
+    rng = random.Random(mark.seed)
+    if mark.kind == "fade":
+        return np.asarray(picture + mark.amount * (picture.mean(axis=(0, 1)) - picture))
+    if mark.kind == "halves":
+        left, right = (cv2.resize(one, (side // 2, side), interpolation=cv2.INTER_AREA) for one in (source, picture))
+        return np.hstack([left, np.hstack([right, right[:, -1:]])[:, : side - side // 2]])
+    if mark.kind == "inset":
+        width = round(mark.amount * side)
+        x, y = (round(side * start) for start in mark.corner(side))
+        pasted = picture.copy()
+        pasted[y : y + width, x : x + width] = cv2.resize(source, (width, width), interpolation=cv2.INTER_AREA)
+        return pasted
+    if mark.kind == "shift":
+        angle, reach = 2 * math.pi * rng.random(), mark.amount * side / 8
+        across, down = round(reach * math.cos(angle)), round(reach * math.sin(angle))
+        if not (across or down):
+            across = 1
+        move = np.array([[1.0, 0.0, across], [0.0, 1.0, down]])
+        return np.asarray(cv2.warpAffine(picture, move, (side, side), borderMode=cv2.BORDER_REPLICATE), np.float64)
+    if mark.kind == "degrade":
+        blurred = cv2.GaussianBlur(picture, (0, 0), max(0.01, mark.amount * side / 80))
+        return np.asarray(blurred + np.random.default_rng(mark.seed).normal(0, 16 * mark.amount, picture.shape))
+    pigment = np.asarray(OBJECT_RGB[mark.colour], np.float64)
+    light = picture.mean(axis=2, keepdims=True) / 160
+    return np.asarray(picture + mark.amount * (pigment * light - picture))
 
 
 @dataclass(frozen=True)

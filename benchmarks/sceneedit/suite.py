@@ -28,10 +28,9 @@ from .cases import random_scene_request, seeded_rng
 from .scene_generation import SceneConfig
 from .scene_graph import Backdrop, Scene, SceneObject
 from .scene_requests import SceneRequest
-from .tiny_editor.editor_evaluation import ScenePrompt, held_out_prompts
+from .tiny_editor.editor_evaluation import ScenePrompt, held_out_prompts, request_sample
 from .tiny_editor.recovered_truth import RecoveredTruth, recovered_truth
 from .tiny_editor.training_examples import SIZE
-from .trials import request_sample
 
 PROMPT_METADATA_KEY = "sceneedit"
 """Key of a sample's metadata: the scene and the request, as JSON."""
@@ -160,10 +159,6 @@ def truth_agreement(results: Results) -> Table:
 
 def _value(name: str) -> Callable[[ResultRow], float | None]:
     return lambda row: row.value(name)
-
-
-def _ground_truth(results: Results, followed: float) -> list[ResultRow]:
-    return [row for row in results.rows if row.value(FOLLOWED) == followed]
 
 
 def _error_rate(name: str, *, right: bool = False) -> Callable[[ResultRow], float | None]:

@@ -17,10 +17,9 @@ from .cases import random_scene_request
 from .compound_requests import random_compound
 from .render import render
 from .scene_experts import scene_experts
-from .tiny_editor.editor_evaluation import ScenePrompt, held_out_prompts
+from .tiny_editor.editor_evaluation import ScenePrompt, held_out_prompts, request_sample
 from .tiny_editor.recovered_truth import RecoveredTruth, recovered_truth
 from .tiny_editor.training_examples import EDITOR_SCENES
-from .trials import request_sample
 
 if TYPE_CHECKING:
     from ...verifiers.selection.editor import Editor

@@ -87,7 +87,7 @@ def build_edival(
     from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts, parse_range
     from ...benchmarks.suites.edival.construction import EdiValAgent, construct
-    from ...benchmarks.suites.edival.construction_objects import OVERSIZED, Grounding
+    from ...benchmarks.suites.edival.construction_tasks import OVERSIZED, Grounding
     from ...reward.queries import Detect, Judge
 
     if oversized not in OVERSIZED:

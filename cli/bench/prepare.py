@@ -85,7 +85,7 @@ def prepare(
 
 def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_json: bool) -> int:
     from ...benchmarks.run.data_preparation import download_plan, prepare_dataset
-    from ...benchmarks.suites.construction.dataset_sources import find_source
+    from ...benchmarks.suites.construction.download import find_source
     from ...benchmarks.suites.suite import protocol_text
 
     dataset = prepare_dataset(find_source(suite, sources), data, download=download, tell=echo)

@@ -174,7 +174,7 @@ FORMATS = {
             "the index of image sizes, SQLite",
             "suites, in the user's cache",
             "[sizes and digests of pictures](../suites.md#data)",
-            "benchmarks/suites/image_index.py",
+            "benchmarks/suites/suite.py",
         ),
         FileFormat(
             "comparisons, JSON",

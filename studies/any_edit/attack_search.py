@@ -19,9 +19,8 @@ from editcritic.benchmarks.sceneedit.contact_sheet import Group, Tile, layout_sh
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
-from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt, request_sample
 from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
-from editcritic.benchmarks.sceneedit.trials import request_sample
 from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries.specs import Spec

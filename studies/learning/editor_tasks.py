@@ -13,10 +13,14 @@ from editcritic.benchmarks.sceneedit.cases import random_scene_request, seeded_r
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_graph import Scene
 from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
-from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import edit_function, held_out_prompts
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
+    edit_function,
+    held_out_prompts,
+    request_sample,
+    without_annotations,
+)
 from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
 from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import EDITOR_SCENES
-from editcritic.benchmarks.sceneedit.trials import request_sample, without_annotations
 from editcritic.reward import EditSample
 from editcritic.reward.sample import TASK_TYPES, TaskType
 

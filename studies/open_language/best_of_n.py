@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
-from editcritic.benchmarks.sceneedit.trials import single_edit_trials, without_annotations
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import single_edit_trials, without_annotations
 from editcritic.reward import Engine, Reward
 from editcritic.reward.queries.specs import Spec
 from editcritic.verifiers import BestOfN, Journal, select

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from editcritic.benchmarks.common.argument_types import add_json_option
 from editcritic.benchmarks.sceneedit import cases
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import EditSample, Engine, Expert
 from editcritic.reward.experts.loading.local_expert import LocalExpert

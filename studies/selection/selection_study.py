@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
-from editcritic.benchmarks.sceneedit.trials import SelectionTrial, compound_trials, single_edit_trials
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
+    SelectionTrial,
+    compound_trials,
+    single_edit_trials,
+)
 from editcritic.reward import Engine, Reward
 from editcritic.reward.bootstrap_intervals import (
     RESAMPLES,

@@ -95,8 +95,8 @@ def attack_patterns() -> None:
 
 
 def parsers() -> dict[str, Callable[[str], object]]:
-    from editcritic.benchmarks.sceneedit.experts.change_words import look_of
-    from editcritic.benchmarks.sceneedit.experts.segmenter import _JOINT, _SEVERAL
+    from editcritic.benchmarks.sceneedit.experts.instruction_parser import look_of
+    from editcritic.benchmarks.sceneedit.experts.perception_experts import _JOINT, _SEVERAL
     from editcritic.benchmarks.suites.construction.reply_rules import garbled_reason, parse_sentence
     from editcritic.integrations.dataset_rows import split_instructions
     from editcritic.integrations.diffusers.pipeline_families import concepts

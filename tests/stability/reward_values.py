@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from editcritic.benchmarks.sceneedit.cases import Case, cases, dataset_digest
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Card, Expert, Reward, build
 

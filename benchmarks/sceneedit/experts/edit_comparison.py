@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,12 +11,10 @@ from statistics import fmean
 import numpy as np
 
 from ....reward import Box, Image
-from ....reward.forks import at_fork, was_held
 from ..vocabulary import COLOURS, MATERIALS, SHAPES, SIGN, TEXT
-from .instruction_parser import ParsedRequest, parse_instruction
-from .object_names import ObjectName
+from .instruction_parser import ObjectName, ParsedRequest, parse_instruction
 from .object_segments import DetectedObject
-from .perception import ImagePerception, PerceptionCache, visibility
+from .perception import ImagePerception, PerceptionCache, RecentValues, visibility
 from .picture_looks import PictureChange
 from .request_outcomes import RequestOutcome, is_mentioned, match_probability, request_outcome
 
@@ -147,9 +143,7 @@ class EditComparison:
             return None
         if self.is_identical:
             return 1.0
-        similarity = sum(
-            min(p, self.edited.backdrop_probabilities[kind]) for kind, p in self.source.backdrop_probabilities.items()
-        )
+        similarity = self.source.backdrop_overlap(self.edited)
         spurious = len(self.spurious_objects) + self.extra_copies
         preserved = 1 / (1 + (self.backdrop_shift / _BACKDROP_SHIFT_SCALE) ** 2)
         preserved *= min(1.0, self.edited.contrast / _MIN_CONTRAST)
@@ -195,9 +189,7 @@ class EditComparison:
             return True
         if self.backdrop_preservation is None or self.is_identical:
             return False
-        similarity = sum(
-            min(p, self.edited.backdrop_probabilities[kind]) for kind, p in self.source.backdrop_probabilities.items()
-        )
+        similarity = self.source.backdrop_overlap(self.edited)
         return similarity < 0.3 or self.backdrop_shift > 3 * _BACKDROP_SHIFT_SCALE
 
     # -- visual quality -----------------------------------------------------------------------------------------------
@@ -230,33 +222,19 @@ class EditComparison:
 class EditComparisonCache:
     """The most recent comparisons, by images and instruction."""
 
-    def __init__(self, perception: PerceptionCache, capacity: int = 512) -> None:
-        self._perception, self._capacity = perception, capacity
-        self._comparisons: OrderedDict[tuple[str, ...], EditComparison] = OrderedDict()
-        self._lock = threading.Lock()
-        at_fork(self, EditComparisonCache._in_child)
-
-    def _in_child(self) -> None:
-        if was_held(self._lock):
-            self._lock = threading.Lock()
+    def __init__(self, perception: PerceptionCache) -> None:
+        self._perception, self._comparisons = perception, RecentValues[tuple[str, ...], EditComparison]()
 
     def get(self, sources: Sequence[Image], edited: Image, instruction: str, operations: str = "") -> EditComparison:
         """The comparison of an edit by an instruction. Raises `UnanswerableError` for unknown words."""
+
+        def compare() -> EditComparison:
+            requests = parse_instruction(instruction, operations) if instruction else ()
+            perceived = [self._perception.perceive(image) for image in sources]
+            return EditComparison(perceived, self._perception.perceive(edited), requests)
+
         key = (*(image.digest for image in (*sources, edited)), instruction, operations)
-        with self._lock:
-            cached = self._comparisons.get(key)
-            if cached is not None:
-                self._comparisons.move_to_end(key)
-                return cached
-        requests = parse_instruction(instruction, operations) if instruction else ()
-        comparison = EditComparison(
-            [self._perception.perceive(image) for image in sources], self._perception.perceive(edited), requests
-        )
-        with self._lock:
-            self._comparisons[key] = comparison
-            if len(self._comparisons) > self._capacity:
-                self._comparisons.popitem(last=False)
-        return comparison
+        return self._comparisons.get(key, compare)
 
 
 # -- objects ----------------------------------------------------------------------------------------------------------

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping
 
 from ....reward import Box
-from ....reward.queries import Judge, Reply
+from ....reward.queries import Reply
 from ....reward.queries.prompts import Prompts
 from ..vocabulary import TEXT
-from .change_words import crop_of, is_never_drawn, look_of
-from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name
-from .instruction_parser import ParsedRequest, UnanswerableError, parse_instruction
-from .object_names import ObjectName, find_name, find_names
-from .perception import ImagePerception, PerceptionCache, visibility
-from .picture_looks import CHANGES, LOOKS, is_blurred
+from .edit_comparison import EditComparison, most_likely_name
+from .instruction_parser import (
+    ObjectName,
+    ParsedRequest,
+    UnanswerableError,
+    crop_of,
+    find_name,
+    find_names,
+    is_never_drawn,
+    look_of,
+    parse_instruction,
+)
+from .judge_question import Answers, Question, json_reply, yes_no_reply
+from .perception import ImagePerception, visibility
+from .picture_looks import CHANGES, LOOKS, is_blurred, sigmoid
 from .question_language import yes_probability
-from .reply_builders import json_reply, yes_no_reply
 from .request_outcomes import best_match, is_mentioned, match_probability, presence_probability, request_outcome
 
 _DONE = 0.5
@@ -51,68 +57,69 @@ _ABOUT_PRESENCE = _asking("planned_presence", "object")
 _ABOUT_CONTENT = " ".join(_PROMPTS.render("planned_content").split())
 
 
-class AnyEditJudge:
-    """Answers the topics of `any-edit/`.
+# Questions are those of `question_language`; or quote an instruction in double quotes: whether the pair shows that it
+# was carried out; or are those that `any-edit` makes of plans: whether a change was made, which may be one of the whole
+# picture in everyday words, whether the picture has a look, and whether its content is as before.
 
-    Questions are those of `question_language`; or quote an instruction in double quotes: whether the pair shows that it
-    was carried out; or are those that `any-edit` makes of plans: whether a change was made, which may be one of the
-    whole picture in everyday words, whether the picture has a look, and whether its content is as before.
-    """
 
-    topics = ("edited", "crop", "pair", "differences")
-
-    def __init__(self, perception: PerceptionCache, comparisons: EditComparisonCache) -> None:
-        self._perception, self._comparisons = perception, comparisons
-
-    def answer(self, topic: str, query: Judge, slots: Mapping[str, str]) -> Reply:
-        """Raises `UnanswerableError`."""
-        if topic == "differences":
-            return self._differences(query, slots)
-        count = 2 if topic == "pair" else 1
-        if len(query.images) != count:
-            raise UnanswerableError(f"any-edit/{topic} by {len(query.images)} pictures: expected {count}")
-        question = " ".join(slots.get("question", "").split())
-        comparison = self._comparisons.get(query.images[:1], query.images[-1], "")
-        if topic == "pair":
-            return yes_no_reply(self._about_pair(question, query, comparison))
-        look = _ABOUT_LOOK.fullmatch(question)
-        if look is not None and topic == "edited":
+def _about_picture(question: Question) -> Reply:
+    """A crop, or the edited image."""
+    question.expect(1)
+    asked, comparison = _asked(question)
+    if question.query.topic == "any-edit/edited":
+        if look := _ABOUT_LOOK.fullmatch(asked):
             return yes_no_reply(_look_probability(look["words"], comparison.edited))
-        shown = _ABOUT_PRESENCE.fullmatch(question)
-        if shown is not None and topic == "edited":
+        if shown := _ABOUT_PRESENCE.fullmatch(asked):
             return yes_no_reply(_sighting_probability(shown["words"], comparison.edited))
-        return yes_no_reply(yes_probability(question, comparison))
+    return yes_no_reply(yes_probability(asked, comparison))
 
-    def _about_pair(self, question: str, query: Judge, comparison: EditComparison) -> float:
-        if question == _ABOUT_CONTENT:
-            return comparison.picture_change.same_content
-        asked = next((match for pattern in _ABOUT_CHANGE if (match := pattern.fullmatch(question))), None)
-        if asked is not None:
-            return _change_probability(asked["words"], comparison)
-        instruction = re.search(r'"(.+)"', question)
-        if instruction is None:
-            return yes_probability(question, comparison)
-        return self._comparisons.get(query.images[:1], query.images[1], instruction[1]).success_probability
 
-    def _differences(self, query: Judge, slots: Mapping[str, str]) -> Reply:
-        operations = [match[2] for line in slots.get("operations", "").splitlines() if (match := _LINE.match(line))]
-        comparison = self._comparisons.get(query.images[:-1], query.images[-1], "")
-        entries = [
-            {"what": words, "operation": number}
-            for number, words in enumerate(operations, start=1)
-            if _difference_probability(words, comparison) >= _DONE
+def _about_pair(question: Question) -> Reply:
+    question.expect(2)
+    asked, comparison = _asked(question)
+    if asked == _ABOUT_CONTENT:
+        return yes_no_reply(comparison.picture_change.same_content)
+    change = next((match for pattern in _ABOUT_CHANGE if (match := pattern.fullmatch(asked))), None)
+    if change is not None:
+        return yes_no_reply(_change_probability(change["words"], comparison))
+    if instruction := re.search(r'"(.+)"', asked):
+        comparison = question.comparisons.get(question.images[:1], question.images[1], instruction[1])
+        return yes_no_reply(comparison.success_probability)
+    return yes_no_reply(yes_probability(asked, comparison))
+
+
+def _asked(question: Question) -> tuple[str, EditComparison]:
+    """What is asked, and the comparison of the first image with the last."""
+    comparison = question.comparisons.get(question.images[:1], question.images[-1], "")
+    return " ".join(question.slot("question").split()), comparison
+
+
+def _differences(question: Question) -> Reply:
+    operations = [match[2] for line in question.slot("operations").splitlines() if (match := _LINE.match(line))]
+    sources, edited = question.images[:-1], question.images[-1]
+    comparison = question.comparisons.get(sources, edited, "")
+    entries = [
+        {"what": words, "operation": number}
+        for number, words in enumerate(operations, start=1)
+        if _difference_probability(words, comparison) >= _DONE
+    ]
+    requests = [request for words in operations for request in _requests(words)]
+    if len(requests) == len(operations):  # it understands which changes nobody asked for
+        asked = question.comparisons.get(sources, edited, "all of them", operations=json.dumps(operations))
+        entries += [
+            {"what": change.description, "operation": 0}
+            for change in asked.unrequested_changes
+            if change.severity >= _REPORTED_SEVERITY
         ]
-        requests = [request for words in operations for request in _requests(words)]
-        if len(requests) == len(operations):  # it understands which changes nobody asked for
-            asked = self._comparisons.get(
-                query.images[:-1], query.images[-1], "all of them", operations=json.dumps(operations)
-            )
-            entries += [
-                {"what": change.description, "operation": 0}
-                for change in asked.unrequested_changes
-                if change.severity >= _REPORTED_SEVERITY
-            ]
-        return json_reply({"differences": entries})
+    return json_reply({"differences": entries})
+
+
+ANY_EDIT: Answers = {
+    "any-edit/edited": _about_picture,
+    "any-edit/crop": _about_picture,
+    "any-edit/pair": _about_pair,
+    "any-edit/differences": _differences,
+}
 
 
 def _requests(words: str) -> tuple[ParsedRequest, ...]:
@@ -172,7 +179,7 @@ def _crop_probability(shown: Box | ObjectName, comparison: EditComparison) -> fl
     if window is None:
         return _UNSEEN
     if isinstance(shown, Box):
-        return _rising(window.iou(shown) - 0.7, 0.05)
+        return sigmoid((window.iou(shown) - 0.7) / 0.05)
     box = best_match(comparison.source, shown)
     if box is None:
         return _UNSEEN
@@ -182,9 +189,9 @@ def _crop_probability(shown: Box | ObjectName, comparison: EditComparison) -> fl
     share = max(box.w, box.h) / max(window.w, window.h)
     return (
         match_probability(box.score)
-        * _rising(inside / max(box.area, 1e-9) - 0.8, 0.05)
-        * _rising(share - _MIN_SHARE_OF_WINDOW, 0.03)
-        * _rising(_MAX_WINDOW - max(window.w, window.h), 0.03)
+        * sigmoid((inside / max(box.area, 1e-9) - 0.8) / 0.05)
+        * sigmoid((share - _MIN_SHARE_OF_WINDOW) / 0.03)
+        * sigmoid((_MAX_WINDOW - max(window.w, window.h)) / 0.03)
     )
 
 
@@ -203,7 +210,3 @@ def _difference_probability(words: str, comparison: EditComparison) -> float:
     changed = [obj for obj, similarity in comparison.untouched_objects if similarity < _CHANGED]
     changed += comparison.spurious_objects
     return float(any(is_mentioned(names, most_likely_name(obj)) for obj in changed))
-
-
-def _rising(ahead: float, soft: float) -> float:
-    return 1 / (1 + math.exp(-max(-50.0, min(50.0, ahead / soft))))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 
-from ....reward import Image
-from ....reward.queries import Judge, Reply
+from ....reward.queries import Reply
 from ....reward.sample import TaskType
-from .edit_comparison import EditComparison, EditComparisonCache, most_likely_name
-from .instruction_parser import ParsedRequest, UnanswerableError, parse_instruction
-from .object_names import ObjectName, canonical_term
+from .edit_comparison import EditComparison, most_likely_name
+from .instruction_parser import ObjectName, ParsedRequest, canonical_term, parse_instruction
+from .judge_question import Answers, Question
 from .object_segments import DetectedObject
-from .perception import ImagePerception, PerceptionCache, visibility
+from .perception import ImagePerception, match_score, visibility
 from .request_outcomes import (
     backdrop_probability,
     expected_count,
@@ -34,83 +31,65 @@ _SAME = 0.35
 """Greatest difference of an expected count that counts as equal."""
 
 
-class DLEBenchJudge:
-    """Answers the topics of `dlebench/`, at once and without tools.
+def _answer(question: Question) -> Reply:
+    aspect, _, mode = question.query.topic.partition("/")[2].partition("_")
+    question.expect(3 if mode == "oracle" else 2, or_more=True)
+    if (aspect, mode) == ("following", "oracle"):
+        label, reason = _by_reference(question)
+    else:
+        comparison = question.compare(question.images[:1], question.images[1])
+        label, reason = _followed(comparison) if aspect == "following" else _consistent(comparison)
+    return Reply(f"<Start Thinking>{reason}</Start Thinking>\n<Start Final Answer>{label}</Start Final Answer>")
 
-    Instruction following: `Localization Failure` where the target is unchanged; `Wrong Action` where another change
-    than the requested one was made, another number included; `Over Modification` where the request is carried out, but
-    shape, colour or material of the object changed too, or it is faint; else `Flawless Execution`. With crops of a
-    reference (`following_oracle`) the reference defines the request: equal counts of each named object, the same side
-    of each other, the same letters, the same backdrop.
 
-    Visual consistency: `Scene Collapse` where the backdrop is another one without a request, or most other objects are
-    gone; else by the number of other changes: objects, spurious objects, copies and the backdrop.
-    """
+DLEBENCH: Answers = {
+    f"dlebench/{aspect}_{mode}": _answer
+    for mode in ("oracle", "tools", "plain")
+    for aspect in ("following", "consistency")
+}
+"""Labels, at once and without tools.
 
-    topics = (
-        "following_oracle",
-        "consistency_oracle",
-        "following_tools",
-        "consistency_tools",
-        "following_plain",
-        "consistency_plain",
-    )
+Instruction following: `Localization Failure` where the target is unchanged; `Wrong Action` where another change than
+the requested one was made, another number included; `Over Modification` where the request is carried out, but shape,
+colour or material of the object changed too, or it is faint; else `Flawless Execution`. With crops of a reference
+(`following_oracle`) the reference defines the request: equal counts of each named object, the same side of each other,
+the same letters, the same backdrop.
 
-    def __init__(self, perception: PerceptionCache, comparisons: EditComparisonCache) -> None:
-        self._perception, self._comparisons = perception, comparisons
+Visual consistency: `Scene Collapse` where the backdrop is another one without a request, or most other objects are
+gone; else by the number of other changes: objects, spurious objects, copies and the backdrop.
+"""
 
-    def answer(self, topic: str, query: Judge, slots: Mapping[str, str]) -> Reply:
-        """Raises `UnanswerableError`."""
-        aspect, _, mode = topic.partition("_")
-        pictures = query.images
-        expected_count = 3 if mode == "oracle" else 2
-        if len(pictures) < expected_count:
-            raise UnanswerableError(f"dlebench/{topic} by {len(pictures)} pictures: expected {expected_count}")
-        instruction = slots.get("instruction", "")
-        if topic == "following_oracle":
-            label, reason = self._by_reference(pictures, parse_instruction(instruction))
-        else:
-            comparison = self._comparisons.get(pictures[:1], pictures[1], instruction)
-            label, reason = _followed(comparison) if aspect == "following" else _consistent(comparison)
-        return Reply(
-            f"<Start Thinking>{reason}</Start Thinking>\n<Start Final Answer>{label}</Start Final Answer>",
-        )
 
-    def _by_reference(self, pictures: Sequence[Image], requests: Sequence[ParsedRequest]) -> tuple[str, str]:
-        source, edited, reference = map(self._perception.perceive, pictures[:3])
-        if source.digest == edited.digest:
-            return "Localization Failure", "the target is as it was"
-        matches_reference, touched = True, False
-        for request in requests:
-            for name in request.affected_names:
-                expected, actual, before = (expected_count(image, name) for image in (reference, edited, source))
-                count_matches = actual >= expected - _SAME and (
-                    actual <= expected + _SAME or _may_be_more(request, name)
-                )
-                matches_reference = matches_reference and count_matches
-                touched = touched or abs(actual - before) > _SAME
-            matches_reference = matches_reference and _on_its_side(request, edited, reference)
-            if request.task.type == "text_change":
-                text = request.task.text or ""
-                expected, actual, before = (text_match(image, text)[0] for image in (reference, edited, source))
-                matches_reference = matches_reference and actual >= expected - _DONE
-                touched = touched or [line for line, _, _ in edited.text_lines] != [
-                    line for line, _, _ in source.text_lines
-                ]
-            if request.task.type == "background_change":
-                kind = canonical_term(request.task.value or "")
-                matches_reference = matches_reference and backdrop_probability(edited, kind) >= _DONE
-                touched = (
-                    touched
-                    or sum(min(p, edited.backdrop_probabilities[k]) for k, p in source.backdrop_probabilities.items())
-                    < _DONE
-                )
-        if matches_reference:
-            altered = any(_altered(request, source, edited) for request in requests)
-            return _labelled(altered)
-        if touched or _objects_differ(source, edited):
-            return "Wrong Action", "something else has been done to the target than what was asked for"
+def _by_reference(question: Question) -> tuple[str, str]:
+    requests = parse_instruction(question.slot("instruction"))
+    source, edited, reference = map(question.perceive, question.images[:3])
+    if source.digest == edited.digest:
         return "Localization Failure", "the target is as it was"
+    matches_reference, touched = True, False
+    for request in requests:
+        for name in request.affected_names:
+            expected, actual, before = (expected_count(image, name) for image in (reference, edited, source))
+            count_matches = actual >= expected - _SAME and (actual <= expected + _SAME or _may_be_more(request, name))
+            matches_reference = matches_reference and count_matches
+            touched = touched or abs(actual - before) > _SAME
+        matches_reference = matches_reference and _on_its_side(request, edited, reference)
+        if request.task.type == "text_change":
+            text = request.task.text or ""
+            expected, actual, before = (text_match(image, text)[0] for image in (reference, edited, source))
+            matches_reference = matches_reference and actual >= expected - _DONE
+            touched = touched or [line for line, _, _ in edited.text_lines] != [
+                line for line, _, _ in source.text_lines
+            ]
+        if request.task.type == "background_change":
+            kind = canonical_term(request.task.value or "")
+            matches_reference = matches_reference and backdrop_probability(edited, kind) >= _DONE
+            touched = touched or source.backdrop_overlap(edited) < _DONE
+    if matches_reference:
+        altered = any(_altered(request, source, edited) for request in requests)
+        return _labelled(altered)
+    if touched or _objects_differ(source, edited):
+        return "Wrong Action", "something else has been done to the target than what was asked for"
+    return "Localization Failure", "the target is as it was"
 
 
 def _may_be_more(request: ParsedRequest, name: ObjectName) -> bool:
@@ -181,13 +160,8 @@ def _altered(request: ParsedRequest, source: ImagePerception, edited: ImagePerce
         or request.resulting_object.kind == "text"
     ):
         return False
-    result = request.resulting_object
-    obj = max(edited.objects, key=lambda candidate: _called(candidate, result), default=None)
-    original = (
-        max(source.objects, key=lambda candidate: _called(candidate, request.object), default=None)
-        if request.object
-        else None
-    )
+    obj = _best_match(edited, request.resulting_object)
+    original = None if request.object is None else _best_match(source, request.object)
     if obj is None:
         return False
     faint = obj.opacity < _ALTERED * (original.opacity if original is not None else 1.0)
@@ -197,11 +171,8 @@ def _altered(request: ParsedRequest, source: ImagePerception, edited: ImagePerce
     return bool(faint or not _ALTERED < size < 1 / _ALTERED)
 
 
-def _called(obj: DetectedObject, name: ObjectName | None) -> float:
-    if name is None:
-        return 0.0
-    colour = obj.colours[name.colour] if name.colour else 1.0
-    return obj.shapes.get(name.kind, 0.0) * colour * obj.materials[name.material] * visibility(obj)
+def _best_match(picture: ImagePerception, name: ObjectName) -> DetectedObject | None:
+    return max(picture.objects, key=lambda obj: match_score(obj, name), default=None)
 
 
 def _objects_differ(source: ImagePerception, edited: ImagePerception) -> bool:

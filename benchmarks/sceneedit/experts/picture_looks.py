@@ -33,7 +33,8 @@ _QUARTERS = tuple(
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
-def _sigmoid(value: float) -> float:
+def sigmoid(value: float) -> float:
+    """1 / (1 + exp(-value)), without overflow."""
     return 1 / (1 + math.exp(-max(-50.0, min(50.0, value))))
 
 
@@ -121,19 +122,19 @@ def is_night(pixels: Pixels) -> float:
     plane = _smoothed(_fitted(pixels))
     levels = [float(np.median(plane[quarter] @ _LUMA)) for quarter in _QUARTERS]
     red, _, blue = (float(np.median(plane[..., channel])) for channel in range(3))
-    return _sigmoid((125 - max(levels)) / 6) * _sigmoid((blue / max(red, 1.0) - 1.07) / 0.03)
+    return sigmoid((125 - max(levels)) / 6) * sigmoid((blue / max(red, 1.0) - 1.07) / 0.03)
 
 
 def is_sepia(pixels: Pixels) -> float:
     """The probability that all colours of a picture are tones of brown."""
     typical, extreme = _distance_from_tone(pixels, np.array([1.07, 0.86, 0.63], np.float32))
-    return _sigmoid((0.28 - typical) / 0.02) * _sigmoid((0.6 - extreme) / 0.05)
+    return sigmoid((0.28 - typical) / 0.02) * sigmoid((0.6 - extreme) / 0.05)
 
 
 def is_grey(pixels: Pixels) -> float:
     """The probability that a picture has no colours."""
     typical, extreme = _distance_from_tone(pixels, np.ones(3, np.float32))
-    return _sigmoid((0.14 - typical) / 0.02) * _sigmoid((0.5 - extreme) / 0.05)
+    return sigmoid((0.14 - typical) / 0.02) * sigmoid((0.5 - extreme) / 0.05)
 
 
 def _distance_from_tone(pixels: Pixels, tone: Plane) -> tuple[float, float]:
@@ -172,12 +173,12 @@ def _blockiness(pixels: Pixels, block: int) -> float:
     if max(inside) < _FLAT:
         return 0.9  # nothing speaks against blocks
     ratio = (sum(between) + 0.05) / (sum(inside) + 0.05)
-    return _sigmoid((math.log(ratio) - math.log(3.0)) / 0.2)
+    return sigmoid((math.log(ratio) - math.log(3.0)) / 0.2)
 
 
 def is_rainy(pixels: Pixels) -> float:
     """The probability that thin, steep, bright streaks fall all over a picture."""
-    return _sigmoid((float(np.median(_streaks(pixels))) - _MIN_STREAKS) / 0.8)  # objects may hide those of a quarter
+    return sigmoid((float(np.median(_streaks(pixels))) - _MIN_STREAKS) / 0.8)  # objects may hide those of a quarter
 
 
 _MIN_STREAKS, _MIN_NEW_STREAKS = 11.5, 4.5
@@ -211,7 +212,7 @@ def is_blurred(pixels: Pixels, objects: list[DetectedObject]) -> float:
         region = cv2.dilate(_at_side(obj).astype(np.uint8), np.ones((9, 9), np.uint8)) > 0
         contrast = float((np.quantile(plane[region], 0.95, axis=0) - np.quantile(plane[region], 0.05, axis=0)).max())
         ratios.append(_steepest(steps, region) / max(contrast, 1.0))
-    return _sigmoid((_SHARP - max(ratios)) / 0.03) if ratios else 0.5
+    return sigmoid((_SHARP - max(ratios)) / 0.03) if ratios else 0.5
 
 
 _SHARP = 0.36
@@ -224,21 +225,21 @@ def is_pencil_drawing(pixels: Pixels) -> float:
     paper = float((plane.min(axis=2) > 225).mean())
     dark = (_fitted(pixels).max(axis=2) < 190).astype(np.uint8)
     filled = float(cv2.morphologyEx(dark, cv2.MORPH_OPEN, np.ones((7, 7), np.uint8)).mean())
-    return is_grey(pixels) * _sigmoid((paper - 0.6) / 0.05) * _sigmoid((0.02 - filled) / 0.004)
+    return is_grey(pixels) * sigmoid((paper - 0.6) / 0.05) * sigmoid((0.02 - filled) / 0.004)
 
 
 def is_foggy(pixels: Pixels) -> float:
     """The probability that a picture is pale and has hardly any contrast."""
     plane = _smoothed(_fitted(pixels))
     luma = plane @ _LUMA
-    return _sigmoid((12 - float(luma.std())) / 1.5) * _sigmoid((float(luma.mean()) - 150) / 8) * is_grey(pixels)
+    return sigmoid((12 - float(luma.std())) / 1.5) * sigmoid((float(luma.mean()) - 150) / 8) * is_grey(pixels)
 
 
 def is_in_red_light(pixels: Pixels) -> float:
     """The probability that all colours of a picture are reds."""
     plane = _smoothed(_fitted(pixels))
     ratio = float(np.median(plane[..., 0] / np.maximum(plane[..., 1:].max(axis=2), 1.0)))
-    return _sigmoid((ratio - 1.8) / 0.1)
+    return sigmoid((ratio - 1.8) / 0.1)
 
 
 def is_snowy(pixels: Pixels) -> float:
@@ -247,7 +248,7 @@ def is_snowy(pixels: Pixels) -> float:
     dots = ((luma - cv2.medianBlur(luma, 5)) > 40).astype(np.uint8)
     count, _, stats, _ = cv2.connectedComponentsWithStats(dots, connectivity=8)
     round_ones = sum(0.6 <= stats[index][2] / stats[index][3] <= 1.6 for index in range(1, count))
-    return _sigmoid((round_ones - 60) / 5)
+    return sigmoid((round_ones - 60) / 5)
 
 
 LOOKS: Mapping[str, Callable[[Pixels], float]] = MappingProxyType(
@@ -289,8 +290,8 @@ class PictureChange:
         return [_ToneFits.of(source[quarter], edited[quarter]) for quarter in _QUARTERS]
 
     def _has_tone(self, name: str) -> float:
-        everywhere = min(_sigmoid((_AS_GOOD - fits.excess(name, least=_VISIBLE)) / _SOFT) for fits in self._tones)
-        return everywhere * _sigmoid((max(fits.gain(name) for fits in self._tones) - _DECISIVE) / 0.5)
+        everywhere = min(sigmoid((_AS_GOOD - fits.excess(name, least=_VISIBLE)) / _SOFT) for fits in self._tones)
+        return everywhere * sigmoid((max(fits.gain(name) for fits in self._tones) - _DECISIVE) / 0.5)
 
     # -- sharpness ----------------------------------------------------------------------------------------------------
 
@@ -306,7 +307,7 @@ class PictureChange:
     @cached_property
     def _same_tone(self) -> float:
         """Whether the colours are as before."""
-        return min(_sigmoid((2 * _AS_GOOD - fits.excess(*_PLAIN_TONES)) / _SOFT) for fits in self._tones)
+        return min(sigmoid((2 * _AS_GOOD - fits.excess(*_PLAIN_TONES)) / _SOFT) for fits in self._tones)
 
     @cached_property
     def _is_plain(self) -> float:
@@ -315,10 +316,10 @@ class PictureChange:
         return plain * self.same_content
 
     def _is_blurred(self) -> float:
-        return self._is_plain * _sigmoid((min(self._blurs) - _MIN_BLUR) / 0.1)
+        return self._is_plain * sigmoid((min(self._blurs) - _MIN_BLUR) / 0.1)
 
     def _is_sharpened(self) -> float:
-        return self._is_plain * _sigmoid((min(-blur for blur in self._blurs) - _MIN_BLUR) / 0.1)
+        return self._is_plain * sigmoid((min(-blur for blur in self._blurs) - _MIN_BLUR) / 0.1)
 
     # -- blocks and streaks -------------------------------------------------------------------------------------------
 
@@ -327,8 +328,8 @@ class PictureChange:
 
     def _is_rainy(self) -> float:
         streaks = _streaks(self._edited, self._source)
-        everywhere = _sigmoid((min(streaks) - _MIN_NEW_STREAKS) / 0.8)
-        return everywhere * _sigmoid((float(np.median(streaks)) - _MIN_STREAKS) / 0.8)
+        everywhere = sigmoid((min(streaks) - _MIN_NEW_STREAKS) / 0.8)
+        return everywhere * sigmoid((float(np.median(streaks)) - _MIN_STREAKS) / 0.8)
 
     # -- geometry -----------------------------------------------------------------------------------------------------
 
@@ -342,7 +343,7 @@ class PictureChange:
         """Whether the edit shows the flipped source with all its objects, rather than the source."""
         other = PictureChange(flipped, self._edited, [_mirrored(obj, across=mirrored) for obj in self._objects])
         misfits = [_misfit(pixels, self._edited) for pixels in (flipped, self._source)]
-        return other.same_content * other._same_tone * _sigmoid((misfits[1] - 1.3 * misfits[0]) / 0.5)
+        return other.same_content * other._same_tone * sigmoid((misfits[1] - 1.3 * misfits[0]) / 0.5)
 
     @cached_property
     def window(self) -> Box | None:
@@ -364,7 +365,7 @@ class PictureChange:
         anything = np.logical_or.reduce(masks) if masks else np.zeros((_SIDE, _SIDE), np.bool_)
         predicted = _predicted(source, edited)
         shares = [_retained(mask, anything, predicted, edited) for mask in masks if mask.sum() >= _MIN_MASK]
-        return min((_sigmoid((share - 0.5) / 0.08) for share in shares), default=0.5)
+        return min((sigmoid((share - 0.5) / 0.08) for share in shares), default=0.5)
 
 
 _MIN_MASK = 20

@@ -15,9 +15,9 @@ from ....reward.queries.prompts import Prompts
 from ....reward.sample import POSITIONS, Position
 from ..vocabulary import BACKDROPS
 from .edit_comparison import EditComparison, name_phrase
-from .instruction_parser import ParsedRequest, UnanswerableError, parse_known_name
-from .object_names import ObjectName, canonical_term
+from .instruction_parser import ObjectName, ParsedRequest, UnanswerableError, canonical_term, parse_known_name
 from .perception import ImagePerception
+from .picture_looks import sigmoid
 from .request_outcomes import (
     backdrop_probability,
     best_match,
@@ -188,7 +188,7 @@ def _as_large(comparison: EditComparison, match: re.Match[str]) -> float:
     if box is None or not usual:
         return 0.0
     ratio = math.sqrt(box.w * box.h) / float(np.median(usual))
-    return match_probability(box.score) * _even(math.log(_SIZES) - abs(math.log(max(ratio, 1e-6))), 0.1)
+    return match_probability(box.score) * sigmoid((math.log(_SIZES) - abs(math.log(max(ratio, 1e-6)))) / 0.1)
 
 
 def _as_there(comparison: EditComparison, match: re.Match[str]) -> float:
@@ -207,7 +207,7 @@ def _light(comparison: EditComparison, _: re.Match[str]) -> float:
     if np.count_nonzero(free) < 64:
         return 0.5
     ratio = float(comparison.edited.denoised[free].mean()) / max(float(comparison.source.denoised[free].mean()), 1.0)
-    return _even(_BRIGHTER - abs(ratio - 1), _SOFT)
+    return sigmoid((_BRIGHTER - abs(ratio - 1)) / _SOFT)
 
 
 def _unasked(comparison: EditComparison, _: re.Match[str]) -> float:
@@ -215,12 +215,16 @@ def _unasked(comparison: EditComparison, _: re.Match[str]) -> float:
 
 
 def _others(comparison: EditComparison, _: re.Match[str]) -> float:
-    return _even(min((similarity for _, similarity in comparison.untouched_objects), default=1.0) - 0.5, _DIFFERENT)
+    return sigmoid(
+        (min((similarity for _, similarity in comparison.untouched_objects), default=1.0) - 0.5) / _DIFFERENT
+    )
 
 
 def _same_backdrop(comparison: EditComparison, _: re.Match[str]) -> float:
     return (
-        1.0 if comparison.backdrop_preservation is None else _even(comparison.backdrop_preservation - 0.5, _DIFFERENT)
+        1.0
+        if comparison.backdrop_preservation is None
+        else sigmoid((comparison.backdrop_preservation - 0.5) / _DIFFERENT)
     )
 
 
@@ -244,10 +248,6 @@ def _fits_together(comparison: EditComparison) -> float:
     return comparison.naturalness
 
 
-def _even(ahead: float, soft: float) -> float:
-    return 1 / (1 + math.exp(-max(-50.0, min(50.0, ahead / soft))))
-
-
 _NAME = r"(?P<name>[\w ]+?)"
 _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[EditComparison, re.Match[str]], float]], ...] = (
     (_sentence(rf"(?:Is there|There is) one {_NAME}\??"), _one),
@@ -263,7 +263,7 @@ _SENTENCES: tuple[tuple[re.Pattern[str], Callable[[EditComparison, re.Match[str]
     (_sentence(rf"{_NAME} is (?P<place>{_PLACE}) (?P<reference>[\w ]+?)"), _beside),
     (_sentence(re.escape(LIGHT_QUESTION)), _light),
     (_sentence(re.escape(SOLID_QUESTION)), lambda comparison, _: comparison.opacity_ratio),
-    (_sentence(re.escape(CLEAN_QUESTION)), lambda comparison, _: _even(comparison.cleanliness - 0.75, 0.08)),
+    (_sentence(re.escape(CLEAN_QUESTION)), lambda comparison, _: sigmoid((comparison.cleanliness - 0.75) / 0.08)),
     (_sentence(re.escape(UNREQUESTED_QUESTION)), _unasked),
     (_sentence(re.escape(BACKDROP_QUESTION)), _same_backdrop),
     (_sentence(re.escape(OTHER_OBJECTS_QUESTION)), _others),

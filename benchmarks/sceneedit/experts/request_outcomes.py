@@ -10,8 +10,7 @@ from difflib import SequenceMatcher
 from ....reward import Box
 from ....reward.sample import Position, TaskType
 from ..vocabulary import TEXT
-from .instruction_parser import ParsedRequest
-from .object_names import ObjectName, canonical_term
+from .instruction_parser import ObjectName, ParsedRequest, canonical_term
 from .object_segments import DetectedObject
 from .perception import ImagePerception, visibility
 
@@ -294,10 +293,7 @@ def _rewritten(request: ParsedRequest, source: ImagePerception, edited: ImagePer
 
 def _behind(request: ParsedRequest, source: ImagePerception, edited: ImagePerception) -> tuple[float, float]:
     value = canonical_term(request.task.value or "")
-    overlap = sum(
-        min(source.backdrop_probabilities[kind], edited.backdrop_probabilities[kind])
-        for kind in source.backdrop_probabilities
-    )
+    overlap = source.backdrop_overlap(edited)
     return backdrop_probability(edited, value), (1 - overlap) * min(edited.contrast / _CONTRAST, 1.0)
 
 

@@ -21,9 +21,8 @@ from ....reward.strict_json import json_lines, parse_json
 from ...common.errors import InputError
 from ...common.optional_imports import bench_library
 from ...common.problems import Problems
-from ..construction.dataset_sources import safe_path_parts
 from ..rows import DataProblem
-from ..split_files import extracted_images, find_split_files
+from ..split_files import extracted_images, find_split_files, safe_path_parts
 
 _COLUMNS = ("image", "edit")
 

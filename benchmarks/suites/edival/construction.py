@@ -31,8 +31,16 @@ from ..construction.workspace import (
     image_digests,
     open_image,
 )
-from .construction_objects import Grounding, ListedObject, ground_objects, grounding_file, list_objects
-from .construction_tasks import TaskGenerator, format_of, instruction_of
+from .construction_tasks import (
+    Grounding,
+    ListedObject,
+    TaskGenerator,
+    format_of,
+    ground_objects,
+    grounding_file,
+    instruction_of,
+    list_objects,
+)
 from .reader import COLUMNS, CSV
 
 MAX_COUNT = 10

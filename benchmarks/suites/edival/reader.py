@@ -26,8 +26,8 @@ from ....reward.sample import TASK_TYPES, Task
 from ...common.errors import InputError
 from ...common.inputs import IMAGE_SUFFIXES
 from ...common.problems import Problems
-from ..extraction import ZIP_ERRORS, extract_members, extracted_folder
 from ..rows import DataProblem
+from ..split_files import ZIP_ERRORS, extract_members, extracted_folder
 
 CSV = "oai_instruction_generation_output.csv"
 

@@ -24,10 +24,19 @@ from ....reward.sample import Operation, SampleTooLarge
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..image_index import SuiteImage, decode_images
 from ..results import Results
 from ..rows import DataProblem
-from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, lines_digest, require_choice
+from ..suite import (
+    LabelValue,
+    Suite,
+    SuiteImage,
+    SuiteInfo,
+    SuiteItem,
+    decode_images,
+    find_image,
+    lines_digest,
+    require_choice,
+)
 from ..tables import Table
 from . import official_files, output_layout, tables
 from .reader import CSV, EdiValTurn, find_base_images, read_instruction_file

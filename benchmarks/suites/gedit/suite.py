@@ -10,23 +10,25 @@ language `zh`, which neither these files nor the released ones have: they say `c
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ....reward import Image, ImageError
 from ....reward.atomic_files import write_atomically
-from ....reward.metrics.viescore.metrics import PROTOCOLS, SemanticConsistency
+from ....reward.metrics.viescore.metrics import MAX_GRADE, PROTOCOLS, SemanticConsistency, overall
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
 from ...common.csv_text import csv_text
 from ...common.errors import InputError
 from ...common.problems import Problems
+from ..bootstrap import Statistic, plain_mean
 from ..results import OUTPUTS_ENTRY, ResultRow, Results
-from ..rows import DataProblem
+from ..rows import DataProblem, Row, choice, file_name, read_rows, reasons, text, usable
+from ..split_files import extracted_images, find_split_files
 from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, lines_digest, make_items, require_choice
 from ..tables import Table
-from .reader import LANGUAGES, PICTURES, TYPES, GEditRow, read_gedit
-from .tables import gedit_tables
 
 FULLSET = "fullset"
 """The folder of outputs that the released code reads."""
@@ -145,7 +147,7 @@ class GEditBench(Suite):
         return {_BESIDE: sum(self.find_source(outputs, item) is not None for item in self.items)}
 
     def tables(self, results: Results) -> list[Table]:
-        """SC, PQ and O of both languages, of the full set first, and by type; see `tables.py`."""
+        """SC, PQ and O of both languages, of the full set first, and by type."""
         notes = []
         beside = results.provenance.get(OUTPUTS_ENTRY, {}).get(_BESIDE)
         if isinstance(beside, int):
@@ -177,7 +179,7 @@ def _items(row: GEditRow) -> list[SuiteItem]:
     return [SuiteItem(row.id, row.id, path, sample, labels=labels)]
 
 
-COLUMNS = (
+FILE_COLUMNS = (
     "source_image",
     "edited_image",
     "instruction",
@@ -201,7 +203,7 @@ def write_official_files(results: Results, paths: Mapping[str, str], folder: Pat
     written = []
     for name, name_lines in lines.items():
         path = into / f"{editor or 'editor'}_{name}_gpt_score.csv"
-        write_atomically(path, csv_text([COLUMNS, *name_lines]))
+        write_atomically(path, csv_text([FILE_COLUMNS, *name_lines]))
         written.append(path)
     return written
 
@@ -225,3 +227,183 @@ def _lines(rows: Sequence[ResultRow], paths: Mapping[str, str], kind: str) -> li
             ]
         )
     return lines
+
+
+AVERAGE = "Average"
+COLUMNS = ("SC", "PQ", "O")
+_UNIT = "grade 0-10"
+_GRADES: Mapping[str, tuple[str, str]] = {
+    "Success": ("sc", "success"),
+    "No over-editing": ("sc", "no_overediting"),
+    "Naturalness": ("pq", "naturalness"),
+    "No artifacts": ("pq", "no_artifacts"),
+}
+
+
+def gedit_tables(results: Results, notes: Sequence[str] = ()) -> list[Table]:
+    """The full set and the intersection subset of the languages, the single grades, and each by type (appendix)."""
+    languages = [language for language in LANGUAGES if results.filter(language=language)]
+    if not languages:
+        return []
+    full = {language: results.filter(language=language) for language in languages}
+    subset = {language: results.filter(language=language, intersection=1) for language in languages}
+    all_notes = ["O: root of SC x PQ of each edit; the average is the plain mean over the types.", *notes]
+    above = sum(any((row.value(name) or 0) > MAX_GRADE for name in ("sc", "pq")) for row in results.rows)
+    if above:
+        edits = "edit has" if above == 1 else "edits have"
+        all_notes.append(f"{above} {edits} a grade above {MAX_GRADE}, where the scale ends: as released, it counts.")
+    all_notes += [note for language in languages if (note := _absent_types(language, full[language]))]
+    tables = [_languages("leaderboard", "GEdit-Bench, full set", results, full, all_notes)]
+    subset = {language: rows for language, rows in subset.items() if rows}
+    if subset:
+        tables.append(_languages("intersection", "GEdit-Bench, intersection subset", results, subset, all_notes[:1]))
+    tables.append(_grades(results, full))
+    for language, rows in full.items():
+        tables.append(_types(f"types-{language}", f"GEdit-Bench by type, {LANGUAGES[language]}", results, rows))
+    for language, rows in subset.items():
+        title = f"GEdit-Bench by type, {LANGUAGES[language]}, intersection subset"
+        tables.append(_types(f"types-{language}-intersection", title, results, rows))
+    return tables
+
+
+def value_of(column: str) -> Callable[[ResultRow], float | None]:
+    """SC, PQ or O of a row; O needs both of the others."""
+
+    def value(row: ResultRow) -> float | None:
+        sc, pq = row.value("sc"), row.value("pq")
+        if column != "O":
+            return sc if column == "SC" else pq
+        return None if sc is None or pq is None else overall(sc, pq)
+
+    return value
+
+
+def _languages(
+    name: str, title: str, results: Results, rows: Mapping[str, Sequence[ResultRow]], notes: Sequence[str]
+) -> Table:
+    """One row, with the averages of each language."""
+    figures = {
+        f"{language.upper()} {column}": _average(results, language_rows, value_of(column))
+        for language, language_rows in rows.items()
+        for column in COLUMNS
+    }
+    headline = f"{next(iter(rows)).upper()} O"
+    return Table(name, title, list(figures), {"all": figures}, unit=_UNIT, notes=notes, ranking_column=headline)
+
+
+def _grades(results: Results, rows: Mapping[str, Sequence[ResultRow]]) -> Table:
+    """The two grades of each question, of which the lower one counts."""
+    figures = {
+        LANGUAGES[language]: {
+            column: _average(results, language_rows, lambda row, path=path: row.value(*path))  # type: ignore[misc]
+            for column, path in _GRADES.items()
+        }
+        for language, language_rows in rows.items()
+    }
+    notes = ["SC is the lower of the first two grades of an edit, PQ that of the others."]
+    return Table("grades", "GEdit-Bench, grades of the judge", list(_GRADES), figures, unit=_UNIT, notes=notes)
+
+
+def _types(name: str, title: str, results: Results, rows: Sequence[ResultRow]) -> Table:
+    figures: dict[str, dict[str, Statistic]] = {
+        kind: {column: results.mean(kind_rows, value_of(column)) for column in COLUMNS}
+        for kind, kind_rows in _by_type(rows).items()
+    }
+    figures[AVERAGE] = {column: _average(results, rows, value_of(column)) for column in COLUMNS}
+    return Table(name, title, COLUMNS, figures, unit=_UNIT)
+
+
+def _average(results: Results, rows: Sequence[ResultRow], value: Callable[[ResultRow], float | None]) -> Statistic:
+    return Statistic.combine(plain_mean, *(results.mean(kind_rows, value) for kind_rows in _by_type(rows).values()))
+
+
+def _by_type(rows: Sequence[ResultRow]) -> dict[str, list[ResultRow]]:
+    """The rows of each type that has any, in the released order."""
+    by_type = {kind: [row for row in rows if row.labels.get("type") == kind] for kind in TYPES}
+    return {kind: kind_rows for kind, kind_rows in by_type.items() if kind_rows}
+
+
+def _absent_types(language: str, rows: Sequence[ResultRow]) -> str:
+    present = _by_type(rows)
+    absent = [kind for kind in TYPES if kind not in present]
+    if not absent:
+        return ""
+    return f"{LANGUAGES[language]}: the data have no edits of {', '.join(absent)}; the average is over {len(present)}."
+
+
+TYPES: Sequence[str] = (
+    "background_change",
+    "color_alter",
+    "material_alter",
+    "motion_change",
+    "ps_human",
+    "style_change",
+    "subject-add",
+    "subject-remove",
+    "subject-replace",
+    "text_change",
+    "tone_transfer",
+)
+"""The values of `task_type`, in the order of the released tables."""
+
+LANGUAGES: Mapping[str, str] = {"en": "English", "cn": "Chinese"}
+"""The values of `instruction_language`."""
+
+PICTURES: Sequence[str] = ("input_image", "input_image_raw")
+"""Columns of pictures: as the judge sees them, and as people posted them."""
+
+_SPLIT = "train"
+"""The only split, by the name that it has on the hub."""
+_COLUMNS = ("task_type", "key", "instruction", "instruction_language", "Intersection_exist")
+
+
+@dataclass(frozen=True, slots=True)
+class GEditRow:
+    """A row. type: of `TYPES`. language: of `LANGUAGES`. key: names the output. intersection: see the module."""
+
+    type: str
+    key: str
+    language: str
+    instruction: str
+    intersection: bool
+    image: Image
+
+    @property
+    def id(self) -> str:
+        """Unique among the rows."""
+        return f"{self.language}.{self.type}.{self.key}"
+
+
+def read_gedit(data: Path, languages: Sequence[str], pictures: str, problems: Problems[DataProblem]) -> list[GEditRow]:
+    """The valid rows in these languages. data: parquet shards, one parquet file, or a data set saved by `save_to_disk`.
+
+    pictures: the column of the sources. Raises `InputError` if the data cannot be read, or has no such rows.
+    """
+    tables = find_split_files(data, _SPLIT, (*_COLUMNS, pictures), "GEdit-Bench")
+    images = extracted_images("gedit", tables, pictures)
+    rows = (
+        (where, {**cells, pictures: image})
+        for image, (where, cells) in zip(images, tables.rows(*_COLUMNS), strict=True)
+        if cells["instruction_language"] not in LANGUAGES or cells["instruction_language"] in languages
+    )
+    each = read_rows(rows, lambda row, where: _row(row, pictures), lambda row: row.id)
+    found = usable(each, problems)
+    if not found:
+        in_languages = " or ".join(LANGUAGES[one] for one in languages)
+        raise InputError(f"{data} has no usable rows in {in_languages}: {reasons(problems, 'it has none')}")
+    return found
+
+
+def _row(cells: Row, pictures: str) -> GEditRow:
+    """Raises ValueError for an invalid row."""
+    image = cells[pictures]
+    kind = choice(cells, "task_type", {one: one for one in TYPES})
+    language = choice(cells, "instruction_language", {one: one for one in LANGUAGES})
+    instruction, intersection = text(cells, "instruction"), cells["Intersection_exist"]
+    if "\\" in text(cells, "key"):
+        raise ValueError(f"{cells['key'][:80]!r} is not a file name, and outputs are named after it")
+    if intersection not in (True, False):
+        raise ValueError(f"expected true or false in 'Intersection_exist', got {str(intersection)!r:.80}")
+    if isinstance(image, ImageError):
+        raise ValueError(f"{pictures}: {image}")
+    return GEditRow(kind, file_name(cells["key"]), language, instruction, bool(intersection), image)

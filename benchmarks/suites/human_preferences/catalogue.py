@@ -17,8 +17,7 @@ from typing import Any, Literal
 from ...common.errors import InputError
 from ..rows import DataProblem, Row, choice, number, text
 from ..split_files import SplitFiles, find_split_files
-from . import imagenhub
-from .comparison import Comparison, Picture, comparisons, entries, json_rows, numbered
+from .comparison import Comparison, Picture, comparisons, entries, json_rows, numbered, read_imagenhub
 
 Rows = Iterator[Comparison | DataProblem]
 
@@ -311,7 +310,7 @@ _SETS = (
     PreferenceSet(
         "imagenhub",
         "ImagenHub, ratings of edits",
-        imagenhub.read,
+        read_imagenhub,
         "ratings",
         "M. Ku et al.: ImagenHub. arXiv:2310.01596; correlations as in VIEScore (arXiv:2312.14867)",
         "code and ratings MIT; the edits are on the pages of the Imagen Museum",

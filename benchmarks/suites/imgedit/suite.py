@@ -5,37 +5,71 @@ reply by key, as the released script that asks the judge writes it: the scripts 
 `average_score.json` and, of the basic suite, `typescore.json` have what these write, but of this run's own values: in
 protocol `official` they are equal to theirs, in `fixed` they are the values that count. Failed scores are in none of
 them.
+
+The published files are basic, hard (UGE) and multi-turn instructions, and the pictures that they name:
+
+    basic       {"1082": {"id": "animal/000342021.jpg", "prompt": "Change …", "edit_type": "adjust"}, …}
+    uge         {"1": {"id": "000029784.jpg", "prompt": "Remove …"}, …}
+    multi-turn  a file for each kind, {"id": "000066341.jpg", "turn1": "…", "turn2": "…", "turn3": "…"} on a line each
+
+The basic and the hard instructions are in the authors' repository, `Benchmark/Basic/basic_edit.json` and
+`Benchmark/UGE/UGE_edit.json`; the pictures are in `Benchmark.tar`, in `singleturn/`, `hard/` and
+`multiturn/<kind>/`, which also has `singleturn/singleturn.json` and `multiturn/<kind>/annotation.json`. Each file may
+be one JSON object of rows by key, or have one row on a line, with the key `key` or else the number of the line.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from ....reward import Image
-from ....reward.metrics.imgedit.metrics import GRADES, PACKAGE, PROTOCOLS, Protocol
+from ....reward.metrics.imgedit.metrics import (
+    CAPPED,
+    CRITERIA,
+    EDIT_TYPES,
+    GRADES,
+    NUMBERS,
+    OUT_OF_RANGE,
+    PACKAGE,
+    PROTOCOLS,
+    EditType,
+    Protocol,
+)
+from ....reward.plain_text import one_line
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation
+from ....reward.strict_json import json_lines, read_json
 from ....verifiers import edit_request
 from ...common.errors import InputError
 from ...common.problems import Problems
-from ..image_index import decode_images, opened
-from ..results import Results
-from ..rows import DataProblem
-from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, json_digest, make_items, require_choice
+from ..bootstrap import Statistic, plain_mean
+from ..results import ResultRow, Results
+from ..rows import DataProblem, Row, file_name, read_rows, reasons, text, usable
+from ..suite import (
+    LabelValue,
+    Suite,
+    SuiteInfo,
+    SuiteItem,
+    decode_images,
+    json_digest,
+    make_items,
+    opened,
+    require_choice,
+)
 from ..tables import Table
-from .reader import PARTS, TYPE_COUNTS, UGE_COUNT, ImgEditRow, Part, data_folder, read_part
-from .tables import METRICS, basic_tables, uge_tables
 
 
 class ImgEditBench(Suite):
     """One part of ImgEdit-Bench.
 
-    data: a folder in one of the published layouts (see `reader`), or the file of a part's instructions.
+    data: a folder in one of the published layouts (see the module), or the file of a part's instructions.
     part: `basic`, with outputs `{key}.png`; `uge`, likewise; or `multi-turn`, with outputs
     `{kind}/{key}_turn{n}.png`, which people judge: it has items for `judge label` and `bench generate`, and no metrics.
     protocol: `fixed` or `official` (see `GradedEdit`). extract_source: whether the judge sees the source of an
@@ -197,3 +231,243 @@ def write_official_files(results: Results, metric: str, folder: Path) -> list[Pa
         path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         paths.append(path)
     return paths
+
+
+METRICS: Mapping[str, str] = {"basic": "imgedit", "uge": "imgedit-uge"}
+"""Part -> its metric."""
+OVERALL, UGE = "Overall", "UGE"
+COLUMNS: Mapping[str, str] = {kind: "Hybrid" if kind == "compose" else kind.capitalize() for kind in EDIT_TYPES}
+"""Type -> its column, in the published order."""
+
+_UNIT = "grade 1-5"
+_GRADES = 3
+"""Criteria of a type."""
+
+
+def basic_tables(results: Results, notes: Sequence[str]) -> list[Table]:
+    """The published table, the criteria by type (protocol `fixed`), and the replies by type."""
+    metric = METRICS["basic"]
+    rows = {COLUMNS[kind]: results.filter(type=kind) for kind in EDIT_TYPES if results.filter(type=kind)}
+    row = {column: results.metric_mean(of_type, metric) for column, of_type in rows.items()}
+    row[OVERALL] = Statistic.combine(plain_mean, *row.values())
+    overall = f"Overall is the plain mean of the means of {len(rows)} types"
+    board = Table(
+        "leaderboard", "ImgEdit-Bench, basic", [*row], {"all": row}, 1.0, _UNIT, 2, [overall, *notes],
+        ranking_column=OVERALL,
+    )  # fmt: skip
+    return [board, *_criteria(results), *_replies(results, metric, rows)]
+
+
+def uge_tables(results: Results, notes: Sequence[str]) -> list[Table]:
+    """The mean over the hard instructions, and their replies."""
+    metric = METRICS["uge"]
+    mean = results.metric_mean(results.rows, metric)
+    board = Table("leaderboard", "ImgEdit-Bench, hard instructions", [UGE], {"all": {UGE: mean}}, 1.0, _UNIT, 2, notes)
+    return [board, *_replies(results, metric, {UGE: results.rows})]
+
+
+def _criteria(results: Results) -> list[Table]:
+    """The grades that count, by type: the three criteria in their order. None where no score has them."""
+    columns = [f"criterion {number}" for number in range(1, _GRADES + 1)]
+    rows: dict[str, dict[str, Statistic]] = {}
+    names = []
+    for kind in EDIT_TYPES:
+        of_type = results.filter(type=kind)
+        if not any((score := row.score("imgedit")) is not None and score.parts for row in of_type):
+            continue
+        rows[COLUMNS[kind]] = {
+            column: results.metric_mean(of_type, METRICS["basic"], criterion)
+            for column, criterion in zip(columns, CRITERIA[kind], strict=True)
+        }
+        names.append(f"{COLUMNS[kind]}: {', '.join(CRITERIA[kind])}")
+    if not rows:
+        return []
+    return [Table("criteria", "ImgEdit-Bench, basic, by criterion", columns, rows, 1.0, _UNIT, 2, names)]
+
+
+def _replies(results: Results, metric: str, rows: Mapping[str, Sequence[ResultRow]]) -> list[Table]:
+    """Shares of the samples with a value whose grades were lowered (`fixed`), or that had other numbers than grades
+    (`official`).
+    """
+    evidence = [item for row in results.rows for item in _evidence(row, metric).values()]
+    if not evidence:
+        return []
+    expected = _GRADES if metric == METRICS["basic"] else 1
+    columns: dict[str, Callable[[Mapping[str, Mapping[str, float]]], bool]]
+    if any(NUMBERS in numbers for numbers in evidence):
+        columns = {
+            f"other than {expected} numbers": lambda found: found[GRADES][NUMBERS] != expected,
+            "numbers outside of 1 to 5": lambda found: found[GRADES][OUT_OF_RANGE] > 0,
+        }
+        note = "such numbers count as the released code counts them; replies without any are failed scores"
+    else:
+        columns = {"grades lowered": lambda found: CAPPED in found}
+        note = (
+            "a second or third grade above the first counts as the first"
+            if metric == METRICS["basic"]
+            else "a grade above 3 counts as 3 where the judge says that other areas changed"
+        )
+    shares = {
+        name: {column: _share(results, of_type, metric, holds) for column, holds in columns.items()}
+        for name, of_type in rows.items()
+    }
+    return [Table("replies", "ImgEdit-Bench, the judge's replies", [*columns], shares, 100.0, "percent of samples", 1,
+                  [note], lower_is_better=[*columns])]  # fmt: skip
+
+
+def _share(
+    results: Results, rows: Sequence[ResultRow], metric: str, holds: Callable[[Mapping[str, Mapping[str, float]]], bool]
+) -> Statistic:
+    def indicator(row: ResultRow) -> float | None:
+        found = _evidence(row, metric)
+        return float(holds(found)) if GRADES in found else None
+
+    return replace(results.mean(rows, indicator), monotone=False)
+
+
+def _evidence(row: ResultRow, metric: str) -> dict[str, Mapping[str, float]]:
+    """Numbers of a scored row's evidence, by what it is."""
+    score = row.score(metric)
+    if score is None or score.value is None:
+        return {}
+    return {item.what: item.numbers for item in score.evidence if item.what in (GRADES, CAPPED)}
+
+
+Part = Literal["basic", "uge", "multi-turn"]
+PARTS: tuple[Part, ...] = get_args(Part)
+
+TYPE_COUNTS: Mapping[EditType, int] = {
+    "add": 95,
+    "adjust": 94,
+    "extract": 117,
+    "replace": 92,
+    "remove": 86,
+    "background": 94,
+    "style": 100,
+    "compose": 23,
+    "action": 36,
+}
+"""Type -> instructions of the published basic suite, 737 in all."""
+UGE_COUNT = 47
+"""Instructions of the published hard suite."""
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "content-memory": ("content_memory",),
+    "content-understanding": ("content_understand", "content_understanding"),
+    "version-backtracking": ("version_backtrace", "version_backtracking"),
+}
+"""Kind of a multi-turn task -> names of its folder, or of its file without suffix."""
+MAX_TURNS = 10
+
+_FOLDERS: Mapping[Part, str] = {"basic": "singleturn", "uge": "hard", "multi-turn": "multiturn"}
+"""Part -> its folder in the published archive."""
+_ARCHIVE = "Benchmark"
+_FILES: Mapping[Part, tuple[str, ...]] = {
+    "basic": ("basic_edit.json", "singleturn.json", "singleturn/singleturn.json", "Basic/basic_edit.json"),
+    "uge": ("UGE_edit.json", "UGE_edit.jsonl", "hard/annotation.json", "hard/annotation.jsonl", "UGE/UGE_edit.json"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImgEditRow:
+    """One instruction, or one conversation. key: of its output. source: the picture as the row names it. instructions:
+    one a turn. kind: its type or kind, empty for hard instructions.
+    """
+
+    where: str
+    key: str
+    source: str
+    picture: Path
+    instructions: tuple[str, ...]
+    kind: str
+
+
+def data_folder(data: Path) -> Path:
+    """The folder which the pictures lie in or below."""
+    return data if data.is_dir() else data.parent
+
+
+def read_part(data: Path, part: Part, problems: Problems[DataProblem]) -> list[ImgEditRow]:
+    """The usable rows. data: a folder in one of the published layouts, or for basic and hard instructions their file.
+
+    Raises `InputError` if there is no such file, or no usable row.
+    """
+    found: list[ImgEditRow] = []
+    for kind, path in _files(data, part):
+        rows = read_rows(_rows(path), partial(_row, data_folder(data), path, part, kind), lambda row: row.key)
+        found += usable(rows, problems)
+    if not found:
+        why = reasons(problems, "its files have no rows")
+        raise InputError(f"{data} has no usable instructions of imgedit's part {part}: {why}")
+    return found
+
+
+def _files(data: Path, part: Part) -> list[tuple[str, Path]]:
+    """Kind (of several turns) and path of each file of instructions. Raises `InputError` for none."""
+    if part != "multi-turn":
+        if data.is_file():
+            return [("", data)]
+        candidates = [top / name for top in (data, data / _ARCHIVE) for name in _FILES[part]]
+        found = next((path for path in candidates if path.is_file()), None)
+        if found is None:
+            raise InputError(
+                f"{data} has no instructions of imgedit's part {part}: expected {_FILES[part][0]} in it, with its "
+                f"pictures beside it or in {_FOLDERS[part]}/"
+            )
+        return [("", found)]
+    tops = [data, data / _FOLDERS[part], data / _ARCHIVE / _FOLDERS[part]]
+    files = []
+    for kind, names in KINDS.items():
+        candidates = [
+            path
+            for top in tops
+            for name in names
+            for path in (top / name / "annotation.json", top / name / "annotation.jsonl", top / f"{name}.json")
+        ]
+        files += [(kind, path) for path in candidates if path.is_file()][:1]
+    if not files:
+        expected = ", ".join(f"{_FOLDERS[part]}/{names[0]}/annotation.json" for names in KINDS.values())
+        raise InputError(f"{data} has no instructions of imgedit's part {part}: expected {expected}")
+    return files
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Location and content of each row, which has its `key`."""
+    try:
+        table = read_json(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        table = None  # several values, one on a line, or no JSON at all
+    if isinstance(table, dict) and table and all(isinstance(row, dict) for row in table.values()):
+        for key, row in table.items():
+            yield f"{path}, {one_line(key):.80}", {**row, "key": key}
+        return
+    for number, row in json_lines(path):
+        yield f"{path}:{number}", {"key": number, **row} if isinstance(row, dict) else row
+
+
+def _row(top: Path, path: Path, part: Part, kind: str, row: Row, where: str) -> ImgEditRow:
+    """Raises ValueError for a row that cannot be used."""
+    key = file_name(str(row["key"]))
+    name = text(row, "id")
+    picture = next((file for file in _pictures(top, path, part, name) if file.is_file()), None)
+    if picture is None:
+        raise ValueError(f"there is no image {name!r:.200}, neither in {path.parent} nor in {_FOLDERS[part]}/")
+    if part == "multi-turn":
+        turns = [f"turn{number}" for number in range(1, 1 + sum(field.startswith("turn") for field in row))]
+        if not 1 <= len(turns) <= MAX_TURNS:
+            raise ValueError(f"has {len(turns)} turns: expected turn1, turn2, … up to {MAX_TURNS}")
+        return ImgEditRow(where, key, name, picture, tuple(text(row, turn) for turn in turns), kind)
+    if part == "basic":
+        kind = text(row, "edit_type").casefold()
+        if kind not in EDIT_TYPES:
+            raise ValueError(f"unknown edit_type {kind!r:.80}: expected one of {', '.join(EDIT_TYPES)}")
+    return ImgEditRow(where, key, name, picture, (text(row, "prompt"),), kind)
+
+
+def _pictures(top: Path, path: Path, part: Part, name: str) -> Iterator[Path]:
+    """Where a row's picture may be."""
+    yield path.parent / name
+    for folder in (top, top / _FOLDERS[part], top / _ARCHIVE / _FOLDERS[part], top / "original_images"):
+        yield folder / name

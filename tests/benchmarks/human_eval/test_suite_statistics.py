@@ -10,7 +10,7 @@ import pytest
 from editcritic.benchmarks.human_eval.suite_statistics import AREA_BINS, suite_statistics
 from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
 from editcritic.benchmarks.suites.complexedit.construction import CATEGORIES
-from editcritic.benchmarks.suites.edival import object_categories
+from editcritic.benchmarks.suites.edival import published_counts
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import Box, EditSample, Image, Operation, Pools, Task
 
@@ -102,7 +102,7 @@ def test_objects_of_the_base_images_are_those_that_the_first_turn_did_not_bring(
 
 
 def test_a_word_has_one_category():
-    words = [word for words in object_categories._WORDS.values() for word in words.split()]
+    words = [word for words in published_counts._WORDS.values() for word in words.split()]
     assert len(words) == len(set(words))
 
 

@@ -15,12 +15,12 @@ from typer.testing import Result
 
 from editcritic.benchmarks.suites.complexedit.reader import convert_imagefolder
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
-from editcritic.benchmarks.suites.construction.dataset_sources import SOURCES, DatasetFile, safe_path_parts
-from editcritic.benchmarks.suites.construction.download import DownloadLock, read_lock
+from editcritic.benchmarks.suites.construction.download import SOURCES, DatasetFile, DownloadLock, read_lock
 from editcritic.benchmarks.suites.construction.workspace import list_numbered_images
 from editcritic.benchmarks.suites.edival import construction
 from editcritic.benchmarks.suites.edival.construction import EdiValAgent
 from editcritic.benchmarks.suites.edival.reader import CSV
+from editcritic.benchmarks.suites.split_files import safe_path_parts
 from editcritic.reward.toml_files import tomllib
 
 from ..suites.construction.file_server import Files, served

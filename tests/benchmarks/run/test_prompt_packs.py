@@ -15,6 +15,7 @@ from editcritic.reward.queries import Judge, Reply
 
 from ..conftest import Command
 from ..suites.i2ibench import layout
+from ..suites.tiny_suite import outputs
 
 ASKED: Counter[str] = Counter()
 
@@ -43,7 +44,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, .
     for number, row in enumerate(rows):
         row["instruction"] = f"Do it to scene {number}"
     data = layout.written(tmp_path / "data", rows)
-    layout.outputs(tmp_path / "made", I2IBench(data))
+    outputs(tmp_path / "made", I2IBench(data))
     (tmp_path / "strict").mkdir()
     text = "You are a strict judge.\n=== user ===\n{instruction}\nIs it done?"
     (tmp_path / "strict" / "success.txt").write_text(text, encoding="utf-8")

@@ -10,8 +10,7 @@ import pytest
 
 from editcritic.benchmarks.common.reward_catalogue import list_rewards
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import EditPlan, EditSample, Engine, Kept, PlannedOperation, Target, build
 from editcritic.reward.engine.program import Ask, map_asks

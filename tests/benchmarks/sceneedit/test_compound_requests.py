@@ -3,8 +3,14 @@
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import dataset_digest, seeded_rng
-from editcritic.benchmarks.sceneedit.compositions import composition_cases, random_composition
-from editcritic.benchmarks.sceneedit.compound_requests import LEVELS, compound_cases, join_steps, random_compound
+from editcritic.benchmarks.sceneedit.compound_requests import (
+    LEVELS,
+    composition_cases,
+    compound_cases,
+    join_steps,
+    random_composition,
+    random_compound,
+)
 from editcritic.benchmarks.sceneedit.ground_truth import followed
 from editcritic.benchmarks.sceneedit.scene_generation import GRID_SCENES, SceneConfig
 

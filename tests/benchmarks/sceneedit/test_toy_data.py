@@ -7,7 +7,7 @@ import pytest
 
 from editcritic.benchmarks.sceneedit import toy
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.trials import single_edit_trials
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import single_edit_trials
 from editcritic.reward import Reward
 from editcritic.reward.sample import TASK_TYPES
 

@@ -17,12 +17,12 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.problems import Problems, num_problems
-from editcritic.benchmarks.suites import extraction
+from editcritic.benchmarks.suites import split_files
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.edival import reader
-from editcritic.benchmarks.suites.extraction import extract_zip
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.benchmarks.suites.imgedit.suite import ImgEditBench
+from editcritic.benchmarks.suites.split_files import extract_zip
 from editcritic.reward.regular_files import MAX_LINE_BYTES
 from editcritic.reward.trust import trusting
 
@@ -223,7 +223,7 @@ def test_an_odd_zip_is_refused_whole(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extraction, "MIN_BYTES", 2**20)
+    monkeypatch.setattr(split_files, "MIN_BYTES", 2**20)
     archive = zipped(tmp_path / "bomb.zip", *((f"{number}_input_raw.png", b"\0" * 2**22) for number in range(8)))
     (tmp_path / "into").mkdir()
     with pytest.raises(InputError, match=r"extracts to 33,554,432 bytes, more than"):

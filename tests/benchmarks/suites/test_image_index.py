@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.suites.image_index import INDEX_FILE, SuiteImage, decode_images, is_padded
+from editcritic.benchmarks.suites.suite import INDEX_FILE, SuiteImage, decode_images, is_padded
 from editcritic.reward import Image, ImageError
 from editcritic.reward import image as image_module
 from editcritic.reward.digests import record_checksum

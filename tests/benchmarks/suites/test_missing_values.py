@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from editcritic.benchmarks.report.comparison import compare_results
 from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
 from editcritic.benchmarks.suites.edival.tables import tables_of
-from editcritic.benchmarks.suites.i2ibench.tables import i2ibench_tables
+from editcritic.benchmarks.suites.i2ibench.suite import i2ibench_tables
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.missing_values import missing_notes, suite_tables
 from editcritic.benchmarks.suites.results import RANGES_ENTRY, ResultRow, Results

@@ -13,8 +13,8 @@ import pytest
 
 from editcritic.benchmarks.sceneedit import toy
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import single_edit_trials
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
-from editcritic.benchmarks.sceneedit.trials import single_edit_trials
 from editcritic.integrations.dataset_rows import UnusableRow, sample_from_row
 from editcritic.integrations.diffusers.pipeline_editor import make_editor
 from editcritic.integrations.trl.preferences import make_preference_pairs

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
-from editcritic.benchmarks.sceneedit.trials import compound_trials, single_edit_trials
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
+    compound_trials,
+    held_out_prompts,
+    single_edit_trials,
+)
 from studies.selection.selection_report import figures, plot, seeds_table, steps_table, table
 from studies.selection.selection_study import SelectionStudy, TrialResult, interval
 

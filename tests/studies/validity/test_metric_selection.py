@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import SpecError

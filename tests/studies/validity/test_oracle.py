@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
-from editcritic.benchmarks.sceneedit.corruptions import Corruption
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop
+from editcritic.benchmarks.sceneedit.simulated_edits import Corruption
 from editcritic.reward import Image, Reward
 from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.queries import Abstention, Detect, FreeText, Judge, Message, ReadText, YesNo

@@ -1,5 +1,6 @@
 """Noise on answers is the same every time, grows with its level, and leaves alone what it is not about."""
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert, NoisyExpert
+from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert, NoisyExpert, perturb_reply
 from editcritic.reward import Box, Expert, Image
+from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
 from editcritic.reward.queries import (
     Abstention,
     Detect,
@@ -28,6 +30,7 @@ from editcritic.reward.queries import (
     YesNo,
 )
 from editcritic.reward.queries.kinds import Outcome, Query, TextLine
+from editcritic.reward.queries.response_formats import Grade, Json, Levels, ResponseFormat, validate_reply
 
 MANY = 400
 PICTURES = [Image.from_digest(f"{number:064x}", (8, 8)) for number in range(MANY)]
@@ -45,10 +48,8 @@ class Says(Expert):
     kinds = (Detect, Judge, ReadText, Differ, Rate, Segment)
     batch = 7
 
-    def __init__(self, *answers: Outcome) -> None:
-        self.answers = {type(answer): answer for answer in answers}
-        self.seen: list[str] = []
-        self.loaded = False
+    def __init__(self, answer: Outcome) -> None:
+        self.answer, self.seen, self.loaded = answer, list[str](), False
 
     def load(self) -> None:
         self.loaded = True
@@ -58,16 +59,14 @@ class Says(Expert):
 
     def __call__(self, queries: Sequence[Any]) -> list[Outcome]:
         self.seen += [query.digest for query in queries]
-        (answer,) = self.answers.values()
-        return [answer] * len(queries)
+        return [self.answer] * len(queries)
 
 
-def noisy_detections(boxes, **noise) -> list[Detections]:
-    answers = NoisyExpert(Says(Detections(boxes)), **noise)(DETECTS)
-    assert all(isinstance(answer, Detections) for answer in answers)
-    for query, answer in zip(DETECTS, answers, strict=True):
-        query.check(answer)
-    return answers  # type: ignore[return-value]
+def noisy(answer: Outcome, queries: Sequence[Any], **noise: Any) -> list[Any]:
+    answers = NoisyExpert(Says(answer), **noise)(queries)
+    for query, outcome in zip(queries, answers, strict=True):
+        query.check(outcome)
+    return answers
 
 
 def near(share, probability):
@@ -75,23 +74,18 @@ def near(share, probability):
 
 
 def test_a_missed_detection_falls_below_the_threshold_and_the_order_stays():
-    answers = noisy_detections((STRONG, OTHER, WEAK), misses=0.3)
-    lost = [answer.boxes[0].score < 0.25 for answer in answers]
-    assert near(np.mean(lost), 0.3)
-    assert near(np.mean([answer.boxes[1].score < 0.25 for answer in answers]), 0.3)
+    answers = noisy(Detections((STRONG, OTHER, WEAK)), DETECTS, misses=0.3)
+    for place in (0, 1):
+        assert near(np.mean([answer.boxes[place].score < 0.25 for answer in answers]), 0.3)
     assert all(answer.boxes[2] == WEAK for answer in answers)
     (both,) = {answer.boxes for answer in answers if all(box.score < 0.25 for box in answer.boxes)}
     assert both[0].score > both[1].score
-
-
-def test_what_is_below_the_detectors_floor_is_gone():
-    (answer,) = NoisyExpert(Says(Detections((STRONG,), 0.25)), misses=1.0)(DETECTS[:1])
-    assert answer == Detections((), 0.25)
+    assert noisy(Detections((STRONG,), 0.25), DETECTS[:1], misses=1.0) == [Detections((), 0.25)]  # below its floor
 
 
 @pytest.mark.parametrize("boxes", [(STRONG, WEAK), ()])
 def test_false_alarms_rise_from_a_weak_guess_or_from_nowhere(boxes):
-    answers = noisy_detections(boxes, false_alarms=0.2)
+    answers = noisy(Detections(boxes), DETECTS, false_alarms=0.2)
     raised = [answer.boxes for answer in answers if answer.boxes != boxes]
     assert near(len(raised) / MANY, 0.2)
     assert all(0.4 <= risen[-1].score <= 0.9 and risen[-1].label == "cup" for risen in raised)
@@ -103,33 +97,26 @@ def test_false_alarms_rise_from_a_weak_guess_or_from_nowhere(boxes):
 
 
 def test_turned_verdicts_change_their_words():
-    answers = NoisyExpert(Says(Reply("Yes.", {"yes": 0.8, "no": 0.2})), flips=0.25)(JUDGES)
-    turned = [answer.text == "no" for answer in answers if isinstance(answer, Reply)]
-    assert near(np.mean(turned), 0.25)
-    assert {(a.text, round(a.probabilities["yes"], 9)) for a in answers if isinstance(a, Reply)} == {
-        ("Yes.", 0.8),
-        ("no", 0.2),
-    }
-
-
-def test_a_verdict_without_probabilities_is_turned_by_its_word():
-    assert NoisyExpert(Says(Reply("No.")), flips=1.0)(JUDGES[:1]) == [Reply("yes")]
+    answers = noisy(Reply("Yes.", {"yes": 0.8, "no": 0.2}), JUDGES, flips=0.25)
+    assert near(np.mean([answer.text == "no" for answer in answers]), 0.25)
+    assert {(one.text, round(one.probabilities["yes"], 9)) for one in answers} == {("Yes.", 0.8), ("no", 0.2)}
+    assert NoisyExpert(Says(Reply("No.")), flips=1.0)(JUDGES[:1]) == [
+        Reply("yes")
+    ]  # by its word, without probabilities
     assert NoisyExpert(Says(Reply("cannot tell")), flips=1.0)(JUDGES[:1]) == [Reply("cannot tell")]
 
 
 def test_bias_pulls_towards_yes():
-    (reply,) = NoisyExpert(Says(Reply("no", {"yes": 0.25, "no": 0.75})), bias=0.5)(JUDGES[:1])
+    (reply,) = noisy(Reply("no", {"yes": 0.25, "no": 0.75}), JUDGES[:1], bias=0.5)
     assert reply == Reply("yes", {"yes": 0.625, "no": 0.375})
-    (answer,) = NoisyExpert(Says(Detections((STRONG, WEAK))), bias=0.5)(DETECTS[:1])
-    assert isinstance(answer, Detections)
+    (answer,) = noisy(Detections((STRONG, WEAK)), DETECTS[:1], bias=0.5)
     assert [box.score for box in answer.boxes] == pytest.approx([0.975, 0.55])
 
 
 def test_a_misread_line_differs_in_one_letter():
     line = TextLine("NO EXIT", STRONG)
-    answers = NoisyExpert(Says(RecognizedText((line, line))), flips=0.2)(READS)
-    texts = [read.text for answer in answers if isinstance(answer, RecognizedText) for read in answer.lines]
-    wrong = [text for text in texts if text != line.text]
+    answers = noisy(RecognizedText((line, line)), READS, flips=0.2)
+    wrong = [read.text for answer in answers for read in answer.lines if read.text != line.text]
     assert near(len(wrong) / (2 * MANY), 0.2)
     assert all(sum(a != b for a, b in zip(text, line.text, strict=True)) == 1 and text[2] == " " for text in wrong)
     assert len({next(i for i in range(7) if text[i] != line.text[i]) for text in wrong}) == 6
@@ -145,8 +132,7 @@ def test_a_misread_line_differs_in_one_letter():
     ],
 )
 def test_levels_are_nested_and_the_same_disturbance_comes_back(name, queries, answer):
-    levels: list[dict[str, Any]] = [{name: level} for level in (0.05, 0.1, 0.2, 0.4)]
-    for lower, higher in pairwise(NoisyExpert(Says(answer), **level)(queries) for level in levels):
+    for lower, higher in pairwise(noisy(answer, queries, **{name: level}) for level in (0.05, 0.1, 0.2, 0.4)):
         changed = [place for place in range(MANY) if lower[place] != answer]
         assert changed
         if name == "misses":  # two boxes: another may be missed besides
@@ -160,10 +146,7 @@ def test_order_and_batches_change_nothing_and_the_seed_does():
     expert = NoisyExpert(Says(Detections((STRONG, WEAK))), seed=3, **noise)
     whole = expert(DETECTS)
     assert [expert([query])[0] for query in reversed(DETECTS)] == whole[::-1]
-    assert NoisyExpert(Says(Detections((STRONG, WEAK))), seed=4, **noise)(DETECTS) != whole
-
-
-MEASURED, MASK = Measurement(0.5), Mask(np.ones((8, 8), bool))
+    assert noisy(Detections((STRONG, WEAK)), DETECTS, seed=4, **noise) != whole
 
 
 @pytest.mark.parametrize(
@@ -172,8 +155,8 @@ MEASURED, MASK = Measurement(0.5), Mask(np.ones((8, 8), bool))
         (DETECTS[0], Abstention("who could know")),
         (JUDGES[0], Failure("lost for words")),
         (Judge(JUDGES[0].messages, FreeText()), Reply("yes", {"yes": 0.9})),
-        (Rate(PICTURES[0]), MEASURED),
-        (Segment(PICTURES[0], "the cup"), MASK),
+        (Rate(PICTURES[0]), Measurement(0.5)),
+        (Segment(PICTURES[0], "the cup"), Mask(np.ones((8, 8), bool))),
         (Differ(PICTURES[0], PICTURES[1]), Detections((STRONG,))),
     ],
 )
@@ -181,52 +164,130 @@ def test_other_answers_pass_as_they_are(query, answer):
     assert NoisyExpert(Says(answer), misses=1, false_alarms=1, flips=1, bias=1)([query])[0] is answer
 
 
-def test_without_noise_answers_stay_as_they_are():
-    assert noisy_detections((STRONG, OTHER, WEAK)) == [Detections((STRONG, OTHER, WEAK))] * MANY
-    reply = Reply("Yes.", {"yes": 0.8, "no": 0.2})
-    assert NoisyExpert(Says(reply))(JUDGES) == [reply] * MANY
+@pytest.mark.parametrize(
+    ("queries", "answer"),
+    [(DETECTS, Detections((STRONG, OTHER, WEAK))), (JUDGES, Reply("Yes.", {"yes": 0.8, "no": 0.2}))],
+)
+def test_without_noise_answers_stay_as_they_are(queries, answer):
+    assert noisy(answer, queries) == [answer] * MANY
 
 
-def test_a_wrapper_is_like_what_it_wraps_and_its_id_says_how_it_errs():
-    inner = Says(MEASURED)
-    noisy, same = NoisyExpert(inner, misses=0.1, seed=5), CachingExpert(inner)
-    for outer in (noisy, same):
-        assert (outer.kinds, outer.batch, outer.rewrite_query(READS[0], None)) == (
-            inner.kinds,
-            7,
-            Abstention("adapted"),
-        )
-        inner.loaded = False
-        outer.load()
-        assert inner.loaded
-    assert same.id == "says"
-    assert noisy.id == "says + noise@2 misses=0.1 false_alarms=0.0 flips=0.0 bias=0.0 seed=5"
+@pytest.mark.parametrize(
+    ("wrap", "name"),
+    [
+        (CachingExpert, "says"),
+        (
+            lambda inner: NoisyExpert(inner, misses=0.1, seed=5),
+            "says + noise@2 misses=0.1 false_alarms=0.0 flips=0.0 bias=0.0 seed=5",
+        ),
+    ],
+)
+def test_a_wrapper_is_like_what_it_wraps_and_its_id_says_how_it_errs(wrap, name):
+    inner = Says(Measurement(0.5))
+    outer = wrap(inner)
+    assert (outer.id, outer.kinds, outer.batch) == (name, inner.kinds, 7)
+    assert outer.rewrite_query(READS[0], None) == Abstention("adapted")
+    outer.load()
+    assert inner.loaded
 
 
 @pytest.mark.parametrize("level", [-0.1, 1.1, float("nan")])
 def test_a_level_that_is_no_chance_is_refused(level):
     with pytest.raises(ValueError, match=r"flips is .*: expected a probability between 0 and 1"):
-        NoisyExpert(Says(MEASURED), flips=level)
+        NoisyExpert(Says(Measurement(0.5)), flips=level)
+
+
+# -- the cache --------------------------------------------------------------------------------------------------------
 
 
 def test_nobody_is_asked_twice_for_what_is_remembered():
-    inner = Says(Detections((STRONG,)))
-    memory = CachingExpert(inner)
-    first = memory(DETECTS[:3])
+    memory = CachingExpert(inner := Says(Detections((STRONG,))))
+    first = memory([DETECTS[0], *DETECTS[:3]])
     for level in (0.1, 0.2):
         NoisyExpert(memory, misses=level)(DETECTS[:5])
-    assert (memory.query_count, memory.hit_count) == (13, 8)
+    assert (memory.query_count, memory.hit_count) == (14, 9)
     assert sorted(inner.seen) == sorted(query.digest for query in DETECTS[:5])
-    assert memory(DETECTS[:3]) == first
-
-
-def test_a_question_asked_twice_in_a_batch_goes_on_once():
-    inner = Says(Detections((STRONG,)))
-    assert CachingExpert(inner)([DETECTS[0], DETECTS[1], DETECTS[0]]) == [Detections((STRONG,))] * 3
-    assert len(inner.seen) == 2
+    assert memory(DETECTS[:4]) == first
 
 
 def test_failures_are_not_remembered():
     memory = CachingExpert(inner := Says(Failure("lost for words")))
     assert memory(READS[:1]) == memory(READS[:1]) == [Failure("lost for words")]
     assert (len(inner.seen), memory.query_count, memory.hit_count) == (2, 2, 0)
+
+
+# -- graded answers ---------------------------------------------------------------------------------------------------
+
+FIVE = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
+SCORE = {"type": "integer", "minimum": 0, "maximum": 10}
+GRADES = Json.from_schema(
+    {
+        "type": "object",
+        "properties": {
+            "reasoning": {"type": "string"},
+            "items": {"type": "array", "items": {"type": "object", "properties": {"score": SCORE}}},
+            "score": {**SCORE, "minimum": 1, "maximum": 5},
+        },
+    }
+)
+
+
+def spoilt(form: ResponseFormat, reply: Reply, *, flipped=False, bias=0.0, biased=False) -> Reply:
+    perturbed = perturb_reply(Judge((Message(("?",)),), form), reply, flipped, bias, biased)
+    validate_reply(form, perturbed)
+    return perturbed
+
+
+def test_a_level_becomes_that_of_the_other_end():
+    reply = Reply("good", {"excellent": 0.2, "good": 0.6, "fair": 0.2, "poor": 0.0, "bad": 0.0})
+    turned = spoilt(FIVE, reply, flipped=True)
+    assert turned.text == "poor"
+    assert FIVE.reply_value(turned) == pytest.approx(1 - FIVE.reply_value(reply))
+    assert spoilt(FIVE, Reply("bad"), flipped=True).text == "excellent"
+
+
+def test_bias_lifts_a_level_and_a_grade_towards_the_best():
+    reply = Reply("bad", {"excellent": 0.0, "good": 0.0, "fair": 0.0, "poor": 0.0, "bad": 1.0})
+    assert FIVE.reply_value(spoilt(FIVE, reply, bias=0.4)) == pytest.approx(0.4)
+    assert [spoilt(FIVE, reply, bias=bias).text for bias in (0.4, 0.6)] == ["bad", "excellent"]
+    drawn = Reply("3", {str(grade): float(grade == 3) for grade in range(11)})
+    lifted = spoilt(Grade(0, 10, 1.0), drawn, bias=0.5, biased=True)
+    assert lifted.text == "10"
+    assert Grade().expected_value(lifted) == pytest.approx(6.5)
+    assert spoilt(Grade(0, 10, 1.0), drawn, bias=0.5).text == "3"
+
+
+@pytest.mark.parametrize(
+    ("errors", "items", "score"),
+    [
+        ({"flipped": True}, [{"score": 1}, {"score": 10}], 4),
+        ({"biased": True, "bias": 0.1}, [{"score": 10}, {"score": 10}], 5),
+    ],
+)
+def test_all_grades_in_json_are_changed_each_on_its_scale(errors, items, score):
+    reply = Reply(json.dumps({"reasoning": "4 of 5", "items": [{"score": 9}, {"score": 0}], "score": 2}))
+    assert json.loads(spoilt(GRADES, reply, **errors).text) == {"reasoning": "4 of 5", "items": items, "score": score}
+
+
+@pytest.mark.parametrize("scale", [FOLLOWING, CONSISTENCY])
+def test_a_label_becomes_that_of_the_other_end(scale):
+    for label, other in zip(scale.labels, reversed(scale.labels), strict=True):
+        reply = Reply(f"<Start Thinking>{label}?</Start Thinking>\n<Start Final Answer>{label}</Start Final Answer>")
+        text = spoilt(FreeText(), reply, flipped=True).text
+        assert text.endswith(f"<Start Final Answer>{other}</Start Final Answer>")
+        assert text.startswith(f"<Start Thinking>{label}?")
+    reply = Reply(f"<Start Final Answer>{scale.labels[-1]}</Start Final Answer>")
+    assert scale.labels[0] in spoilt(FreeText(), reply, bias=0.1, biased=True).text
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (FreeText(), "Please segment the red circle"),
+        (Json.from_schema({"type": "array"}), '["Please segment the red circle"]'),
+        (Json.from_schema({"type": "object"}), '{"questions": ["Is it 5?"]}'),
+    ],
+)
+def test_what_a_judge_writes_is_left_alone(form, text):
+    reply = Reply(text)
+    assert spoilt(form, reply, flipped=True, bias=1.0, biased=True) is reply

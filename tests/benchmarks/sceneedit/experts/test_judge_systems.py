@@ -7,8 +7,7 @@ from statistics import fmean
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import Case, case_of, cases, drift_series, random_scene_request
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.failure_modes import failure_mode
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
@@ -45,52 +44,48 @@ def three(kind: str) -> tuple[EditSample, EditSample, EditSample]:
     return good, replace(good, id="copy", edited=good.source), bad
 
 
-@pytest.mark.parametrize("kind", TASK_TYPES)
-@pytest.mark.parametrize("way", ["numeric", "expected", "token_probability"])
-def test_an_unchanged_copy_preserves_all_and_follows_nothing_exactly(kind, way):
-    _, copy, _ = three(kind)
-    n = "&n=3" if way == "numeric" else ""
-    assert values(f"complex-edit-if?mode={way}{n}", [copy]) == [0.0]
-    assert values(f"complex-edit-ip?mode={way}{n}", [copy]) == [10.0]
-
-
-@pytest.mark.parametrize("kind", TASK_TYPES)
-@pytest.mark.parametrize("spec", ["complex-edit-o?mode=expected", "complex-edit-o?mode=token_probability"])
-def test_a_right_edit_is_better_than_a_copy_and_that_than_a_ruin(kind, spec):
-    good, copy, wrong = values(spec, list(three(kind)))
-    assert good > copy + 1.0 > wrong + 1.0
-
-
-@pytest.mark.parametrize("kind", TASK_TYPES)
-@pytest.mark.parametrize(
-    "spec",
-    ["judge-yes-no", "judge-levels", "i2i-instruction-following", "dlebench-if?mode=plain", "dlebench-if?mode=tools"],
+COPY_AT_THE_ENDS = {
+    f"complex-edit-{metric}?mode={mode}": value
+    for metric, value in (("if", 0.0), ("ip", 10.0))
+    for mode in ("numeric&n=3", "expected", "token_probability")
+}
+FOLLOWING = (
+    "judge-yes-no",
+    "judge-levels",
+    "i2i-instruction-following",
+    "dlebench-if?mode=plain",
+    "dlebench-if?mode=tools",
 )
-def test_only_a_right_edit_follows(kind, spec):
-    good, copy, wrong = values(spec, list(three(kind)))
-    assert good > 0.8
-    assert copy == 0.0
-    assert wrong < 0.6
 
 
 @pytest.mark.parametrize("kind", TASK_TYPES)
-def test_a_copy_is_consistent_and_a_ruin_is_none(kind):
-    good, copy, wrong = values("dlebench-vc?mode=plain", list(three(kind)))
-    assert good == copy == 1.0
-    assert wrong == 0.0
+def test_a_right_edit_a_copy_and_a_ruin_are_told_apart(kind):
+    samples = list(three(kind))
+    for spec, value in COPY_AT_THE_ENDS.items():
+        assert values(spec, samples[1:2]) == [value], spec
+    for mode in ("expected", "token_probability"):
+        good, copy, wrong = values(f"complex-edit-o?mode={mode}", samples)
+        assert good > copy + 1.0 > wrong + 1.0, mode
+    for spec in FOLLOWING:
+        good, copy, wrong = values(spec, samples)
+        assert good > 0.8, spec
+        assert copy == 0.0, spec
+        assert wrong < 0.6, spec
+    assert values("dlebench-vc?mode=plain", samples) == [1.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize("kind", TASK_TYPES)
 @pytest.mark.parametrize("protocol", ["fixed", "official"])
 def test_viescore_is_high_for_a_right_edit_and_low_for_a_copy_and_a_ruin(kind, protocol):
     samples = list(three(kind))
-    good, copy, wrong = values(f"viescore-sc?protocol={protocol}", samples)
+    following, quality, overall = (
+        values(f"viescore-{part}?protocol={protocol}", samples) for part in ("sc", "pq", "o")
+    )
+    good, copy, wrong = following
     assert good > 7
     assert copy == 0.0
     assert wrong < 6
-    qualities = values(f"viescore-pq?protocol={protocol}", samples)
-    overalls = values(f"viescore-o?protocol={protocol}", samples)
-    assert overalls == pytest.approx([(sc * pq) ** 0.5 for sc, pq in zip((good, copy, wrong), qualities, strict=True)])
+    assert overall == pytest.approx([(sc * pq) ** 0.5 for sc, pq in zip(following, quality, strict=True)])
 
 
 @pytest.mark.parametrize("spec", ["complex-edit-ip?mode=expected", "complex-edit-ip?mode=token_probability"])

@@ -1,11 +1,20 @@
 """The pipeline: which images it takes, which it refuses, and where it is loaded from."""
 
+import subprocess
+import sys
+
 import numpy as np
 import PIL.Image
 import pytest
 import torch
 
-from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
+from editcritic.benchmarks.common import optional_imports
+from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained, tokenizer, untrained_pipeline
+from editcritic.benchmarks.sceneedit.tiny_editor.pixel_autoencoder import PixelAutoencoder
+from editcritic.benchmarks.sceneedit.tiny_editor.transformer import SceneEditTransformer
+
+NEEDS = ("torch", "transformers", "diffusers")
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +90,79 @@ def test_what_is_no_folder_of_a_pipeline_is_not_looked_for_on_a_hub(tmp_path):
 def test_the_transformer_takes_as_many_patches_as_it_was_made_for(pretrained):
     with pytest.raises(ValueError, match="16 noisy ones and 16 of the source"):
         pretrained.transformer(torch.zeros(1, 16, 192), torch.zeros(1, 24, 128), torch.zeros(1, 64), torch.ones(1))
+
+
+# -- its parts ---------------------------------------------------------------------------------------------------------
+
+
+def test_pixels_come_back_to_the_bit(tmp_path):
+    PixelAutoencoder().save_pretrained(tmp_path)
+    made = PixelAutoencoder.from_pretrained(tmp_path)
+    pictures = torch.rand(2, 3, 32, 32)
+    latents = made.encode(pictures).latents
+    assert latents.shape == (2, made.config.latent_channels, 8, 8)
+    assert torch.equal(made.decode(latents, return_dict=False)[0], pictures)
+    assert torch.equal(made.decode(made.encode(pictures, return_dict=False)[0]).sample, pictures)
+
+
+def test_the_velocity_leads_from_the_noisy_picture_to_the_clean_one(tmp_path):
+    torch.manual_seed(0)
+    made = SceneEditTransformer()
+    torch.nn.init.normal_(made.out.weight)
+    made.save_pretrained(tmp_path)
+    made = SceneEditTransformer.from_pretrained(tmp_path)
+    noisy, source, words, pooled = (torch.randn(3, *shape) for shape in ((16, 192), (16, 192), (24, 128), (64,)))
+    for sigma in (1.0, 0.6, 0.1):
+        level = torch.full((3,), sigma)
+        velocity = made(torch.cat([noisy, source], 1), words, pooled, level, return_dict=False)[0]
+        assert torch.allclose(noisy - sigma * velocity, made.clean(noisy, source, words, pooled, level), atol=1e-4)
+
+
+def test_an_editor_that_knows_nothing_gives_the_source_back():
+    source = torch.randint(0, 256, (1, 32, 32, 3)).float() / 255
+    made = untrained_pipeline()
+    made.set_progress_bar_config(disable=True)
+    decoded = made(source.permute(0, 3, 1, 2), "Remove red star", output_type="pt").images
+    assert torch.allclose(decoded.permute(0, 2, 3, 1), source, atol=1e-4)
+
+
+def test_instructions_are_read_word_by_word_and_what_is_written_letter_by_letter():
+    words = tokenizer()
+    read = words.tokenize('Replace the text "ZOO" on blue sign with "HOT"')
+    assert " ".join(read) == 'Replace the text " Z O O " on blue sign with " H O T "'
+    assert (
+        words.unk_token_id
+        not in words("Change the background to brick wall, remain the wood teal heart unchanged").input_ids
+    )
+    assert words.convert_ids_to_tokens(words("Add elephant").input_ids) == ["Add", "<unk>", "</s>"]
+
+
+# -- without the extra `diffusers` ------------------------------------------------------------------------------------
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from {module} import main
+main([])
+"""
+
+
+@pytest.mark.parametrize(
+    "module", ["editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation", "studies.tiny_editor.train"]
+)
+def test_they_say_in_a_line_what_to_install(module):
+    script = WITHOUT_TORCH.format(module=module)
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert process.returncode == 2
+    assert "this requires torch, which is not installed: pip install 'editcritic[diffusers]'" in process.stderr
+    assert process.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("library", ["torch", "transformers", "diffusers"])
+def test_each_library_of_the_extra_is_missed(library, monkeypatch):
+    assert optional_imports.require_diffusers().__name__ == "diffusers"
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(
+        InputError, match=f"this requires {library}, which is not installed.*'editcritic\\[diffusers\\]'"
+    ):
+        optional_imports.require_diffusers()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -167,13 +166,6 @@ def test_there_are_24_operations_in_9_categories_and_the_prompt_lists_them() -> 
     assert (len(CATEGORIES), len(OPERATIONS)) == (24, 9)
     assert all(f"- {name}: " in operation_list() for name in CATEGORIES)
     assert parse_operation("apply filter / weather") == "Apply Filter/Weather"
-
-
-def test_the_published_bytes_are_pictures(photos: Path, tmp_path: Path) -> None:
-    report, _ = made(photos, tmp_path / "data")
-    row = rows_of(report.files[0])[1]
-    with PIL.Image.open(io.BytesIO(row["image"]["bytes"])) as picture:
-        assert picture.size == (48, 36)
 
 
 def test_datasets_reads_it_with_pictures_decoded(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import editcritic.reward.image as image_module
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.optional_imports import bench_library
-from editcritic.benchmarks.suites import extraction
+from editcritic.benchmarks.suites import split_files
 from editcritic.benchmarks.suites.complexedit.reader import SplitData, read_split
 from editcritic.reward import Image, ImageError
 
@@ -190,7 +190,7 @@ def test_a_picture_that_a_table_repeats_does_not_fill_the_disk(
     bench_library("pyarrow.parquet").write_table(
         pa.table({"image": repeated, "edit": ["{}"] * rows}), tmp_path / "test_real.parquet"
     )
-    monkeypatch.setattr(extraction, "MIN_BYTES", 2**20)
+    monkeypatch.setattr(split_files, "MIN_BYTES", 2**20)
     with pytest.raises(InputError, match="more than"):
         read(tmp_path)
     assert not [path for path in cache.rglob("*") if path.is_file()]

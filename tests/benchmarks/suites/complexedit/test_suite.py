@@ -11,8 +11,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_selector
 from editcritic.benchmarks.run.output_generation import SelectionConfig, generate_outputs
-from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_folder
-from editcritic.benchmarks.suites.complexedit.tables import level_curve
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve, level_folder
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import Expert, Image, Reward, Score

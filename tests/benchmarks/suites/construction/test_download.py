@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import stat
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites import extraction
-from editcritic.benchmarks.suites.construction.dataset_sources import DatasetFile
-from editcritic.benchmarks.suites.construction.download import download_file
-from editcritic.benchmarks.suites.extraction import extract_zip
+from editcritic.benchmarks.suites import split_files
+from editcritic.benchmarks.suites.construction.download import DatasetFile, download_file
+from editcritic.benchmarks.suites.split_files import extract_zip
 
 from .file_server import Files, served
 
@@ -129,32 +127,15 @@ def test_a_zip_is_unpacked_over_what_is_there(tmp_path: Path) -> None:
     assert names(tmp_path) == ["out", "z.zip"]
 
 
-@pytest.mark.parametrize("name", ["../evil", "a/../../evil", "/etc/evil", "..\\evil", "C:/evil"])
-def test_a_name_that_leads_out_of_the_folder_has_nothing_unpacked(tmp_path: Path, name: str) -> None:
-    archive = zipped(tmp_path / "z.zip", **{"good": b"1", name: b"2"})
-    with pytest.raises(InputError, match="leaves its folder"):
-        extract_zip(archive, tmp_path / "out")
-    assert names(tmp_path) == ["z.zip"]
-
-
-def test_a_link_has_nothing_unpacked(tmp_path: Path) -> None:
-    link = zipfile.ZipInfo("link")
-    link.external_attr = (stat.S_IFLNK | 0o777) << 16
-    with zipfile.ZipFile(tmp_path / "z.zip", "w") as file:
-        file.writestr(link, "/etc/passwd")
-    with pytest.raises(InputError, match="contains a link"):
-        extract_zip(tmp_path / "z.zip", tmp_path / "out")
-
-
 def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = zipped(tmp_path / "z.zip", a=b"x" * 1000, b=b"y" * 1000)
-    monkeypatch.setattr(extraction, "MAX_BYTES", 1500)
+    monkeypatch.setattr(split_files, "MAX_BYTES", 1500)
     with pytest.raises(InputError, match="2,000 bytes, more than 1,500"):
         extract_zip(archive, tmp_path / "out")
     with monkeypatch.context() as patch:
-        patch.setattr(extraction, "MAX_FILES", 1)
+        patch.setattr(split_files, "MAX_FILES", 1)
         with pytest.raises(InputError, match="2 files, more than 1"):
             extract_zip(archive, tmp_path / "out")
     # a zip that understates its sizes: the field of `b` in the directory, which readers go by
@@ -165,9 +146,3 @@ def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(
     with pytest.raises(InputError, match=r"cannot be extracted|more bytes than it says"):
         extract_zip(archive, tmp_path / "out")
     assert names(tmp_path) == ["z.zip"]
-
-
-def test_a_broken_zip_is_named(tmp_path: Path) -> None:
-    (tmp_path / "z.zip").write_bytes(b"PK no zip")
-    with pytest.raises(InputError, match=r"z.zip cannot be extracted"):
-        extract_zip(tmp_path / "z.zip", tmp_path / "out")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.dlebench.suite import DleBench
-from editcritic.benchmarks.suites.dlebench.tables import IF, VC, size_curve
+from editcritic.benchmarks.suites.dlebench.suite import IF, VC, DleBench, size_curve
 from editcritic.reward import build
 
 from ..table_values import values

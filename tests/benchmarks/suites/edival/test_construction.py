@@ -17,9 +17,9 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.construction.workspace import ConstructionReport, list_numbered_images
 from editcritic.benchmarks.suites.edival import construction
 from editcritic.benchmarks.suites.edival.construction import ChainState, EdiValAgent, construct, is_feasible
-from editcritic.benchmarks.suites.edival.construction_objects import Grounding, ListedObject
+from editcritic.benchmarks.suites.edival.construction_tasks import Grounding, ListedObject
 from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
-from editcritic.benchmarks.suites.image_index import is_padded
+from editcritic.benchmarks.suites.suite import is_padded
 from editcritic.reward import Box, Image, Pools, Task
 from editcritic.reward.metrics.edival.pools import update_pools
 from editcritic.reward.metrics.edival.task_parser import parse_task

@@ -13,8 +13,7 @@ from typer.testing import Result
 
 from editcritic.benchmarks.suites.edival import published_counts
 from editcritic.benchmarks.suites.edival.construction import ChainState
-from editcritic.benchmarks.suites.edival.construction_objects import ListedObject
-from editcritic.benchmarks.suites.edival.construction_tasks import instruction_of
+from editcritic.benchmarks.suites.edival.construction_tasks import ListedObject, instruction_of
 from editcritic.benchmarks.suites.edival.published_counts import counts, expected
 from editcritic.benchmarks.suites.edival.reader import read_instruction_file
 from editcritic.reward import Pools

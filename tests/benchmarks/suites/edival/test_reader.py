@@ -20,8 +20,8 @@ from editcritic.benchmarks.suites.edival.reader import (
     find_base_images,
     read_instruction_file,
 )
-from editcritic.benchmarks.suites.extraction import extracted_folder
 from editcritic.benchmarks.suites.rows import DataProblem
+from editcritic.benchmarks.suites.split_files import extracted_folder
 from editcritic.reward import Image, Pools
 from editcritic.reward.sample import TASK_TYPES
 from tests.benchmarks.suites.edival.layout import png

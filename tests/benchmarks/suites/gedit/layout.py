@@ -1,15 +1,17 @@
-"""GEdit-Bench's published layout, written small: parquet shards, and an editor's outputs."""
+"""GEdit-Bench's published layout, written small: parquet shards, and an editor's outputs; and a judge of it."""
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from editcritic.benchmarks.common.optional_imports import bench_library
-from editcritic.benchmarks.suites.gedit.reader import TYPES
-from editcritic.reward import Image
+from editcritic.benchmarks.suites.gedit.suite import TYPES
+from editcritic.reward import Expert, Image
+from editcritic.reward.queries import Judge, Reply
 
 from ..tiny_suite import picture
 
@@ -17,7 +19,18 @@ KEYS = 4
 """Sources of each type. The first two of each are in the intersection subset."""
 
 _WORDS = {"en": "Edit number {} of the type {}", "cn": "第{}次编辑 类型{}"}
-_RAW = 1000
+
+
+class Grading(Expert):
+    """Replies with two grades by the digest of the query."""
+
+    id = "grading@1"
+    kinds = (Judge,)
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        numbers = [int(query.digest[:8], 16) for query in queries]
+        grades = [[number % 11, number // 11 % 11] for number in numbers]
+        return [Reply(json.dumps({"score": score, "reasoning": "seen"})) for score in grades]
 
 
 def key_of(kind: str, number: int) -> str:
@@ -32,21 +45,20 @@ def instruction(kind: str, number: int, language: str) -> str:
     return _WORDS[language].format(number, kind)
 
 
-def png(image: Image) -> bytes:
+def _cell(image: Image, number: int) -> dict[str, object]:
     buffer = io.BytesIO()
     image.pil().save(buffer, "PNG")
-    return buffer.getvalue()
+    return {"bytes": buffer.getvalue(), "path": f"{number}.png"}
 
 
 def row(kind: str, number: int, language: str) -> dict[str, Any]:
-    raw = picture(_RAW, TYPES.index(kind), number)
     return {
         "task_type": kind,
         "key": key_of(kind, number),
         "instruction": instruction(kind, number, language),
         "instruction_language": language,
-        "input_image": {"bytes": png(source(kind, number)), "path": f"{number}.png"},
-        "input_image_raw": {"bytes": png(raw), "path": f"{number}.png"},
+        "input_image": _cell(source(kind, number), number),
+        "input_image_raw": _cell(picture(1000, TYPES.index(kind), number), number),
         "Intersection_exist": number < 2,
     }
 
@@ -61,27 +73,25 @@ def parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     return path
 
 
+def halves(written: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    return written[: len(written) // 2], written[len(written) // 2 :]
+
+
 def on_hub(folder: Path, written: Sequence[Mapping[str, Any]] | None = None) -> Path:
     """As a clone of the repository has them after conversion: two shards of the split `train`."""
-    written = rows() if written is None else written
-    half = len(written) // 2
-    for part, part_rows in enumerate((written[:half], written[half:])):
+    for part, part_rows in enumerate(halves(rows() if written is None else written)):
         parquet(folder / "data" / f"train-{part:05}-of-00002.parquet", part_rows)
     return folder
 
 
-def edited(kind: str, number: int, language: str) -> Image:
-    return picture(2000, TYPES.index(kind), number, len(language) + ord(language[0]))
-
-
-def outputs(folder: Path, types: Sequence[str] = TYPES, keys: int = KEYS, *, sources: bool = True) -> Path:
+def outputs(folder: Path, types: Sequence[str] = TYPES, keys: int = KEYS) -> Path:
     """An editor's outputs, with the sources beside them."""
     for kind in types:
         for language in ("en", "cn"):
             place = folder / "fullset" / kind / language
             place.mkdir(parents=True, exist_ok=True)
             for number in range(keys):
-                edited(kind, number, language).pil().save(place / f"{key_of(kind, number)}.png")
-                if sources:
-                    source(kind, number).pil().save(place / f"{key_of(kind, number)}_SRCIMG.png")
+                edited = picture(2000, TYPES.index(kind), number, len(language) + ord(language[0]))
+                edited.pil().save(place / f"{key_of(kind, number)}.png")
+                source(kind, number).pil().save(place / f"{key_of(kind, number)}_SRCIMG.png")
     return folder

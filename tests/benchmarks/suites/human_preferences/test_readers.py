@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.suites.human_preferences import catalogue, imagenhub
+from editcritic.benchmarks.suites.human_preferences import catalogue, comparison
 from editcritic.benchmarks.suites.human_preferences.catalogue import PREFERENCE_SETS
 from editcritic.benchmarks.suites.human_preferences.comparison import Comparison, Picture
 from editcritic.benchmarks.suites.rows import DataProblem, number, text
@@ -98,7 +98,7 @@ def test_winners_and_ties_of_compass(tmp_path: Path) -> None:
 
 
 def test_the_rating_of_an_edit_is_the_mean_of_the_roots_of_three_people(tmp_path: Path) -> None:
-    rows = comparisons(imagenhub.read, layouts.imagenhub_museum(tmp_path))
+    rows = comparisons(comparison.read_imagenhub, layouts.imagenhub_museum(tmp_path))
     assert [row.id for row in rows] == [f"sample_{number}_1.jpg" for number in range(4)]
     first = rows[0].ratings
     assert first["MagicBrush"] == pytest.approx((1 + 1 + math.sqrt(0.5)) / 3)
@@ -109,7 +109,7 @@ def test_the_rating_of_an_edit_is_the_mean_of_the_roots_of_three_people(tmp_path
 
 
 def test_the_processed_file_of_imagenhub_has_the_same_ratings(tmp_path: Path) -> None:
-    museum = comparisons(imagenhub.read, layouts.imagenhub_museum(tmp_path))
+    museum = comparisons(comparison.read_imagenhub, layouts.imagenhub_museum(tmp_path))
     rows = [
         {
             "instruction": row.instruction,
@@ -122,8 +122,8 @@ def test_the_processed_file_of_imagenhub_has_the_same_ratings(tmp_path: Path) ->
         for row in museum
         for model, rating in row.ratings.items()
     ]
-    (tmp_path / imagenhub.JSON_FILE).write_text(json.dumps(rows))
-    processed = comparisons(imagenhub.read, tmp_path)
+    (tmp_path / comparison.JSON_FILE).write_text(json.dumps(rows))
+    processed = comparisons(comparison.read_imagenhub, tmp_path)
     assert [row.ratings for row in processed] == [row.ratings for row in museum]
     assert [row.preferences for row in processed] == [row.preferences for row in museum]
 
@@ -195,7 +195,7 @@ def test_an_order_that_is_none_is_a_problem(ranking: str | None, tmp_path: Path)
 def test_a_cell_that_is_no_rating_is_a_problem_and_runs_nothing(text: str, tmp_path: Path) -> None:
     path = layouts.imagenhub_museum(tmp_path) / "Text-Guided_IE/Text-Guided_IE_rater2.tsv"
     path.write_text(path.read_text().replace("[0.5, 1]", text, 1))
-    read = list(imagenhub.read(tmp_path))
+    read = list(comparison.read_imagenhub(tmp_path))
     assert sum(isinstance(row, DataProblem) for row in read) == 1
     assert len(read) == 4
 
@@ -206,11 +206,11 @@ def test_ratings_of_other_edits_or_of_two_tasks_are_refused(tmp_path: Path) -> N
     text = path.read_text()
     path.write_text(text.replace("sample_3_1.jpg", "sample_9_1.jpg"))
     with pytest.raises(InputError, match="rates other edits than"):
-        list(imagenhub.read(folder))
+        list(comparison.read_imagenhub(folder))
     path.write_text(text)
     (folder / "Mask-Guided_IE_rater1.tsv").write_text(text)
     with pytest.raises(InputError, match=r"several tasks \(Mask-Guided_IE, Text-Guided_IE\)"):
-        list(imagenhub.read(folder))
+        list(comparison.read_imagenhub(folder))
 
 
 @pytest.mark.parametrize("name", ["/etc/hostname", "../outside.png", "images/../../outside.png", "a\0b", "", None, 7])
@@ -240,7 +240,7 @@ def test_an_edit_that_is_rated_twice_is_no_rating(tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines, lines[-1]]))
     with pytest.raises(InputError, match="2 times: get the file again"):
-        list(imagenhub.read(tmp_path))
+        list(comparison.read_imagenhub(tmp_path))
 
 
 @pytest.mark.parametrize("value", [10**400, float("nan"), float("inf"), True, "1"])

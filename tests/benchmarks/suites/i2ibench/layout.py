@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from editcritic.benchmarks.run.runner import run_suite
 from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
-from editcritic.reward import Expert, Image
+from editcritic.reward import Expert
 from editcritic.reward.queries import Judge, Levels, Reply
+
+from ..tiny_suite import picture
 
 SCENES = 3
 
@@ -30,10 +30,6 @@ DIMENSIONS: Mapping[str, Sequence[str]] = {
     "combination-editing-text": ("instruction-following", "editing-artifacts"),
     "combination-reasoning": ("multi-world-knowledge",),
 }
-
-
-def picture(*numbers: int) -> Image:
-    return Image.of(np.random.default_rng(numbers).integers(0, 256, (16, 16, 3), np.uint8))
 
 
 def row(scene: int, category: str) -> dict[str, Any]:
@@ -60,13 +56,6 @@ def written(folder: Path, lines: Sequence[Any]) -> Path:
         picture(number).pil().save(folder / "images" / f"{number}.png")
     text = "\n".join(json.dumps(line) for line in lines)
     (folder / "prompts.jsonl").write_text(text + "\n", encoding="utf-8")
-    return folder
-
-
-def outputs(folder: Path, suite: Suite) -> Path:
-    folder.mkdir()
-    for number, item in enumerate(suite.items):
-        picture(99, number).pil().save(folder / f"{item.id}.png")
     return folder
 
 

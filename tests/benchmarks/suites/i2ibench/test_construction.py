@@ -30,7 +30,7 @@ from editcritic.reward.queries import Failure, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
 
 from ..construction.scripted_experts import lines
-from .layout import picture
+from ..tiny_suite import picture
 
 
 def answer(category: str, scene: str, count: int) -> dict[str, Any]:

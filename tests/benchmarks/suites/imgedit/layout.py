@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from editcritic.benchmarks.suites.suite import Suite
 from editcritic.reward import Expert
 from editcritic.reward.metrics.imgedit.metrics import CRITERIA, EDIT_TYPES
 from editcritic.reward.queries import Judge, Reply
@@ -82,14 +79,6 @@ def archive(folder: Path) -> Path:
     return folder
 
 
-def outputs(folder: Path, suite: Suite) -> Path:
-    for number, item in enumerate(suite.items):
-        path = folder / f"{item.output_path}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        picture(2000, number).pil().save(path)
-    return folder
-
-
 def reply_to(query: Judge) -> Reply:
     """Grades by the digest of the question."""
     topic = query.topic.partition("/")[2]
@@ -104,27 +93,17 @@ def reply_to(query: Judge) -> Reply:
 
 
 class Grading(Expert):
-    """Grades as `reply_to` after a delay, and logs each question to a file. failing: replies with words alone, to one
-    instruction.
-    """
+    """Grades as `reply_to`, and records questions. failing: replies with words alone, to one instruction."""
 
     id = "grading@1"
     kinds = (Judge,)
-    batch = 1
 
-    def __init__(self, log: str = "", seconds: float = 0.0, failing: str = "") -> None:
-        self.log, self.seconds, self.failing = log, seconds, failing
+    def __init__(self, failing: str = "") -> None:
+        self.failing, self.queries = failing, list[str]()
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        if self.log:
-            file = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            for query in queries:
-                os.write(file, f"{query.digest}\n".encode())
-            os.close(file)
-        time.sleep(self.seconds)
+        self.queries += [query.digest for query in queries]
         return [
-            Reply("I cannot judge this.")
-            if self.failing and dict(query.slots)["instruction"] == self.failing
-            else reply_to(query)
+            Reply("I cannot judge this.") if dict(query.slots)["instruction"] == self.failing else reply_to(query)
             for query in queries
         ]

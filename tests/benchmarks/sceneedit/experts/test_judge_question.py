@@ -5,7 +5,7 @@ from statistics import fmean
 import pytest
 
 from editcritic.benchmarks.sceneedit.experts.instruction_parser import UnanswerableError
-from editcritic.benchmarks.sceneedit.experts.reply_builders import (
+from editcritic.benchmarks.sceneedit.experts.judge_question import (
     LEVELS,
     binomial_probabilities,
     grade_reply,
@@ -15,8 +15,10 @@ from editcritic.reward.queries import Judge, Message
 from editcritic.reward.queries.response_formats import Grade, Levels
 
 
-def question(draw: int = 0, temperature: float = 0.0) -> Judge:
-    return Judge((Message(("How good?",)),), Grade(0, 10, temperature), draw=draw)
+def grades(share: float, draws: int, temperature: float = 1.0) -> list[int]:
+    form = Grade(0, 10, temperature)
+    queries = [Judge((Message(("How good?",)),), form, draw=draw) for draw in range(draws)]
+    return [int(grade_reply(share, query).text) for query in queries]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.03, 0.5, 0.87, 1.0])
@@ -24,23 +26,16 @@ def question(draw: int = 0, temperature: float = 0.0) -> Judge:
 def test_the_expectation_is_what_is_meant(share, steps):
     chances = binomial_probabilities(share, steps)
     assert sum(chances) == pytest.approx(1.0)
-    assert sum(place * rng for place, rng in enumerate(chances)) == pytest.approx(share * steps)
+    assert sum(place * chance for place, chance in enumerate(chances)) == pytest.approx(share * steps)
 
 
-def test_the_ends_are_certain_in_every_draw():
-    assert {grade_reply(0.0, question(draw, 1.0)).text for draw in range(20)} == {"0"}
-    assert {grade_reply(1.0, question(draw, 1.0)).text for draw in range(20)} == {"10"}
-
-
-def test_draws_scatter_around_the_expectation_and_are_the_same_again():
-    drawn = [int(grade_reply(0.6, question(draw, 1.0)).text) for draw in range(400)]
+def test_draws_scatter_around_the_expectation_but_not_at_the_ends_nor_without_a_temperature():
+    drawn = grades(0.6, 400)
     assert len(set(drawn)) > 4
     assert fmean(drawn) == pytest.approx(6.0, abs=0.3)
-    assert drawn == [int(grade_reply(0.6, question(draw, 1.0)).text) for draw in range(400)]
-
-
-def test_without_a_temperature_the_likeliest_is_said():
-    assert grade_reply(0.62, question()).text == "6"
+    assert drawn == grades(0.6, 400)
+    assert [set(grades(share, 20)) for share in (0.0, 1.0)] == [{0}, {10}]
+    assert grades(0.62, 1, temperature=0.0) == [6]
 
 
 def test_levels_have_the_expected_weight_and_the_likeliest_word():

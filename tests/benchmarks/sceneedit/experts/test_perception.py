@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.sceneedit.experts.backdrop_classifier import classify_backdrop
+from editcritic.benchmarks.sceneedit.experts.perception import classify_backdrop
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject
@@ -44,13 +44,11 @@ def test_things_that_cover_45_percent_do_not_hide_it(kind, colour):
 
 def test_probabilities_sum_to_1_and_change_gradually():
     snow, night = (render(Scene((), Backdrop(kind, 1))).pixels.astype(float) for kind in ("snow", "night"))
-    steps = [
-        classify_backdrop(np.rint(snow + share * (night - snow)).astype(np.uint8)) for share in np.linspace(0, 1, 101)
-    ]
+    mixed = [np.rint(snow + share * (night - snow)).astype(np.uint8) for share in np.linspace(0, 1, 101)]
+    steps = [classify_backdrop(pixels) for pixels in mixed]
     assert all(list(sure) == list(BACKDROPS) and sum(sure.values()) == pytest.approx(1) for sure in steps)
     assert (steps[0]["snow"] > 0.9, steps[-1]["night"] > 0.9) == (True, True)
-    for kind in BACKDROPS:
-        assert np.abs(np.diff([sure[kind] for sure in steps])).max() < 0.3
+    assert all(np.abs(np.diff([sure[kind] for sure in steps])).max() < 0.3 for kind in BACKDROPS)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (3, 200)])

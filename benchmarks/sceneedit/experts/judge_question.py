@@ -1,17 +1,70 @@
-"""Builds a judge's reply from a probability or a share, for each response format."""
+"""A question to SceneJudge, what it compares, and its reply from a probability or a share in each response format."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
 from typing import Any
 
+from ....reward import Image
 from ....reward.queries import Judge, Reply
 from ....reward.queries.response_formats import Grade
+from .edit_comparison import EditComparison, EditComparisonCache
 from .instruction_parser import UnanswerableError
+from .perception import ImagePerception, PerceptionCache
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query with a topic. The judge uses its images in their order and reads its slots, not the message."""
+
+    query: Judge
+    slots: Mapping[str, str]
+    perception: PerceptionCache
+    comparisons: EditComparisonCache
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return self.query.images
+
+    @property
+    def visual_quality(self) -> float:
+        """That of the last image, in [0, 1]."""
+        return self.perceive(self.images[-1]).visual_quality
+
+    def slot(self, name: str) -> str:
+        return self.slots.get(name, "")
+
+    def perceive(self, image: Image) -> ImagePerception:
+        return self.perception.perceive(image)
+
+    def expect(self, count: int, *, or_more: bool = False) -> None:
+        """Raises `UnanswerableError` for another number of images."""
+        if len(self.images) < count or (len(self.images) > count and not or_more):
+            raise UnanswerableError(f"{self.query.topic} by {len(self.images)} pictures: expected {count}")
+
+    def compare(self, sources: Sequence[Image], edited: Image, operations: str = "") -> EditComparison:
+        """The edit by the slot `instruction`. Raises `UnanswerableError` for unknown words."""
+        return self.comparisons.get(sources, edited, self.slot("instruction"), operations)
+
+    def pair(self) -> EditComparison:
+        """The edit of two images, a source and the edited one. Raises `UnanswerableError`."""
+        self.expect(2)
+        return self.compare(self.images[:1], self.images[1])
+
+
+Answers = Mapping[str, Callable[[Question], Reply]]
+"""Topic -> what answers it. Raises `UnanswerableError`."""
+
+
+def changes_in_words(comparison: EditComparison) -> str:
+    """What changed without a request."""
+    return "; ".join(change.description for change in comparison.unrequested_changes) or "all else is as it was"
+
 
 LEVELS = ("bad", "poor", "fair", "good", "excellent")
 
