@@ -80,10 +80,7 @@ def _agreement_rows(chosen: Sequence[RewardAgreement]) -> Iterator[Sequence[str]
         *("; ".join(f"{a} above {b}" for a, b in one.inversions) or "none" for one in chosen),
     )
     for number, name in enumerate(("Spearman", "pairs", "pairs, both followed")):
-        yield (
-            f"{name}, by seed",
-            *(", ".join(_number(row[number]) for row in one.by_seed.values()) for one in chosen),
-        )
+        yield (f"{name}, by seed", *(", ".join(_number(row[number]) for row in one.by_seed.values()) for one in chosen))
     for status in chosen[0].statuses:
         yield (status.replace("_", " "), *(str(one.statuses[status]) for one in chosen))
 

@@ -155,11 +155,7 @@ class AttackResult:
 
 
 def search(
-    spec: Spec,
-    experts: Mapping[str, Expert],
-    plan: AttackPlan,
-    seeds: Sequence[int],
-    log: AnswerLog | None = None,
+    spec: Spec, experts: Mapping[str, Expert], plan: AttackPlan, seeds: Sequence[int], log: AnswerLog | None = None
 ) -> AttackResult:
     """Search against a reward, by the plan for each seed.
 

@@ -22,10 +22,7 @@ from ..validity.oracle import Oracle
 
 EDIT_BALANCED, ANY_EDIT = "edit-balanced", "any-edit"
 REWARDS: Mapping[str, Spec] = MappingProxyType(
-    {
-        EDIT_BALANCED: "edit-balanced?prompt_injection_guard=false",
-        ANY_EDIT: "any-edit?text_guard=false",
-    }
+    {EDIT_BALANCED: "edit-balanced?prompt_injection_guard=false", ANY_EDIT: "any-edit?text_guard=false"}
 )
 """Rewards on images of 32 px, whose letters cannot be read: the guards against text are off."""
 FOLLOWING_METRIC = "any-edit-following"

@@ -50,9 +50,7 @@ SETS: Mapping[str, Callable[[], tuple[GoodEdit, ...]]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(
-        prog="studies.audit",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="studies.audit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--set", choices=SETS, default="development", help="the edits; default: development")
     parser.add_argument("--reward", default="any-edit", help="a name, name?option=value or a TOML file")

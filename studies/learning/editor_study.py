@@ -46,10 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help=f"steps between evaluations (default: {EVALUATE_EVERY})",
     )
     parser.add_argument(
-        "--processes",
-        type=at_least_one,
-        default=1,
-        help="training processes, each with its own examples (default: 1)",
+        "--processes", type=at_least_one, default=1, help="training processes, each with its own examples (default: 1)"
     )
     parser.add_argument(
         "--hack", action="store_true", help="train on the hackable reward, with and without guards, instead"

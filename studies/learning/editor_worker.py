@@ -69,14 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(
-    seed: int,
-    reward: str,
-    steps: int,
-    every: int,
-    count: int,
-    pictures: int,
-    out: Path,
-    overrides: Mapping[str, Any],
+    seed: int, reward: str, steps: int, every: int, count: int, pictures: int, out: Path, overrides: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Train, and evaluate on held-out prompts before, during and after training. None in other processes than the main
     one.

@@ -169,11 +169,7 @@ _MATERIAL = (
     "give {target} a {value} texture",
 )
 _ADJECTIVES = {"wood": "wooden", "metal": "metallic"}
-_REPLACE = (
-    "replace {target} with {new}",
-    "swap {target} for {new}",
-    "change {target} into {new}",
-)
+_REPLACE = ("replace {target} with {new}", "swap {target} for {new}", "change {target} into {new}")
 _MOVE = ("move {target} {place} {reference}", "put {target} {place} {reference}", "place {target} {place} {reference}")
 _MOVE_PLACES: Mapping[Position, tuple[str, ...]] = MappingProxyType(
     {
@@ -369,12 +365,7 @@ _ON_TARGET: Mapping[TaskType, Callable[[_Context, Expression], _Operation | None
 _OF_SEVERAL: tuple[TaskType, ...] = ("subject_remove", "color_alter", "material_alter")
 """Those that may be about several objects at once."""
 _WITHOUT_TARGET: Mapping[TaskType, Callable[[_Context], _Operation | None]] = MappingProxyType(
-    {
-        "subject_add": _addition,
-        "count_change": _recount,
-        "text_change": _rewriting,
-        "background_change": _background,
-    }
+    {"subject_add": _addition, "count_change": _recount, "text_change": _rewriting, "background_change": _background}
 )
 
 

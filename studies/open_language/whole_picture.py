@@ -23,17 +23,7 @@ from editcritic.reward.edit_plan import EditPlan, OperationType, PlannedOperatio
 
 from .twin_scenes import plain_scene, unique_expression
 
-Look = Literal[
-    "night",
-    "sepia",
-    "black and white",
-    "blur",
-    "deblur",
-    "pixel art",
-    "rain",
-    "mirror",
-    "crop",
-]
+Look = Literal["night", "sepia", "black and white", "blur", "deblur", "pixel art", "rain", "mirror", "crop"]
 """What is asked for. `deblur`: the source is blurred."""
 LOOKS: tuple[Look, ...] = get_args(Look)
 

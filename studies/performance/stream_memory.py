@@ -33,12 +33,7 @@ def samples(count: int, side: int) -> Iterator[EditSample]:
         source[0, 0] = (number % 256, number // 256 % 256, 0)
         edited = source.copy()
         edited[side // 4 : side // 2, side // 4 : side // 2] = 255
-        yield EditSample(
-            id=str(number),
-            instruction="Add snow",
-            sources=(Image.of(source),),
-            edited=Image.of(edited),
-        )
+        yield EditSample(id=str(number), instruction="Add snow", sources=(Image.of(source),), edited=Image.of(edited))
 
 
 def main() -> None:

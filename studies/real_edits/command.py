@@ -39,9 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises `InputError` for edits, clones or fills that cannot be read.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m studies.real_edits",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="python -m studies.real_edits", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
     agreement = commands.add_parser("agreement", help="good edits against bad ones, beside baselines")
@@ -172,13 +170,7 @@ def _fills(options: argparse.Namespace) -> None:
 def _search(options: argparse.Namespace) -> None:
     edits, kinds = _edits(options), _kinds(options)
     tried = search_fills(
-        _reward(options),
-        edits,
-        kinds,
-        queries=options.queries,
-        seed=options.seed,
-        without=_without(options),
-        step=echo,
+        _reward(options), edits, kinds, queries=options.queries, seed=options.seed, without=_without(options), step=echo
     )
     if not tried:
         raise InputError(_NO_EDITS)

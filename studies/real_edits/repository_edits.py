@@ -25,18 +25,7 @@ from editcritic.reward.plain_text import check_text
 from editcritic.reward.strict_json import json_lines
 
 from .clones import Clones, WrongFile
-from .real_edit import (
-    FOLLOWED,
-    HALVES,
-    OPERATIONS,
-    PRESERVED,
-    STATES,
-    Corners,
-    Half,
-    Labels,
-    Operation,
-    RealEdit,
-)
+from .real_edit import FOLLOWED, HALVES, OPERATIONS, PRESERVED, STATES, Corners, Half, Labels, Operation, RealEdit
 from .row_values import MAX_TEXT, boxes_of, choice_of, corners_of, path_of, target_of, text_of
 
 _REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")

@@ -111,11 +111,7 @@ def truth_agreement(study: ValidityStudy, metric: EvaluatedMetric, truth: TruthC
     if truth in BINARY:
         share = metric.card.is_unit_range
         return TruthAgreement(
-            truth,
-            len(pairs),
-            accuracy(pairs) if share else None,
-            kappa(pairs) if share else None,
-            auc=auc(pairs),
+            truth, len(pairs), accuracy(pairs) if share else None, kappa(pairs) if share else None, auc=auc(pairs)
         )
     return TruthAgreement(truth, len(pairs), spearman=spearman(pairs), auc=auc(pairs) if truth == "overall" else None)
 

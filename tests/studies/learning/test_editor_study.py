@@ -17,11 +17,7 @@ from studies.learning import editor_worker
 from studies.learning.editor_report import gain_interval, plot, summary
 from studies.learning.editor_rewards import NOTHING_GIVEN, REWARDS
 from studies.learning.editor_study import main
-from studies.learning.editor_tasks import (
-    HELD_OUT_SEED_OFFSET,
-    TrainingEdits,
-    evaluate_held_out,
-)
+from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, TrainingEdits, evaluate_held_out
 
 NEEDS = ("torch",)
 

@@ -9,18 +9,8 @@ import pytest
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import random_scene
 from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
-from studies.learning.rule_based_editor import (
-    WRITER_SCENES,
-    RuleBasedEditor,
-    apply_instruction,
-    parse_line,
-)
-from studies.learning.writer_model import (
-    sample_completions,
-    tokenizer,
-    untrained_writer,
-    warm_start,
-)
+from studies.learning.rule_based_editor import WRITER_SCENES, RuleBasedEditor, apply_instruction, parse_line
+from studies.learning.writer_model import sample_completions, tokenizer, untrained_writer, warm_start
 from studies.learning.writer_report import figures, lift, plot, table, truths
 from studies.learning.writer_study import (
     LOOPS,

@@ -17,11 +17,7 @@ from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from studies.load_test.__main__ import LoadConfig, generate_load
 from studies.load_test.load_report import LoadCounters, build_load_report
-from studies.load_test.synthetic_reward import (
-    SyntheticServer,
-    synthetic_reward,
-    synthetic_samples,
-)
+from studies.load_test.synthetic_reward import SyntheticServer, synthetic_reward, synthetic_samples
 
 HttpHandler: TypeAlias = type[BaseHTTPRequestHandler]
 
@@ -95,10 +91,7 @@ def test_proxies_are_for_other_machines(server: str, monkeypatch: pytest.MonkeyP
 def test_as_a_command():
     arguments = ["--clients", "2", "--samples", "8", "--image_size", "8", "--json"]
     ran = subprocess.run(
-        [sys.executable, "-m", "studies.load_test", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [sys.executable, "-m", "studies.load_test", *arguments], capture_output=True, text=True, timeout=60
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["samples"] == 8

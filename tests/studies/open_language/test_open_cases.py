@@ -4,12 +4,7 @@ from collections import Counter
 
 import pytest
 
-from studies.open_language.open_cases import (
-    FLAWS,
-    LANGUAGE_FLAWS,
-    REQUEST_KINDS,
-    open_cases,
-)
+from studies.open_language.open_cases import FLAWS, LANGUAGE_FLAWS, REQUEST_KINDS, open_cases
 from studies.open_language.open_sheet import draw_open_sheet
 
 

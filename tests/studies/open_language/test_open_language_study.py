@@ -8,13 +8,7 @@ from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
 from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.open_language import __main__ as command
 from studies.open_language.open_cases import REQUEST_KINDS, open_cases
-from studies.open_language.study import (
-    MetricResult,
-    OpenRow,
-    OpenStudy,
-    open_experts,
-    score_cases,
-)
+from studies.open_language.study import MetricResult, OpenRow, OpenStudy, open_experts, score_cases
 
 
 def row(request, flaw, followed, following, reward, *, kind="plain", read=True, same=True):

@@ -7,13 +7,7 @@ import pytest
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.reward import Box
 from editcritic.reward.metrics.any_edit.targets import referred_boxes
-from studies.open_language.twin_scenes import (
-    DISTINCTIONS,
-    plain_scene,
-    plural,
-    twin_scene,
-    unique_expression,
-)
+from studies.open_language.twin_scenes import DISTINCTIONS, plain_scene, plural, twin_scene, unique_expression
 
 CONFIG = SceneConfig.for_size(96)
 

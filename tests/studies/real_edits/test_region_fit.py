@@ -18,13 +18,7 @@ from studies.real_edits.clones import Clones
 from studies.real_edits.command import main
 from studies.real_edits.composed_fills import fills
 from studies.real_edits.composites import Photographs, compose
-from studies.real_edits.region_fit import (
-    HONEST,
-    Measured,
-    fit_faults,
-    may_be_fault,
-    table,
-)
+from studies.real_edits.region_fit import HONEST, Measured, fit_faults, may_be_fault, table
 
 _CHANGES = ("removed", "new", "recoloured", "text")
 

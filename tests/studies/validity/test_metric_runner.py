@@ -6,12 +6,7 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
-from studies.validity.metric_runner import (
-    CacheCounts,
-    ExpertNoise,
-    LocalMetricRunner,
-    ProcessMetricRunner,
-)
+from studies.validity.metric_runner import CacheCounts, ExpertNoise, LocalMetricRunner, ProcessMetricRunner
 from studies.validity.metric_selection import select_metrics
 
 SPECS = ("edival-if?dense=true", "edival-cc?protocol=fixed&similarity=l1")

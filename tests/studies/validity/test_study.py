@@ -5,16 +5,7 @@ import pytest
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Engine
 from studies.validity.metric_selection import select_metrics
-from studies.validity.study import (
-    KindSummary,
-    ModeSummary,
-    ValidityStudy,
-    by_mode,
-    by_task,
-    by_truth,
-    modes,
-    score_all,
-)
+from studies.validity.study import KindSummary, ModeSummary, ValidityStudy, by_mode, by_task, by_truth, modes, score_all
 from studies.validity.truth_agreement import Coverage
 from tests.studies.validity.fake_metrics import SCENE, case, fixed_metric, other_noise
 

@@ -8,15 +8,7 @@ from hypothesis import strategies as st
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.reward import Score
-from studies.validity.truth_agreement import (
-    Coverage,
-    accuracy,
-    auc,
-    complete_pairs,
-    coverage,
-    kappa,
-    spearman,
-)
+from studies.validity.truth_agreement import Coverage, accuracy, auc, complete_pairs, coverage, kappa, spearman
 
 VALUES = st.integers(0, 8).map(lambda eighths: eighths / 8)
 PAIRS = st.lists(st.tuples(VALUES, VALUES), max_size=30)
