@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -47,13 +46,11 @@ TINY, BEST = "tiny", f"tiny-best-of-{BEST_OF_N}"
 OUTPUTS, RESULTS, REPORT, JOURNAL = "outputs", "results", "report.html", "journal"
 GENERATED = "generated.jsonl"
 
-FLAWS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {
-        "copies": {"nothing": 0.5},
-        "overdoes": {"over_modification": 0.35, "background_drift": 0.2, "exposure_drift": 0.2},
-        "confuses": {"wrong_object": 0.4, "wrong_place": 0.2, "neighbour_too": 0.1},
-    }
-)
+FLAWS: Mapping[str, Mapping[str, float]] = {
+    "copies": {"nothing": 0.5},
+    "overdoes": {"over_modification": 0.35, "background_drift": 0.2, "exposure_drift": 0.2},
+    "confuses": {"wrong_object": 0.4, "wrong_place": 0.2, "neighbour_too": 0.1},
+}
 """Editor -> rate of each failure mode (`sceneedit.failure_modes`), where the request allows it: one editor often
 returns the source, one changes more than requested, one confuses objects and places.
 """

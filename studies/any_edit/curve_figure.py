@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from editcritic.benchmarks.common.optional_imports import bench_library
@@ -13,9 +12,11 @@ from .agreement import Figure
 from .robustness import Cause, Curve, CurvePoint
 from .scoring import ANY_EDIT
 
-_STYLES: Mapping[Cause, tuple[str, str]] = MappingProxyType(
-    {"wrong plans": ("o", "-"), "unnoticed wrong plans": ("^", ":"), "wrong answers": ("s", "--")}
-)
+_STYLES: Mapping[Cause, tuple[str, str]] = {
+    "wrong plans": ("o", "-"),
+    "unnoticed wrong plans": ("^", ":"),
+    "wrong answers": ("s", "--"),
+}
 """Cause -> marker and line."""
 _CANDIDATE_COLOUR, _OTHER_COLOUR = "#0072b2", "#d55e00"  # of Okabe and Ito
 
@@ -28,9 +29,10 @@ def _pairs(point: CurvePoint) -> Figure:
     return point.pairs
 
 
-_PANELS: Mapping[str, Callable[[CurvePoint], Figure]] = MappingProxyType(
-    {"Spearman with followed x unchanged": _spearman, "pairs of one source in the right order": _pairs}
-)
+_PANELS: Mapping[str, Callable[[CurvePoint], Figure]] = {
+    "Spearman with followed x unchanged": _spearman,
+    "pairs of one source in the right order": _pairs,
+}
 
 
 def draw_curves(path: Path, curves: Sequence[Curve]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import cv2
 import numpy as np
@@ -121,27 +120,25 @@ def _collage(pixels: Plane, amount: float, rng: random.Random) -> Plane:
     return drawn
 
 
-FILTERS: Mapping[str, Filter] = MappingProxyType(
-    {
-        "gain": _gain,
-        "gamma": _gamma,
-        "contrast": _contrast,
-        "saturation": _saturation,
-        "hue": _hue,
-        "blur": _blur,
-        "sharpen": _sharpen,
-        "noise": _noise,
-        "jpeg": _jpeg,
-        "posterise": _posterise,
-        "vignette": _vignette,
-        "grid": _grid,
-        "border": _border,
-        "patch": _patch,
-        "mirror": _mirror,
-        "crop_zoom": _crop_zoom,
-        "collage": _collage,
-    }
-)
+FILTERS: Mapping[str, Filter] = {
+    "gain": _gain,
+    "gamma": _gamma,
+    "contrast": _contrast,
+    "saturation": _saturation,
+    "hue": _hue,
+    "blur": _blur,
+    "sharpen": _sharpen,
+    "noise": _noise,
+    "jpeg": _jpeg,
+    "posterise": _posterise,
+    "vignette": _vignette,
+    "grid": _grid,
+    "border": _border,
+    "patch": _patch,
+    "mirror": _mirror,
+    "crop_zoom": _crop_zoom,
+    "collage": _collage,
+}
 
 
 def write_text(pixels: Plane, text: str, amount: float, rng: random.Random) -> Plane:

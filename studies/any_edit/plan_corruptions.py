@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from editcritic.benchmarks.sceneedit.scene_requests import position_phrase
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS, TEXTS
@@ -72,9 +71,11 @@ def _other_target(rng: random.Random, plan: EditPlan, names: Sequence[str]) -> E
     return None if operation.target is None else _with(plan, index, replace(operation, target=other))
 
 
-_VALUES: Mapping[str, Sequence[str]] = MappingProxyType(
-    {"color_alter": COLOURS, "material_alter": MATERIALS, "background_change": BACKDROPS}
-)
+_VALUES: Mapping[str, Sequence[str]] = {
+    "color_alter": COLOURS,
+    "material_alter": MATERIALS,
+    "background_change": BACKDROPS,
+}
 
 
 def _other_value(rng: random.Random, plan: EditPlan, names: Sequence[str]) -> EditPlan | None:
@@ -119,15 +120,13 @@ def _dropped_keep(rng: random.Random, plan: EditPlan, names: Sequence[str]) -> E
     return replace(plan, keep=(*plan.keep[:index], *plan.keep[index + 1 :]))
 
 
-CORRUPTIONS: Mapping[str, Corruption] = MappingProxyType(
-    {
-        "another target": _other_target,
-        "another value": _other_value,
-        "another type": _other_type,
-        "a missing operation": _missing_operation,
-        "a kept object dropped": _dropped_keep,
-    }
-)
+CORRUPTIONS: Mapping[str, Corruption] = {
+    "another target": _other_target,
+    "another value": _other_value,
+    "another type": _other_type,
+    "a missing operation": _missing_operation,
+    "a kept object dropped": _dropped_keep,
+}
 
 
 def _random_operation(rng: random.Random, plan: EditPlan) -> tuple[int, PlannedOperation]:

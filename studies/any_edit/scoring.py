@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from editcritic.benchmarks.sceneedit.cases import Case
@@ -21,9 +20,10 @@ from editcritic.reward.score import Status
 from ..validity.oracle import Oracle
 
 EDIT_BALANCED, ANY_EDIT = "edit-balanced", "any-edit"
-REWARDS: Mapping[str, Spec] = MappingProxyType(
-    {EDIT_BALANCED: "edit-balanced?prompt_injection_guard=false", ANY_EDIT: "any-edit?text_guard=false"}
-)
+REWARDS: Mapping[str, Spec] = {
+    EDIT_BALANCED: "edit-balanced?prompt_injection_guard=false",
+    ANY_EDIT: "any-edit?text_guard=false",
+}
 """Rewards on images of 32 px, whose letters cannot be read: the guards against text are off."""
 FOLLOWING_METRIC = "any-edit-following"
 """F alone: behind the guards it has no value for a rejected edit."""

@@ -12,7 +12,6 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from editcritic.benchmarks.sceneedit.cases import Split, seeded_rng
@@ -32,16 +31,14 @@ LEVELS = (2,)
 
 _COLOURS = ("crimson", "amber", "golden", "emerald", "cyan", "azure", "violet", "rose")
 _SHAPES = ("disc", "box", "wedge", "rhombus", "plus", "hoop", "spark", "valentine")
-SYNONYMS: Mapping[str, str] = MappingProxyType(dict(zip((*COLOURS, *SHAPES), (*_COLOURS, *_SHAPES), strict=True)))
+SYNONYMS: Mapping[str, str] = dict(zip((*COLOURS, *SHAPES), (*_COLOURS, *_SHAPES), strict=True))
 """First name -> second name."""
 
-_MEANINGS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        SYNONYMS[word]: (word, names[(number + 1) % len(names)])
-        for names in (COLOURS, SHAPES)
-        for number, word in enumerate(names)
-    }
-)
+_MEANINGS: Mapping[str, tuple[str, str]] = {
+    SYNONYMS[word]: (word, names[(number + 1) % len(names)])
+    for names in (COLOURS, SHAPES)
+    for number, word in enumerate(names)
+}
 """Second name -> its meaning, and the wrong one that the teacher uses equally often."""
 
 _SYNONYM_RATE = 0.3  # probability of a word's second name

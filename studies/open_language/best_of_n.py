@@ -8,7 +8,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,13 +36,11 @@ class _Setting:
     annotated: bool
 
 
-SETTINGS: Mapping[str, _Setting] = MappingProxyType(
-    {
-        "judge-yes-no, everything given": _Setting(JUDGE_REWARD, True),
-        "any-edit, everything given": _Setting(REWARDS["any-edit"], True),
-        "any-edit, nothing given": _Setting(REWARDS["any-edit"], False),
-    }
-)
+SETTINGS: Mapping[str, _Setting] = {
+    "judge-yes-no, everything given": _Setting(JUDGE_REWARD, True),
+    "any-edit, everything given": _Setting(REWARDS["any-edit"], True),
+    "any-edit, nothing given": _Setting(REWARDS["any-edit"], False),
+}
 
 
 @dataclass(frozen=True)

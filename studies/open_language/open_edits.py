@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from editcritic.benchmarks.sceneedit.failure_modes import FailureContext, failure_mode
 from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth, kept
@@ -187,25 +186,23 @@ def _mode(name: str) -> Callable[[FlawContext], SimulatedEdit | None]:
     return lambda context: context.of_mode(name)
 
 
-OBJECT_FLAWS: Mapping[str, Callable[[FlawContext], SimulatedEdit | None]] = MappingProxyType(
-    {
-        "copy": _copy,
-        "wrong twin": _wrong_twin,
-        "twin too": _twin_too,
-        "only some of all": _only_some,
-        "not all operations": _one_of_several,
-        "kept thing changed": _kept_changed,
-        "other thing changed": _other_changed,
-        "wrong value": _wrong_value,
-        "wrong side": _mode("wrong_place"),
-        "misspelt": _mode("misspelt"),
-        "ghost": _mode("ghost"),
-        "backdrop drifted": _severely("background_drift"),
-        "brightened": _severely("exposure_drift"),
-        "shifted": _severely("shifted"),
-        "noise and blur": _severely("degraded"),
-        "blank": _mode("blank"),
-        "source pasted in": _mode("pasted_source"),
-    }
-)
+OBJECT_FLAWS: Mapping[str, Callable[[FlawContext], SimulatedEdit | None]] = {
+    "copy": _copy,
+    "wrong twin": _wrong_twin,
+    "twin too": _twin_too,
+    "only some of all": _only_some,
+    "not all operations": _one_of_several,
+    "kept thing changed": _kept_changed,
+    "other thing changed": _other_changed,
+    "wrong value": _wrong_value,
+    "wrong side": _mode("wrong_place"),
+    "misspelt": _mode("misspelt"),
+    "ghost": _mode("ghost"),
+    "backdrop drifted": _severely("background_drift"),
+    "brightened": _severely("exposure_drift"),
+    "shifted": _severely("shifted"),
+    "noise and blur": _severely("degraded"),
+    "blank": _mode("blank"),
+    "source pasted in": _mode("pasted_source"),
+}
 """Name -> what the editor does. Flaws from `failure_modes` are those of the last step."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Literal
 
 from editcritic.benchmarks.sceneedit.scene_generation import (
@@ -171,14 +170,12 @@ _MATERIAL = (
 _ADJECTIVES = {"wood": "wooden", "metal": "metallic"}
 _REPLACE = ("replace {target} with {new}", "swap {target} for {new}", "change {target} into {new}")
 _MOVE = ("move {target} {place} {reference}", "put {target} {place} {reference}", "place {target} {place} {reference}")
-_MOVE_PLACES: Mapping[Position, tuple[str, ...]] = MappingProxyType(
-    {
-        "left": ("to the left of", "to the left side of"),
-        "right": ("to the right of", "to the right side of"),
-        "above": ("above", "over"),
-        "below": ("below", "under", "beneath"),
-    }
-)
+_MOVE_PLACES: Mapping[Position, tuple[str, ...]] = {
+    "left": ("to the left of", "to the left side of"),
+    "right": ("to the right of", "to the right side of"),
+    "above": ("above", "over"),
+    "below": ("below", "under", "beneath"),
+}
 """Without those that could belong to the target: "put the star on the left of the ring above it"."""
 _ADD = (
     "add {new} {place} {reference}",
@@ -199,14 +196,12 @@ _BACKGROUND = (
     "replace the background with {value}",
     "set the background to {value}",
 )
-_PLACES: Mapping[Position, tuple[str, ...]] = MappingProxyType(
-    {
-        "left": ("to the left of", "on the left of", "left of"),
-        "right": ("to the right of", "on the right of", "right of"),
-        "above": ("above", "over"),
-        "below": ("below", "under", "beneath"),
-    }
-)
+_PLACES: Mapping[Position, tuple[str, ...]] = {
+    "left": ("to the left of", "on the left of", "left of"),
+    "right": ("to the right of", "on the right of", "right of"),
+    "above": ("above", "over"),
+    "below": ("below", "under", "beneath"),
+}
 _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
@@ -352,21 +347,22 @@ def _background(context: _Context) -> _Operation | None:
     return context.operation(_BACKGROUND, planned, step, value=words)
 
 
-_ON_TARGET: Mapping[TaskType, Callable[[_Context, Expression], _Operation | None]] = MappingProxyType(
-    {
-        "subject_remove": _removal,
-        "color_alter": _recolouring,
-        "material_alter": _rematerialling,
-        "subject_replace": _replacement,
-        "position_change": _move,
-    }
-)
+_ON_TARGET: Mapping[TaskType, Callable[[_Context, Expression], _Operation | None]] = {
+    "subject_remove": _removal,
+    "color_alter": _recolouring,
+    "material_alter": _rematerialling,
+    "subject_replace": _replacement,
+    "position_change": _move,
+}
 """Operations on the target of an expression."""
 _OF_SEVERAL: tuple[TaskType, ...] = ("subject_remove", "color_alter", "material_alter")
 """Those that may be about several objects at once."""
-_WITHOUT_TARGET: Mapping[TaskType, Callable[[_Context], _Operation | None]] = MappingProxyType(
-    {"subject_add": _addition, "count_change": _recount, "text_change": _rewriting, "background_change": _background}
-)
+_WITHOUT_TARGET: Mapping[TaskType, Callable[[_Context], _Operation | None]] = {
+    "subject_add": _addition,
+    "count_change": _recount,
+    "text_change": _rewriting,
+    "background_change": _background,
+}
 
 
 # -- sentences --------------------------------------------------------------------------------------------------------

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from editcritic.benchmarks.sceneedit.vocabulary import SHAPES
 from editcritic.reward.edit_plan import EditPlan, OperationType, PlannedOperation, Target
 
 from .twin_scenes import plural
 
-_SINGULAR: Mapping[str, str] = MappingProxyType({plural(shape): shape for shape in SHAPES})
+_SINGULAR: Mapping[str, str] = {plural(shape): shape for shape in SHAPES}
 _PICTURE = frozenset(("image", "picture", "photo", "photograph", "scene", "blur"))
 """Nouns that are no object: a plan may name them as what is changed, or nothing."""
 _LOOKS: frozenset[OperationType] = frozenset(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Literal, get_args
 
 from editcritic.benchmarks.sceneedit.scene_generation import (
@@ -107,25 +106,19 @@ def _filled(words: str, attributes: Sequence[str], noun: str) -> str:
 
 # -- one builder for each distinction ---------------------------------------------------------------------------------
 
-_EDGES: Mapping[Place, tuple[float, float, float, float]] = MappingProxyType(
-    {
-        "left": (0.0, 0.0, _APART, 1.0),
-        "right": (1 - _APART, 0.0, 1.0, 1.0),
-        "top": (0.0, 0.0, 1.0, _APART),
-        "bottom": (0.0, 1 - _APART, 1.0, 1.0),
-    }
-)
-_OPPOSITE: Mapping[Place, Place] = MappingProxyType(
-    {"left": "right", "right": "left", "top": "bottom", "bottom": "top"}
-)
-_PLACE_WORDS: Mapping[Place, tuple[str, ...]] = MappingProxyType(
-    {
-        "left": ("the {one} on the left", "the left {one}", "the leftmost {one}", "the {one} on the left side"),
-        "right": ("the {one} on the right", "the right {one}", "the rightmost {one}", "the {one} on the right side"),
-        "top": ("the {one} at the top", "the top {one}", "the upper {one}"),
-        "bottom": ("the {one} at the bottom", "the bottom {one}", "the lower {one}"),
-    }
-)
+_EDGES: Mapping[Place, tuple[float, float, float, float]] = {
+    "left": (0.0, 0.0, _APART, 1.0),
+    "right": (1 - _APART, 0.0, 1.0, 1.0),
+    "top": (0.0, 0.0, 1.0, _APART),
+    "bottom": (0.0, 1 - _APART, 1.0, 1.0),
+}
+_OPPOSITE: Mapping[Place, Place] = {"left": "right", "right": "left", "top": "bottom", "bottom": "top"}
+_PLACE_WORDS: Mapping[Place, tuple[str, ...]] = {
+    "left": ("the {one} on the left", "the left {one}", "the leftmost {one}", "the {one} on the left side"),
+    "right": ("the {one} on the right", "the right {one}", "the rightmost {one}", "the {one} on the right side"),
+    "top": ("the {one} at the top", "the top {one}", "the upper {one}"),
+    "bottom": ("the {one} at the bottom", "the bottom {one}", "the lower {one}"),
+}
 
 
 def _by_place(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
@@ -140,12 +133,10 @@ def _by_place(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
     return scene, Expression(words, Target(meant.shape, attributes, place=place), (meant.id,), (other.id,))
 
 
-_SIZE_WORDS: Mapping[SizeRank, tuple[str, ...]] = MappingProxyType(
-    {
-        "smallest": ("the smaller {one}", "the smallest {one}", "the smaller of the two {many}"),
-        "largest": ("the larger {one}", "the largest {one}", "the bigger {one}", "the larger of the two {many}"),
-    }
-)
+_SIZE_WORDS: Mapping[SizeRank, tuple[str, ...]] = {
+    "smallest": ("the smaller {one}", "the smallest {one}", "the smaller of the two {many}"),
+    "largest": ("the larger {one}", "the largest {one}", "the bigger {one}", "the larger of the two {many}"),
+}
 
 
 def _by_size(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
@@ -185,17 +176,13 @@ def _by_order(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
     return scene, Expression(words, target, (meant.id,), tuple(obj.id for obj in row if obj is not meant))
 
 
-_RELATION_WORDS: Mapping[Position, tuple[str, ...]] = MappingProxyType(
-    {
-        "left": ("to the left of", "left of", "on the left of"),
-        "right": ("to the right of", "right of", "on the right of"),
-        "above": ("above",),
-        "below": ("below", "under", "underneath"),
-    }
-)
-_BEHIND: Mapping[Position, Position] = MappingProxyType(
-    {"left": "right", "right": "left", "above": "below", "below": "above"}
-)
+_RELATION_WORDS: Mapping[Position, tuple[str, ...]] = {
+    "left": ("to the left of", "left of", "on the left of"),
+    "right": ("to the right of", "right of", "on the right of"),
+    "above": ("above",),
+    "below": ("below", "under", "underneath"),
+}
+_BEHIND: Mapping[Position, Position] = {"left": "right", "right": "left", "above": "below", "below": "above"}
 
 
 def _by_relation(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
@@ -225,12 +212,10 @@ def _by_colour(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
     return scene, Expression(words, Target(meant.shape, (meant.colour,)), (meant.id,), (other.id,))
 
 
-_ALL_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "all": ("all {many}", "all the {many}", "all of the {many}", "every {one}"),
-        "both": ("both {many}", "both of the {many}", "both the {many}"),
-    }
-)
+_ALL_WORDS: Mapping[str, tuple[str, ...]] = {
+    "all": ("all {many}", "all the {many}", "all of the {many}", "every {one}"),
+    "both": ("both {many}", "both of the {many}", "both the {many}"),
+}
 
 
 def _by_quantity(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
@@ -254,13 +239,11 @@ def _by_quantity(rng: random.Random, scene: Scene, config: SceneConfig) -> _Buil
     return scene, Expression(words, target, ids[:number], ids[number:])
 
 
-_BUILDERS: Mapping[Distinction, Callable[[random.Random, Scene, SceneConfig], _Built]] = MappingProxyType(
-    {
-        "place": _by_place,
-        "size": _by_size,
-        "order": _by_order,
-        "relation": _by_relation,
-        "colour": _by_colour,
-        "quantity": _by_quantity,
-    }
-)
+_BUILDERS: Mapping[Distinction, Callable[[random.Random, Scene, SceneConfig], _Built]] = {
+    "place": _by_place,
+    "size": _by_size,
+    "order": _by_order,
+    "relation": _by_relation,
+    "colour": _by_colour,
+    "quantity": _by_quantity,
+}

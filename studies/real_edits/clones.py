@@ -15,14 +15,9 @@ from editcritic.reward.regular_files import read_regular
 MAX_BYTES = 64 * 2**20
 """Of one file."""
 
-_TIMEOUT_S = 120
 _ENVIRONMENT = {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 """Nothing is fetched: what is missing is said."""
 _LFS = b"version https://git-lfs.github.com/spec/"
-
-
-class WrongFile(ValueError):
-    """A file that has other bytes than a row says."""
 
 
 @dataclass(frozen=True)
@@ -34,37 +29,22 @@ class Clones:
     folder: Path
     _read: dict[tuple[str, str, str], bytes] = field(default_factory=dict)
 
-    def read(self, repo: str, commit: str, path: str, digest: str) -> bytes:
+    def read(self, repo: str, commit: str, path: str, digest: str = "") -> bytes:
         """A file's bytes: of that commit, or else of the current one, or of the work tree.
 
-        digest: their SHA-256, hex. Raises `InputError` with the command that makes the clone where there is none, or
-        where it lacks the file; and `WrongFile` where all that is found has other bytes.
+        digest: their SHA-256, hex; without one, who reads them checks what it takes from them. Raises `InputError` with
+        the command that makes the clone where there is none or it lacks the file, and where all has other bytes.
         """
         key = (repo, path, digest)
         if key not in self._read:
             self._read[key] = self._found(repo, commit, path, digest)
         return self._read[key]
 
-    def read_unhashed(self, repo: str, commit: str, path: str) -> bytes:
-        """A file's bytes at that commit; who reads it checks what it takes from it. Raises `InputError`."""
-        key = (repo, path, "")
-        if key not in self._read:
-            clone = self._clone(repo, commit)
-            data = _blob(clone, f"{commit}:{path}")
-            if data is None and not (clone / "HEAD").is_file():
-                data = _of_work_tree(clone, path)
-            if data is None:
-                raise InputError(f"{clone} has no {path} at {commit}: {self._command(repo, commit)}")
-            self._read[key] = data
-        return self._read[key]
-
     def names(self, repo: str, commit: str, folder: str) -> list[str]:
         """Names of what a folder has at that commit, or else in the work tree, sorted. Raises `InputError` for none."""
         clone = self._clone(repo, commit)
-        found = [
-            name for name in _git(clone, ["ls-tree", "-z", "--name-only", f"{commit}:{folder}"]).split(b"\0") if name
-        ]
-        names = [name.decode("utf-8", "replace") for name in found]
+        found = _git(clone, ["ls-tree", "-z", "--name-only", f"{commit}:{folder}"]).split(b"\0")
+        names = [name.decode("utf-8", "replace") for name in found if name]
         if not names and (clone / folder).is_dir():
             names = [path.name for path in (clone / folder).iterdir()]
         if not names:
@@ -73,26 +53,23 @@ class Clones:
 
     def _found(self, repo: str, commit: str, path: str, digest: str) -> bytes:
         clone = self._clone(repo, commit)
-        wrong = None
-        for version in (commit, "HEAD"):
-            data = _blob(clone, f"{version}:{path}")
-            if data is not None and sha256(data).hexdigest() == digest:
-                return data
-            wrong = data if wrong is None else wrong
+        found = [_blob(clone, f"{commit}:{path}")]
+        if digest:
+            found.append(_blob(clone, f"HEAD:{path}"))
         if not (clone / "HEAD").is_file():  # it is not bare
-            data = _of_work_tree(clone, path)
-            if data is not None and sha256(data).hexdigest() == digest:
+            found.append(_of_work_tree(clone, path))
+        known = [data for data in found if data is not None]
+        for data in known:
+            if not digest or sha256(data).hexdigest() == digest:
                 return data
-            wrong = data if wrong is None else wrong
-        if wrong is None:
+        if not known:
             raise InputError(f"{clone} has no {path} at {commit}: {self._command(repo, commit)}")
-        pointer = " (a pointer of Git LFS: `git lfs pull` in the clone)" if wrong.startswith(_LFS) else ""
-        raise WrongFile(f"{path} of {repo} at {commit} has other bytes than expected{pointer}")
+        pointer = " (a pointer of Git LFS: `git lfs pull` in the clone)" if known[0].startswith(_LFS) else ""
+        raise InputError(f"{path} of {repo} at {commit} has other bytes than expected{pointer}")
 
     def _clone(self, repo: str, commit: str) -> Path:
-        owner, _, name = repo.partition("/")
-        for place in (f"{owner}+{name}", f"{owner}/{name}", f"{owner}+{name}.git", f"{owner}/{name}.git"):
-            for clone in (self.folder / place, self.folder / place / "repo"):
+        for place in (repo.replace("/", "+"), repo):
+            for clone in (self.folder / f"{place}{end}" for end in ("", "/repo", ".git", ".git/repo")):
                 if (clone / "HEAD").is_file() or (clone / ".git").exists():
                     return clone
         raise InputError(f"{self.folder} has no clone of {repo}: {self._command(repo, commit)}")
@@ -123,15 +100,6 @@ def _blob(clone: Path, name: str) -> bytes | None:
 def _git(clone: Path, arguments: Sequence[str], line: str = "") -> bytes:
     """What git writes; nothing where it fails. The clone may belong to somebody else: nothing of it is run."""
     command = ["git", "-C", str(clone), "-c", "safe.directory=*", "-c", "core.fsmonitor=false", *arguments]
-    try:
-        completed = subprocess.run(
-            command,
-            input=f"{line}\n".encode(),
-            capture_output=True,
-            check=False,
-            timeout=_TIMEOUT_S,
-            env={**os.environ, **_ENVIRONMENT},
-        )
-    except FileNotFoundError:
-        raise InputError("clones are read by git, which is not installed") from None
-    return completed.stdout if completed.returncode == 0 else b""
+    environment = {**os.environ, **_ENVIRONMENT}
+    done = subprocess.run(command, input=f"{line}\n".encode(), capture_output=True, check=False, env=environment)
+    return done.stdout if done.returncode == 0 else b""

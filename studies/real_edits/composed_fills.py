@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 import cv2
 import numpy as np
@@ -19,9 +18,12 @@ from .fills import KINDS, FillKind, Parameter, kinds_of
 from .place import Place, Plane
 from .real_edit import Corners, Operation
 
-_OPERATIONS: Mapping[RegionChange, Operation] = MappingProxyType(
-    {"removed": "removal", "new": "replacement", "recoloured": "recolour", "text": "text"}
-)
+_OPERATIONS: Mapping[RegionChange, Operation] = {
+    "removed": "removal",
+    "new": "replacement",
+    "recoloured": "recolour",
+    "text": "text",
+}
 _LEFT_OUT = ("remnant", "text on a flat patch")
 """What is left of an object is as it was photographed, so how it looks is no fault; letters are put over all fills."""
 
@@ -85,12 +87,12 @@ def _matched_noise(place: Place, box: Corners, values: Mapping[str, float], rng:
 
 def _grain(box: Corners, values: Mapping[str, float], rng: np.random.Generator) -> Plane:
     noise = cv2.GaussianBlur(rng.normal(0, 1, (box[3] - box[1], box[2] - box[0])), (0, 0), values["coarse"])
-    return np.asarray(values["grain"] * noise / max(1e-6, float(noise.std())), np.float32)[..., None]
+    return np.asarray(values["noise"] * noise / max(1e-6, float(noise.std())), np.float32)[..., None]
 
 
 _COARSE = Parameter("coarse", 0.3, 0.3, 2.0)  # sigma in pixels
 _GONE: frozenset[Operation] = frozenset(("removal", "replacement"))
 _MORE = (
-    FillKind("faded", _GONE, _faded, (Parameter("corners", 1.0, 0.0, 1.0), Parameter("grain", 0.0, 0.0, 1.3), _COARSE)),
-    FillKind("matched noise", _GONE | {"text"}, _matched_noise, (Parameter("grain", 1.0, 0.2, 1.2), _COARSE)),
+    FillKind("faded", _GONE, _faded, (Parameter("corners", 1.0, 0.0, 1.0), Parameter("noise", 0.0, 0.0, 1.3), _COARSE)),
+    FillKind("matched noise", _GONE | {"text"}, _matched_noise, (Parameter("noise", 1.0, 0.2, 1.2), _COARSE)),
 )

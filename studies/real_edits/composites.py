@@ -92,7 +92,7 @@ class Photographs:
     def _photograph(self, name: str) -> Plane:
         path = f"{_DATA}/images/{self.split}/{name}.jpg"
         try:
-            image = Image.from_encoded(self.clones.read_unhashed(REPO, COMMIT, path))
+            image = Image.from_encoded(self.clones.read(REPO, COMMIT, path))
         except ImageError as error:
             raise InputError(f"{path} of {REPO}: {error}") from None
         return np.asarray(image.pixels, np.float32)
@@ -100,7 +100,7 @@ class Photographs:
     def _segments(self, name: str, rng: Generator) -> NDArray[np.int64]:
         """H x W: the number of each pixel's segment, as any of the people drew them."""
         path = f"{_DATA}/groundTruth/{self.split}/{name}.mat"
-        data = self.clones.read_unhashed(REPO, COMMIT, path)
+        data = self.clones.read(REPO, COMMIT, path)
         try:
             drawn = bench_library("scipy.io").loadmat(io.BytesIO(data))["groundTruth"][0]
             segments = np.asarray(drawn[int(rng.integers(len(drawn)))]["Segmentation"][0, 0], np.int64)

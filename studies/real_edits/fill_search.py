@@ -7,16 +7,17 @@ for photographs where a fill happens to look right: finds are looked at.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
+from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Image, Reward
 
 from ..hack_search.evolution import Evolution
 from .destroyed import Destroyed, parts_of
-from .fills import KINDS, FillKind, kinds_of
+from .fills import FillKind, kinds_of
 from .place import Place
 from .real_edit import RealEdit
 
@@ -85,24 +86,14 @@ def mutated_fill(rng: random.Random, recipe: FillRecipe, kinds: Sequence[FillKin
     return replace(other, values={**other.values, **kept})
 
 
-@dataclass(frozen=True)
-class _Made:
-    picture: Image
-
-    @property
-    def digest(self) -> str:
-        return self.picture.digest
-
-
 def search_fills(
     reward: Reward,
     edits: Iterable[RealEdit],
-    kinds: Sequence[FillKind] = KINDS,
+    kinds: Sequence[FillKind],
     *,
     queries: int = QUERIES,
     seed: int = 0,
     without: Collection[str] = (),
-    step: Callable[[str], None] = lambda name: None,
 ) -> list[SearchedFill]:
     """All fills that were tried at the good edits that have a place. without: as of `destroyed`.
 
@@ -114,7 +105,7 @@ def search_fills(
         some = [kind for kind in kinds_of(edit.operation, kinds) if f"{edit.id}/{kind.name}" not in without]
         if place is not None and some:
             tried += _searched(reward, edit, place, some, queries, seed)
-            step(edit.id)
+            echo(edit.id)
     return tried
 
 
@@ -123,11 +114,11 @@ def _searched(
 ) -> list[SearchedFill]:
     (honest,) = reward([edit.sample()])
     rng = random.Random(f"{seed} {crc32(edit.id.encode())}")
-    evolution: Evolution[FillRecipe, _Made] = Evolution(
+    evolution: Evolution[FillRecipe, Image] = Evolution(
         queries,
         lambda rng: random_fill(rng, kinds),
         lambda rng, recipe: mutated_fill(rng, recipe, kinds),
-        lambda recipe: _Made(recipe.kind.fill(place, recipe.values, recipe.seed)),
+        lambda recipe: recipe.kind.fill(place, recipe.values, recipe.seed),
     )
     tried: list[SearchedFill] = []
     known: set[str] = {edit.edited.digest}
@@ -136,10 +127,10 @@ def _searched(
         batch = evolution.next_batch(min(_GENERATION, queries - len(tried)), evaluated, known, rng)
         if not batch:
             break
-        scores = reward([edit.sample(made.picture, f"search {len(tried) + n}") for n, (_, made) in enumerate(batch)])
+        scores = reward([edit.sample(picture, f"search {len(tried) + n}") for n, (_, picture) in enumerate(batch)])
         tried += [
-            SearchedFill(recipe, Destroyed(edit, recipe.kind, made.picture, score, honest), len(tried) + number)
-            for number, ((recipe, made), score) in enumerate(zip(batch, scores, strict=True), start=1)
+            SearchedFill(recipe, Destroyed(edit, recipe.kind, picture, score, honest), len(tried) + number)
+            for number, ((recipe, picture), score) in enumerate(zip(batch, scores, strict=True), start=1)
         ]
     return tried
 

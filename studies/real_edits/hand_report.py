@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Reward, Score
 
 from .hand_edits import HAND_EDITS, HandEdit
@@ -40,16 +41,14 @@ class HandScore:
         }
 
 
-def hand_scores(
-    reward: Reward, edits: Sequence[HandEdit] = HAND_EDITS, *, step: Callable[[str], None] = lambda name: None
-) -> list[HandScore]:
+def hand_scores(reward: Reward) -> list[HandScore]:
     """Each edit without boxes, then with them."""
     rows = []
     for boxed in (False, True):
-        for edit in edits:
+        for edit in HAND_EDITS:
             (score,) = reward([edit.sample(boxed=boxed)])
             rows.append(HandScore(edit, boxed, score))
-            step(edit.id)
+            echo(edit.id)
     return rows
 
 

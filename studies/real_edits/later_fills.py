@@ -1,4 +1,4 @@
-"""Three kinds of fills that nobody had seen while the rating of places was made: for `fills --kinds-from THIS_FILE`.
+"""Three kinds of fills that nobody had seen while the rating of places was made: `fills --later`.
 
 They were looked at once; whoever changes the rating needs others.
 """
@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import cv2
 import numpy as np
 
-from studies.real_edits.fills import MASK, FillKind, Parameter
-from studies.real_edits.place import Place, Plane, other_photograph
-from studies.real_edits.real_edit import Corners
+from .fills import MASK, FillKind, Parameter
+from .place import Place, Plane, other_photograph
+from .real_edit import Corners
 
 Values = Mapping[str, float]
 
@@ -88,7 +88,7 @@ _SCALE = Parameter("scale", 0.5, 0.3, 1.0)
 _TURNS = Parameter("turns", 1.0, 0.5, 2.0)
 _SOURCE, _HONEST = Parameter("honest", 0.0, 0.0, 0.0), Parameter("honest", 1.0, 1.0, 1.0)
 
-KINDS = (
+LATER_KINDS = (
     FillKind("patchwork", frozenset(("removal", "replacement", "addition", "text", "material")), patchwork, (_TILE,)),
     FillKind("cloned photograph", frozenset(("removal", "replacement", "addition", "text")), cloned, (_SCALE,)),
     FillKind("swirled object", frozenset(("removal",)), swirled, (_TURNS, _SOURCE)),
