@@ -57,9 +57,10 @@ def _sections(result: ValidityResult, command: str) -> Iterator[str]:
     study, cases, edits = result.study, result.study.cases, result.study.cases[: result.edit_count]
     honest, hacks = sum(not case.mode for case in edits), sum(case.is_hack for case in edits)
     yield f"<h1>Validity of {len(study.metrics)} metrics</h1>"
+    flawed = len(edits) - honest - hacks
     yield _paragraph(
-        f"{len(edits)} edits of drawn scenes ({honest} honest, {len(edits) - honest - hacks} flawed, {hacks} hacks), "
-        f"and {_extra_cases(result)}, with known ground truth: scores are compared with what each edit really did. Made by "
+        f"{len(edits)} edits of drawn scenes ({honest} honest, {flawed} flawed, {hacks} hacks), and "
+        f"{_extra_cases(result)}, with known ground truth: scores are compared with what each edit really did. Made by "
         f"{command}."
     )
     yield _table(
