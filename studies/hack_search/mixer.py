@@ -41,7 +41,7 @@ class Mixture:
 class Mixer:
     """Makes the mixtures of one edit.
 
-    families: those that may be mixed; others than `lower` and `equal` are left out. misuses: of an editor; each is asked
+    families: those that may be mixed: `lower` and `equal` ones. misuses: of an editor; each is asked
     once, when a recipe first needs it. editor_errors, family_errors: what it and families raised, and how often; what
     they fail for is no mixture.
     """

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from editcritic.benchmarks.common import optional_imports
-from editcritic.benchmarks.common.argument_types import at_least_one, new_file, new_image_file
-from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
+from studies.learning.editor_tasks import PROBED, REWARDS
 
 from .editor_report import plot, summary
-from .editor_rewards import PROBED, REWARDS
 from .editor_tasks import HACKING_SEED, REPORTED_SEEDS
 
 
@@ -59,29 +58,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "without its part for what was redrawn",
     )
     parser.add_argument("--runs", type=Path, help="folder to keep the runs in; existing runs are reused")
-    parser.add_argument("--json", type=new_file, help="file to write all figures to")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
     options = parser.parse_args(arguments)
-    try:
-        optional_imports.require_diffusers()
-        optional_imports.require_trl()  # brings peft
-        if options.plot is not None:
-            optional_imports.bench_library("matplotlib")
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    optional_imports.require_diffusers()
+    optional_imports.require_trl()  # brings peft
+    if options.plot is not None:
+        optional_imports.bench_library("matplotlib")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.runs or Path(temporary)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            parser.exit(2, f"{parser.prog}: error: --runs: {error}\n")
+        folder.mkdir(parents=True, exist_ok=True)
         run_keys = [(reward, HACKING_SEED) for reward in PROBED]
         if not options.hack:
             run_keys = [(options.reward, seed) for seed in dict.fromkeys(options.seeds)]
         runs = [_run(reward, seed, options, folder / f"{reward}-{seed}.json") for reward, seed in run_keys]
     print("\n".join(summary(runs)), flush=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps(runs) + "\n", encoding="utf-8")
     if options.plot is not None:
         plot(runs, options.plot)
 
@@ -93,44 +83,15 @@ _SINGLE_CORE_ENV = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # one
 
 
 def _run(reward: str, seed: int, options: argparse.Namespace, out: Path) -> dict[str, Any]:
-    """A run in separate processes."""
+    """A run in separate processes; one that is in `out` already is taken from there."""
     if not out.exists():
-        command = [
-            *(
-                sys.executable,
-                "-m",
-                "torch.distributed.run",
-                "--standalone",
-                "--nproc-per-node",
-                str(options.processes),
-            ),
-            *("-m", "studies.learning.editor_worker", "--out", str(out)),
-            *(
-                "--reward",
-                reward,
-                "--seed",
-                str(seed),
-                "--steps",
-                str(options.steps),
-                "--eval-steps",
-                str(options.eval_steps),
-            ),
-            *("--prompts", str(options.prompts), "--images", str(options.images)),
-        ]
-        process = subprocess.run(command, check=False, env={**os.environ, **_SINGLE_CORE_ENV})
-        if process.returncode:
-            sys.exit(f"the run of seed {seed} on the reward {reward} ended with {process.returncode}: see above")
+        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", options.processes]
+        worker = ["-m", "studies.learning.editor_worker", "--out", out, "--reward", reward, "--seed", seed]
+        sizes = ["--steps", options.steps, "--eval-steps", options.eval_steps]
+        sizes += ["--prompts", options.prompts, "--images", options.images]
+        command = [sys.executable, "-m", *map(str, (*launcher, *worker, *sizes))]
+        subprocess.run(command, check=True, env={**os.environ, **_SINGLE_CORE_ENV})
     result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    if "cpu_minutes" not in result:
-        sys.exit(f"{out} is of an earlier version of the study, which took other times: delete it")
-    previous = {
-        **result["evaluation"],
-        "steps": result["settings"]["max_steps"],
-        "processes": result["settings"]["processes"],
-    }
-    if changed := [name for name in previous if previous[name] != getattr(options, name)]:
-        differing = ", ".join(f"{name} was {previous[name]} and is {getattr(options, name)}" for name in changed)
-        sys.exit(f"{out} is of another run: {differing}. Delete it, or use the same settings")
     return result
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 
@@ -89,36 +88,6 @@ def _at(outcomes: Sequence[SeedResult], loop: str, of: Values, end: int) -> floa
 
 def _signed(estimate: tuple[float, float, float]) -> str:
     return "{:+.3f} ({:+.3f} to {:+.3f})".format(*estimate)
-
-
-def figures(outcomes: Sequence[SeedResult]) -> dict[str, object]:
-    """The figures of the table, the curves, and the value of every held-out compound at every evaluation."""
-    return {
-        "lift": {loop: lift(outcomes, loop) for loop in LOOPS},
-        "lift in truth": {loop: lift(outcomes, loop, truths) for loop in LOOPS},
-        "seeds": [
-            {
-                "seed": result.seed,
-                "seconds": result.seconds,
-                "lift": {loop: lift([result], loop) for loop in LOOPS},
-                "lift in truth": {loop: lift([result], loop, truths) for loop in LOOPS},
-                "curves": {
-                    loop: {
-                        "step": [look.step for look in looks],
-                        "reward": [mean(look.rewards) for look in looks],
-                        "truth": [mean(look.truths) for look in looks],
-                        "length": [mean(look.lengths) for look in looks],
-                        "format": [mean(look.formats) for look in looks],
-                    }
-                    for loop, looks in result.metrics_by_loop.items()
-                },
-                "evaluations": {
-                    loop: [asdict(look) for look in looks] for loop, looks in result.metrics_by_loop.items()
-                },
-            }
-            for result in outcomes
-        ],
-    }
 
 
 def plot(outcomes: Sequence[SeedResult], path: Path) -> None:

@@ -23,10 +23,10 @@ from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.integrations.dataset_rows import split_instructions
 from editcritic.integrations.rng_state import preserve_rng_state
 from editcritic.integrations.trl.reward_function import RewardFunction
+from studies.learning.writer_model import SplitTask, split_tasks
 
 from .rule_based_editor import RuleBasedEditor, parse_line
 from .writer_model import MAX_LENGTH, sample_completions, tokenizer, untrained_writer, warm_start
-from .writer_tasks import SplitTask, split_tasks
 
 if TYPE_CHECKING:
     from trl import GRPOConfig

@@ -8,7 +8,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,8 @@ from editcritic.benchmarks.sceneedit.trials import single_edit_trials, without_a
 from editcritic.reward import Engine, Reward
 from editcritic.reward.queries.specs import Spec
 from editcritic.verifiers import BestOfN, Journal, select
+from studies.any_edit.pool import REWARDS
 
-from ..any_edit.scoring import REWARDS
 from ..selection.per_prompt_noise import PerPromptNoise
 from ..selection.selection_study import REWARD as JUDGE_REWARD
 from ..selection.selection_study import interval
@@ -61,14 +60,6 @@ class BestOfStudy:
     def difference(self, name: str, other: str) -> tuple[float, float, float]:
         """Of two rewards, trial by trial: mean and 95 % interval."""
         return interval(self.chosen[name] - self.chosen[other])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "candidates": self.candidates,
-            "single": self.single.tolist(),
-            "chosen": {name: values.tolist() for name, values in self.chosen.items()},
-            "undecided": dict(self.undecided),
-        }
 
 
 def measure_best_of_n(seeds: Sequence[int], prompts: int, journal: Path, candidates: int = CANDIDATES) -> BestOfStudy:

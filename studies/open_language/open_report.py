@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator
 
 from editcritic.benchmarks.common.markdown import table_lines
 
-from ..any_edit.agreement import Figure
-from ..validity.release_checks import ReleaseCheck
+from ..validity.validity_run import ReleaseCheck
 from .best_of_n import BestOfStudy
 from .open_cases import FLAWS, REQUEST_KINDS
 from .study import OpenStudy
@@ -123,28 +120,3 @@ def _best_of_lines(study: BestOfStudy) -> Iterator[str]:
             )
         )
     yield from table_lines(columns, rows)
-
-
-def to_json(study: OpenStudy, best_of: BestOfStudy | None, command: str) -> Mapping[str, Any]:
-    """All figures and rows."""
-    return {
-        "command": command,
-        "checks": [asdict(check) | {"passed": check.passed} for check in checks(study)],
-        "figures": _figures(study),
-        "kinds": {kind: _figures(study.of_kind(kind)) for kind in REQUEST_KINDS},
-        "flaws": {flaw or "honest": _figures(study.of_flaw(flaw)) for flaw in ("", *FLAWS)},
-        "missing": dict(study.missing_reasons()),
-        "best_of_n": None if best_of is None else best_of.to_json(),
-        "rows": [asdict(row) for row in study.rows],
-    }
-
-
-def _figures(study: OpenStudy) -> dict[str, Any]:
-    named: Sequence[tuple[str, Figure]] = (
-        ("plans_read", study.plans_read),
-        ("plans_same", study.plans_same),
-        ("scored", study.scored),
-        ("right", study.right),
-        ("ordered", study.ordered),
-    )
-    return {"edits": len(study.rows), **{name: asdict(figure) for name, figure in named}}

@@ -23,8 +23,8 @@ from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest, side_of
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, MATERIALS, SIGN, TEXTS
 from editcritic.reward.edit_plan import EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.sample import POSITIONS, Position, Task, TaskType
+from studies.open_language.open_edits import step_followed
 
-from .open_truth import step_followed
 from .twin_scenes import DISTINCTIONS, Distinction, Expression, plain_scene, plural, twin_scene, unique_expression
 
 ObjectRequestKind = Literal[Distinction, "several", "keep", "pronoun", "scene phrase", "plain"]
@@ -75,8 +75,6 @@ class OpenRequest:
 
 def random_object_request(rng: random.Random, config: SceneConfig, kind: ObjectRequestKind) -> OpenRequest:
     """A random scene and a sentence of this kind about it."""
-    if kind not in OBJECT_REQUEST_KINDS:
-        raise ValueError(f"unknown kind of request {kind!r}: expected one of {', '.join(OBJECT_REQUEST_KINDS)}")
     while True:
         request = _random_request(rng, config, kind)
         if request is not None and _can_be_followed(request):

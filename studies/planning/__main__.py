@@ -11,12 +11,9 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from editcritic.benchmarks.common.argument_types import new_file
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward.bootstrap_intervals import wilson_interval
 from editcritic.reward.config import load_experts
@@ -25,10 +22,9 @@ from editcritic.reward.image import Image
 from editcritic.reward.queries.expert import Expert
 from editcritic.reward.queries.kinds import Plan
 from editcritic.reward.queries.outcomes import Failure
-from editcritic.reward.queries.specs import SpecError
+from studies.planning.labelled_phrasings import is_right_in_target, is_right_in_type
 
-from .agreement import is_right_in_target, is_right_in_type
-from .labelled_phrasings import Phrasing, PhrasingError, phrasings_of, read_phrasings
+from .labelled_phrasings import Phrasing, phrasings_of
 
 SETS = ("development", "reported", "second")
 """What the rules were written on; what was held back and looked at once; what was held back after that."""
@@ -73,49 +69,19 @@ class Outcomes:
         if not (kind and target):
             self.wrong.append((phrasing.text, plan))
 
-    def to_json(self) -> dict[str, Any]:
-        """All counts."""
-        return {
-            **{name: getattr(self, name) for name in ("sentences", "clear", "answered", "unclear_answered")},
-            **{name: getattr(self, name) for name in ("right_type", "right_target", "right")},
-            "none": dict(self.none),
-            "answered_none": dict(self.answered_none),
-        }
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study: tables as Markdown on standard output."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=SETS, default="development", help="a set of ours")
-    parser.add_argument("--file", type=Path, action="append", help="a file of phrasings of your own instead")
     parser.add_argument("--planner", default="rules", help="spec of the planner; default: rules")
     parser.add_argument("--wrong", action="store_true", help="list the answers that are wrong, with their plans")
-    parser.add_argument("--out", type=new_file, help="a JSON file for all counts")
     options = parser.parse_args(arguments)
-    try:
-        files = {path.name: read_phrasings(path) for path in options.file or ()}
-        planner = load_experts({"planner": options.planner})["planner"]
-    except (PhrasingError, SpecError) as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    if Plan not in planner.kinds:
-        parser.exit(2, f"{parser.prog}: error: {options.planner} plans nothing: give an expert that answers Plan\n")
-    sets = files or phrasings_of(options.set)
-    if not sets:
-        parser.exit(2, f"{parser.prog}: error: the set {options.set!r} has no phrasings here: pass --file\n")
-    try:
-        outcomes = {name: _outcomes(planner, phrasings) for name, phrasings in sets.items()}
-    except PlannerFailed as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    planner = load_experts({"planner": options.planner})["planner"]
+    outcomes = {name: _outcomes(planner, phrasings) for name, phrasings in phrasings_of(options.set).items()}
     _print(outcomes)
     if options.wrong:
         _print_wrong(outcomes)
-    if options.out is not None:
-        data = {name: outcome.to_json() for name, outcome in outcomes.items()}
-        options.out.write_text(json.dumps(data, indent=1), encoding="utf-8")
-
-
-class PlannerFailed(RuntimeError):
-    """A planner could not answer: its figures would be those of fewer sentences."""
 
 
 def _outcomes(planner: Expert, phrasings: Sequence[Phrasing]) -> Outcomes:
@@ -126,7 +92,7 @@ def _outcomes(planner: Expert, phrasings: Sequence[Phrasing]) -> Outcomes:
         answers = planner([Plan((blank,), phrasing.text) for phrasing in some])
         for phrasing, answer in zip(some, answers, strict=True):
             if isinstance(answer, Failure):  # to fail is not to abstain
-                raise PlannerFailed(f"the planner failed on {phrasing.text!r:.80}: {answer.reason}")
+                raise RuntimeError(f"the planner failed on {phrasing.text!r:.80}: {answer.reason}")
             outcomes.add(phrasing, answer if isinstance(answer, EditPlan) else None)
     return outcomes
 

@@ -8,21 +8,14 @@ acceptable; a target that is null is the whole picture. `{"text": ..., "kind": "
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from editcritic.reward.edit_plan import OPERATION_TYPES
+from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
 
 REGISTERS = ("imgedit", "short", "conversational", "abstain")
-MAX_BYTES = 8 << 20
-"""Size of a file of phrasings, which may come from a stranger."""
-
-
-class PhrasingError(ValueError):
-    """A file of phrasings cannot be read: which line, and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,71 +38,83 @@ class Phrasing:
 
 
 def phrasings_of(name: str) -> dict[str, list[Phrasing]]:
-    """The phrasings of a set of ours, by register; those that are missing are left out."""
-    folder = resources.files(__package__) / "phrasings"
+    """The phrasings of a set, by register; those that are missing are left out."""
     found = {}
     for register in REGISTERS:
-        file = folder / f"{name}_{register}.jsonl"
+        file = Path(__file__).parent / "phrasings" / f"{name}_{register}.jsonl"
         if file.is_file():
-            found[register] = parse_phrasings(file.read_text("utf-8"), f"{name}_{register}.jsonl")
+            found[register] = [_phrasing(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
     return found
 
 
-def read_phrasings(path: Path) -> list[Phrasing]:
-    """The phrasings of a file. Raises `PhrasingError`."""
-    try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise PhrasingError(f"{path} has {size} bytes, and at most {MAX_BYTES} are read: split it")
-        return parse_phrasings(path.read_text("utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise PhrasingError(f"{path} cannot be read: {error}") from None
+def _phrasing(data: Mapping[str, Any]) -> Phrasing:
+    if "kind" in data:
+        return Phrasing(data["text"], kind=data["kind"])
+    operations = tuple(
+        Labelled(_words(one["type"]) or (), _words(one.get("target")), _words(one.get("new")))
+        for one in data["operations"]
+    )
+    return Phrasing(data["text"], data.get("clear", True), operations)
 
 
-def parse_phrasings(text: str, name: str) -> list[Phrasing]:
-    """The phrasings of JSON lines; name: of their file, for errors. Raises `PhrasingError`."""
-    phrasings = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            phrasings.append(_phrasing(json.loads(line)))
-        except (ValueError, TypeError, RecursionError) as error:
-            raise PhrasingError(f"{name}, line {number}: {error}") from None
-    return phrasings
-
-
-def _phrasing(data: Any) -> Phrasing:
-    if not isinstance(data, Mapping) or not isinstance(data.get("text"), str):
-        raise ValueError('expected an object with a "text"')
-    kind = data.get("kind")
-    if kind is not None:
-        if not isinstance(kind, str) or not kind:
-            raise ValueError(f'"kind" is a word such as "no_request", got {kind!r}')
-        return Phrasing(data["text"], kind=kind)
-    operations = data.get("operations")
-    clear = data.get("clear", True)
-    if not isinstance(clear, bool):
-        raise ValueError(f'"clear" is true or false, got {clear!r}')
-    if not isinstance(operations, list) or (clear and not operations):
-        raise ValueError('expected "operations", at least one for a clear sentence, or a "kind"')
-    return Phrasing(data["text"], clear, tuple(_labelled(operation) for operation in operations))
-
-
-def _labelled(data: Any) -> Labelled:
-    if not isinstance(data, Mapping):
-        raise ValueError(f"an operation is an object, got {data!r}")
-    types = _words(data.get("type"), "type")
-    if types is None or (unknown := [name for name in types if name not in OPERATION_TYPES]):
-        raise ValueError(f"unknown types of operation {unknown if types else types!r}: {', '.join(OPERATION_TYPES)}")
-    return Labelled(types, _words(data.get("target"), "target"), _words(data.get("new"), "new"))
-
-
-def _words(value: Any, name: str) -> tuple[str, ...] | None:
+def _words(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """A word or a list of words; None for null and for an empty list."""
-    words = [value] if isinstance(value, str) else value
-    if words is None:
-        return None
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ValueError(f'"{name}" is a word, a list of words, or null, got {value!r}')
-    return tuple(words) or None
+    return ((value,) if isinstance(value, str) else tuple(value or ())) or None
+
+
+WHOLE_PICTURE = frozenset(
+    (
+        *("image", "picture", "photo", "photograph", "scene", "whole image", "entire image", "whole picture"),
+        *("entire picture", "whole scene", "entire scene", "whole photo", "entire photo"),
+    )
+)
+BACKGROUND = frozenset(("background", "backdrop", "setting", "environment", "surroundings", "scenery"))
+"""What a change of background is about whether or not it is named."""
+
+
+def is_right_in_type(plan: EditPlan, phrasing: Phrasing) -> bool:
+    """Whether the plan has as many operations, and each has an acceptable type, in order."""
+    return len(plan.operations) == len(phrasing.operations) and all(
+        operation.type in labelled.types
+        for operation, labelled in zip(plan.operations, phrasing.operations, strict=True)
+    )
+
+
+def is_right_in_target(plan: EditPlan, phrasing: Phrasing) -> bool:
+    """Whether the plan has as many operations, and each is about an acceptable object, in order.
+
+    A noun, or attributes and noun, must equal an acceptable phrase; of an added object the new one, of a replaced one
+    both.
+    """
+    return len(plan.operations) == len(phrasing.operations) and all(
+        _is_about(operation, labelled) for operation, labelled in zip(plan.operations, phrasing.operations, strict=True)
+    )
+
+
+def _is_about(operation: PlannedOperation, labelled: Labelled) -> bool:
+    if operation.type == "subject_add":
+        return labelled.new is None or _equals(operation.new, labelled.new)
+    if operation.type == "subject_replace" and labelled.new is not None and not _equals(operation.new, labelled.new):
+        return False
+    whole = WHOLE_PICTURE | BACKGROUND if operation.type == "background_change" else WHOLE_PICTURE
+    is_whole = operation.target is None or bool(_phrases(operation.target) & whole)
+    if labelled.target is None:
+        return is_whole
+    if operation.target is None:
+        return any(_plain(phrase) in whole for phrase in labelled.target)
+    return _equals(operation.target, labelled.target)
+
+
+def _equals(target: Target | None, acceptable: Sequence[str]) -> bool:
+    return target is not None and bool(_phrases(target) & {_plain(phrase) for phrase in acceptable})
+
+
+def _phrases(target: Target) -> set[str]:
+    return {_plain(target.noun), _plain(target.phrase)}
+
+
+def _plain(phrase: str) -> str:
+    """In lower case, without articles and possessive endings."""
+    words = phrase.casefold().replace("’", "'").split()
+    plain = [word.removesuffix("'s").removesuffix("'") for word in words if word not in ("a", "an", "the")]
+    return " ".join(plain)

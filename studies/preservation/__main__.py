@@ -15,11 +15,11 @@ from typing import Any
 
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.terminal import echo
+from studies.preservation.ladders import climb
+from studies.preservation.separation import Measured, measure
 
 from .autoencoder import STEPS, load_or_train, psnr
 from .drift import drift_table
-from .ladder_scores import climb
-from .measures import Measured, measure
 from .pairs import pairs
 from .photographs import DEVELOPMENT, HELD_OUT, TRAINING, photograph
 from .scenes import SCENES

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -101,29 +100,6 @@ def steps_table(results: Mapping[str, Sequence[TrialResult]]) -> Iterator[str]:
             )
         )
     yield from table_lines(columns, rows)
-
-
-def figures(study: SelectionStudy, steps: Mapping[str, Sequence[TrialResult]]) -> dict[str, object]:
-    """The figures of the tables, and the outcome of every trial, as JSON."""
-    return {
-        "single_sample": {"truth": study.single_sample_truth.tolist(), "value": study.single_sample_value.tolist()},
-        "best_of_n": study.best_of_n_value.tolist(),
-        "saturated": study.saturated.tolist(),
-        "seeds": study.seeds.tolist(),
-        "selectors": {
-            name: {
-                "evaluation_share": study.evaluation_share(name),
-                "truth": float(study.truths(name).mean()),
-                "truth_gain": study.truth_gain(name),
-                "reward_gain_kept": study.reward_gain_kept(name),
-                "reward_gain_kept_by_seed": study.reward_gain_kept_by_seed(name),
-                "judge_calls": study.judge_calls(name),
-                "trials": [asdict(result) for result in rows],
-            }
-            for name, rows in study.outcomes.items()
-        },
-        "compounds": {name: [asdict(result) for result in rows] for name, rows in steps.items()},
-    }
 
 
 def plot(study: SelectionStudy, path: Path) -> None:

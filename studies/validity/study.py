@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from editcritic.benchmarks.sceneedit.cases import Case
 from editcritic.reward import EditSample, Engine, Expert
+from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.score import Status
 
@@ -32,14 +33,17 @@ class MetricValue:
 
 
 def score_all(
-    metrics: Sequence[EvaluatedMetric], samples: Iterable[EditSample], experts: Mapping[str, Expert]
+    metrics: Sequence[EvaluatedMetric],
+    samples: Iterable[EditSample],
+    experts: Mapping[str, Expert],
+    log: AnswerLog | None = None,
 ) -> Iterator[MetricValue]:
-    """Every metric on every sample, case by case; answers are shared.
+    """Every metric on every sample, case by case; answers are shared. log: keeps them.
 
     All metrics of a sample run concurrently, so that no expert idles until the next metric.
     """
     programs = ((score_with_signature(metric.metric, sample), sample) for sample in samples for metric in metrics)
-    with Engine(window=WINDOW) as engine:
+    with Engine(window=WINDOW, log=log) as engine:
         for number, score in enumerate(engine.run(programs, experts)):
             case, index = divmod(number, len(metrics))
             yield MetricValue(case, metrics[index].spec, score.value, score.status, score.reason)

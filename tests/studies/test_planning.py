@@ -8,8 +8,14 @@ from editcritic.reward import EditPlan, Expert, PlannedOperation, Target
 from editcritic.reward.bootstrap_intervals import wilson_interval
 from editcritic.reward.queries import Failure, Plan
 from studies.planning.__main__ import main
-from studies.planning.agreement import is_right_in_target, is_right_in_type
-from studies.planning.labelled_phrasings import REGISTERS, PhrasingError, parse_phrasings, phrasings_of
+from studies.planning.labelled_phrasings import (
+    REGISTERS,
+    PhrasingError,
+    is_right_in_target,
+    is_right_in_type,
+    parse_phrasings,
+    phrasings_of,
+)
 
 CUP = {"type": ["color_alter", "attribute"], "target": ["the cup", "man's white cup"], "new": None, "value": "blue"}
 BLUE = PlannedOperation("color_alter", target=Target("cup", attributes=("white",)), value="blue")

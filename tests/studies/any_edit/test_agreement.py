@@ -7,9 +7,8 @@ import pytest
 from editcritic.benchmarks.sceneedit.cases import Case, cases
 from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
 from editcritic.reward.score import Status
-from studies.any_edit.agreement import PoolScores
-from studies.any_edit.pool import PoolEdit
-from studies.any_edit.scoring import EditScore, statuses
+from studies.any_edit.comparison import PoolScores
+from studies.any_edit.pool import EditScore, PoolEdit, statuses
 
 (CASE,) = cases(1, seed=1, size=32)
 

@@ -12,9 +12,18 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt
-from studies.any_edit.attack_recipes import PERFECT, SOURCE, Darkroom, Layer, Recipe, mutated, random_recipe
+from studies.any_edit.attack_recipes import (
+    FILTERS,
+    PERFECT,
+    SOURCE,
+    Darkroom,
+    Layer,
+    Recipe,
+    mutated,
+    random_recipe,
+    write_text,
+)
 from studies.any_edit.attack_search import AttackPlan, draw_finds, search
-from studies.any_edit.pixel_filters import FILTERS, write_text
 
 CONFIG = SceneConfig.for_size(32)
 

@@ -11,7 +11,7 @@ from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import EditSample, Image
 from editcritic.reward.metrics.any_edit.plans import plan_of_task, plan_problems
 from editcritic.reward.metrics.edival.task_parser import parse_task
-from studies.any_edit.plan_corruptions import CORRUPTIONS, annotated_plan, sentence_of, with_wrong_plans, wrong_plan
+from studies.any_edit.robustness import CORRUPTIONS, annotated_plan, sentence_of, with_wrong_plans, wrong_plan
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from studies.any_edit.pool import ANY_EDIT
 from studies.any_edit.query_counts import ROLLOUTS, count_queries, group
-from studies.any_edit.scoring import ANY_EDIT
 
 
 def test_a_group_has_one_source_and_different_edits():

@@ -15,10 +15,9 @@ from editcritic.benchmarks.demo.photographs import MAX_SIDE
 from editcritic.reward import EditSample
 from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.audit.development_edits import development_edits
-from studies.audit.good_edits import GoodEdit
+from studies.audit.good_edits import GoodEdit, PackagedPhoto, require_packages
 from studies.audit.held_back_edits import PACKAGES, held_back_edits
 from studies.audit.photograph_audit import main, of_many_pictures
-from studies.audit.photographs import PackagedPhoto, require_packages
 from studies.preservation.photographs import HELD_OUT
 
 EDITS = [*development_edits(), *held_back_edits()]

@@ -15,9 +15,8 @@ from editcritic.reward import Image, Reward
 from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.learning import editor_worker
 from studies.learning.editor_report import gain_interval, plot, summary
-from studies.learning.editor_rewards import NOTHING_GIVEN, REWARDS
 from studies.learning.editor_study import main
-from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, TrainingEdits, evaluate_held_out
+from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits, evaluate_held_out
 
 NEEDS = ("torch",)
 

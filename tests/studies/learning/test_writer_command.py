@@ -10,7 +10,15 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import random_scene
 from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
 from studies.learning.rule_based_editor import WRITER_SCENES, RuleBasedEditor, apply_instruction, parse_line
-from studies.learning.writer_model import sample_completions, tokenizer, untrained_writer, warm_start
+from studies.learning.writer_model import (
+    SYNONYMS,
+    demonstrations,
+    sample_completions,
+    split_tasks,
+    tokenizer,
+    untrained_writer,
+    warm_start,
+)
 from studies.learning.writer_report import figures, lift, plot, table, truths
 from studies.learning.writer_study import (
     LOOPS,
@@ -21,7 +29,6 @@ from studies.learning.writer_study import (
     format_reward,
     length_reward,
 )
-from studies.learning.writer_tasks import SYNONYMS, demonstrations, split_tasks
 
 NEEDS = ("torch",)
 

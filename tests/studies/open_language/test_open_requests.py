@@ -8,9 +8,9 @@ import pytest
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.reward.metrics.any_edit.plans import plan_problems
 from editcritic.reward.planners.rule_planner import RulePlanner
+from studies.open_language.open_edits import step_followed
 from studies.open_language.open_requests import OBJECT_REQUEST_KINDS, random_object_request
-from studies.open_language.open_truth import step_followed
-from studies.open_language.plan_agreement import same_plan
+from studies.open_language.study import same_plan
 
 CONFIG = SceneConfig.for_size(96)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from editcritic.reward import EditPlan, Kept, PlannedOperation, Target
-from studies.open_language.plan_agreement import same_plan
+from studies.open_language.study import same_plan
 
 PLAN = EditPlan(
     (
