@@ -80,9 +80,7 @@ def audited_metrics(seed: int = SEED) -> tuple[list[AuditedMetric], dict[str, st
         for metric in members:
             name = metric.spec.partition("?")[0]
             if metric.card.aspect == "cheating":
-                skipped[name] = (
-                    "a guard: 1 for all that it does not reject, so that no order can be expected"
-                )
+                skipped[name] = "a guard: 1 for all that it does not reject, so that no order can be expected"
             else:
                 audited.setdefault(name, AuditedMetric(metric.spec, system, metric.card))
     return [*audited.values(), AuditedMetric(PIXELS, "baselines", None)], skipped

@@ -60,8 +60,9 @@ class OpenCase:
 def open_cases(
     count: int, *, seed: int = 0, first: int = 0, split: Split = "test", size: int = IMAGE_SIZE
 ) -> list[OpenCase]:
-    """`count` edits (an even number), in pairs of an honest and a flawed one; kinds of requests in turn. Bit-identical for
-    a seed. first: number of the first pair, so that a set can be made in parts.
+    """`count` edits (an even number), in pairs of an honest and a flawed one; kinds of requests in turn.
+
+    Bit-identical for a seed. first: number of the first pair, so that a set can be made in parts.
     """
     cases: list[OpenCase] = []
     for number in range(first, first + count // 2):
