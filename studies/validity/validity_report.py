@@ -144,7 +144,7 @@ def _sections(result: ValidityResult, command: str) -> Iterator[str]:
 def _truths(result: ValidityResult, metric: EvaluatedMetric) -> Iterator[str]:
     counts = result.study.statuses(metric)
     yield from map(str, (counts["scored"], counts["abstained"] + counts["failed"], counts["not_applicable"]))
-    found = {truth: truth_agreement(result.study, metric, truth) for truth in TRUTH_COLUMNS}
+    found = {str(truth): truth_agreement(result.study, metric, truth) for truth in TRUTH_COLUMNS}
     for truth, statistic in _COLUMNS:
         yield _number(found[truth][statistic]) + ("*" if truth == metric.truth_column else "")
 

@@ -1,4 +1,4 @@
-"""The load generator."""
+"""The load generator, and the synthetic server that it starts."""
 
 import json
 import subprocess
@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -57,10 +56,12 @@ def test_wrong_scores_show():
     assert (report.mismatched or 0) > 0
 
 
-def test_it_takes_real_samples(server: str) -> None:
+def test_real_samples_are_replayed_and_proxies_are_for_other_machines(server: str, monkeypatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
     load = LoadConfig(clients=2, samples=20, group_size=4)
     report = generate_load([server], load, samples=synthetic_samples(3, size=8))
-    assert (report.samples, report.failed, report.mismatched) == (20, 0, None)
+    assert (report.samples, report.failed, report.mismatched, report.scored_by_servers) == (20, 0, None, 20)
 
 
 @pytest.mark.parametrize("url", ["http://192.0.2.1:80", "http://example.org", "http://127.0.0.1.example.org"])
@@ -80,14 +81,6 @@ def test_nobody_there_is_said_at_once():
         generate_load(["http://127.0.0.1:9"])
 
 
-def test_proxies_are_for_other_machines(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    report = generate_load([server], LoadConfig(clients=1, samples=8, image_size=8, group_size=8))
-    assert (report.samples, report.mismatched) == (8, 0)
-    assert report.scored_by_servers == 8  # as /metrics says
-
-
 def test_as_a_command():
     arguments = ["--clients", "2", "--samples", "8", "--image_size", "8", "--json"]
     ran = subprocess.run(
@@ -95,14 +88,6 @@ def test_as_a_command():
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["samples"] == 8
-
-
-def test_samples_of_a_file_are_replayed(server: str, tmp_path: Path) -> None:
-    bad = tmp_path / "samples.jsonl"
-    bad.write_text("{}\n")
-    command = [sys.executable, "-m", "studies.load_test", server, "--sample-file", str(bad)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (ran.returncode, ran.stderr[:6]) == (1, "load: ")
 
 
 def test_a_load_of_which_no_call_ended_has_no_latency():
@@ -183,3 +168,20 @@ def test_metrics_that_are_none_are_not_counted(metrics: bytes) -> None:
     with listening(answering(metrics)) as url:
         report = generate_load([url], LoadConfig(clients=1, samples=2, group_size=2, image_size=8))
     assert (report.samples, report.failed, report.scored_by_servers) == (2, 0, None)
+
+
+# -- the synthetic server ---------------------------------------------------------------------------------------------
+
+FIRST = "from studies.load_test.synthetic_reward import SyntheticServer as S; import os"
+# Kills itself with its server ready, or at once: then nobody reads the address that the server writes.
+WHEN_READY = f"{FIRST}; s = S(life=60); print(s.process.pid, flush=True); os._exit(0)"
+AT_ONCE = f"{FIRST}; S._wait_until_ready = lambda s: (print(s.process.pid, flush=True), os._exit(0)); S(life=60)"
+
+
+@pytest.mark.parametrize("program", [WHEN_READY, AT_ONCE], ids=["when it is ready", "before it is"])
+def test_a_server_ends_with_the_process_that_started_it(program: str) -> None:
+    # The server inherits standard error, whose end is seen here only once both have ended.
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=True)
+    assert int(done.stdout)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0

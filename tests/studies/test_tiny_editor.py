@@ -1,12 +1,13 @@
-"""Teaching: noise that carries the latents, steps that can be repeated to the bit."""
+"""Teaching the tiny editor: noise that carries the latents, steps that can be repeated to the bit, the command."""
 
 import numpy as np
 import pytest
 import torch
+from diffusers import FluxKontextPipeline
 
-from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import untrained_pipeline
+from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import SceneEditPipeline, untrained_pipeline
 from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import ACROSS, SIZE
-from studies.tiny_editor import trainer
+from studies.tiny_editor import train, trainer
 
 LATENTS = 3 + ACROSS**2
 PATCH = 3 * (SIZE // ACROSS) ** 2
@@ -21,6 +22,14 @@ def data():
 def whole_precision(monkeypatch):
     """Muon computes in bfloat16, which takes a processor without it minutes."""
     monkeypatch.setattr(torch.Tensor, "bfloat16", lambda self: self.float().clone())
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """The command takes two threads for its process, which is that of other tests here."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 def weights(pipeline):
@@ -86,3 +95,13 @@ def test_a_seed_gives_the_same_weights_to_the_bit(data):
 def test_it_learns(data):
     _, losses = trained(data, 30)
     assert np.mean(losses[-8:]) < 0.85 * np.mean(losses[:8])
+
+
+def test_it_writes_a_pipeline_that_diffusers_loads(tmp_path, capsys):
+    train.main(["--out", str(tmp_path / "editor"), "--steps", "1", "--examples", "20"])
+    assert "MB in" in capsys.readouterr().out
+    for kind in (SceneEditPipeline, FluxKontextPipeline):
+        loaded = kind.from_pretrained(tmp_path / "editor")
+        parts = (loaded.transformer, loaded.text_encoder, loaded.text_encoder_2)
+        assert {part.dtype for part in parts} == {torch.float32}
+    assert not list((tmp_path / "editor").rglob("*.bin"))
