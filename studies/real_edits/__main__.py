@@ -10,24 +10,21 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from zlib import crc32
 
 from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.reward import Reward, Score
-from editcritic.reward.queries.kinds import RegionChange
 
 from .agreement import Separation, agreement, part_quartiles, reader_agreement, scored, surprises
 from .clones import Clones
-from .destroyed import Destroyed, Payment, destroyed, payment, payments
-from .fill_search import QUERIES, best_finds, search_fills
+from .destroyed import Destroyed, Payment, destroyed, payments
 from .fills import KINDS, FillKind, kinds_of
 from .hand_report import hand_figures, hand_scores
 from .later_fills import LATER_KINDS
 from .place import Place
 from .real_edit import HALVES, OPERATIONS, RealEdit
-from .region_fit import SAMPLES, Fit, fitted, table
 from .repository_edits import read_edit, repository_rows
 from .sheet import Strip, edit_strip, fill_strip, write_sheet
 from .tilted_policy import course, draw, pools, score_pools
@@ -42,41 +39,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     agree = commands.add_parser("agreement", help="good edits against bad ones, beside baselines")
     fills = commands.add_parser("fills", help="what destroyed places are worth beside the honest edits")
-    search = commands.add_parser("search", help="the fills that pay most, with so many queries for each edit")
     policy = commands.add_parser("policy", help="where a policy goes that can draw edits and destroyed places")
     hand = commands.add_parser("hand", help="forty edits made by hand: how many have a score, and a right one")
-    fit = commands.add_parser("fit", help="the limits and weights of the rating of places, on composed photographs")
-    for command in (agree, fills, search, policy):
+    for command in (agree, fills, policy):
         command.add_argument("--clones", type=Path, required=True, help="clones: `owner+name` or `owner/name`")
         command.add_argument("--half", choices=HALVES, help="edits of this half only")
         command.add_argument("--operations", nargs="+", choices=OPERATIONS, help="edits of these only")
         command.add_argument("--boxed", action="store_true", help="edits with boxes only")
         command.add_argument("--limit", type=at_least_one, help="edits at most")
-    for command in (agree, fills, search, policy, hand):
+    for command in (agree, fills, policy, hand):
         command.add_argument("--experts", default="cpu")
         command.add_argument("--out", type=Path, default=Path("out/real_edits"), help="folder for numbers and sheets")
-    for command in (agree, fills, search, hand):
+    for command in (agree, fills, hand):
         command.add_argument("--reward", default="any-edit")
         command.add_argument("--sheet", type=at_least_one, default=20, help="edits on the contact sheet; default: 20")
-    for command in (fills, search, policy):
+    for command in (fills, policy):
         command.add_argument("--kinds", nargs="+", help="names of fills; default: all")
         command.add_argument("--later", action="store_true", help="the kinds that nobody had seen, instead")
         command.add_argument("--without", type=Path, help="a file with an `id/kind` a line: fills that look right")
-    for command in (search, fit):
-        command.add_argument("--seed", type=int, default=0)
     fills.add_argument("--draw-only", action="store_true", help="draw all fills for a reader, and score nothing")
-    search.add_argument("--queries", type=at_least_one, default=QUERIES, help=f"for each edit; default: {QUERIES}")
     policy.add_argument("--rewards", nargs="+", default=["any-edit", "any-edit?region=false"], help="one course each")
     policy.add_argument("--heldout", default="guards", help="of the monitor; default: guards")
     policy.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="of what the monitor sees")
     policy.add_argument("--plot", type=new_image_file, help="file for a plot")
-    fit.add_argument("--clones", type=Path, required=True, help="a folder with a clone of BIDS/BSDS500")
-    fit.add_argument("--samples", type=at_least_one, default=SAMPLES, help=f"of each change; default: {SAMPLES}")
-    fit.add_argument("--change", nargs="+", choices=get_args(RegionChange), default=get_args(RegionChange))
     options = parser.parse_args(arguments)
-    if options.command != "fit":
-        options.out.mkdir(parents=True, exist_ok=True)
-    runs = {"agreement": _agreement, "fills": _fills, "search": _search, "hand": _hand, "fit": _fit, "policy": _policy}
+    options.out.mkdir(parents=True, exist_ok=True)
+    runs = {"agreement": _agreement, "fills": _fills, "hand": _hand, "policy": _policy}
     runs[options.command](options)
 
 
@@ -167,30 +155,6 @@ def _draw_fills(out: Path, edits: Sequence[RealEdit], kinds: Sequence[FillKind])
         write_sheet(out / f"fills_{number:03d}.png", strips, columns=1)
 
 
-def _search(options: argparse.Namespace) -> None:
-    tried = search_fills(
-        _reward(options),
-        _edits(options),
-        _kinds(options),
-        queries=options.queries,
-        seed=options.seed,
-        without=_without(options),
-    )
-    _check_any(tried)
-    best = best_finds(tried)
-    for one in best:
-        fill = one.fill
-        honest = "none" if fill.honest.value is None else f"{fill.honest.value:.3f}"
-        mark = "pays" if fill.pays else "    "
-        print(f"{mark} {fill.value:.3f}, honest {honest}, query {one.query:3d}: {fill.edit.id}: {one.recipe}")
-    print(_payment_text(payment("all that was tried", [one.fill for one in tried])))
-    print(_payment_text(payment("the best of each edit", [one.fill for one in best])))
-    _print_honest([one.fill for one in best])
-    _write_lines(options.out / "search.jsonl", (one.to_json() for one in tried))
-    strips = [fill_strip(one.fill, str(one.recipe)) for one in best[: options.sheet]]
-    write_sheet(options.out / "best_finds.png", strips)
-
-
 def _policy(options: argparse.Namespace) -> None:
     pool = pools(_edits(options), _kinds(options))
     _check_any(pool)
@@ -228,14 +192,6 @@ def _hand(options: argparse.Namespace) -> None:
         )
     report = {"reward": reward.identity, "figures": figures, "edits": [row.to_json() for row in rows]}
     (options.out / "hand.json").write_text(json.dumps(report, ensure_ascii=False, indent=1), encoding="utf-8")
-
-
-def _fit(options: argparse.Namespace) -> None:
-    fits: list[Fit] = []
-    for fit, unseen in fitted(Clones(options.clones), options.change, options.samples, options.seed):
-        print("\n".join(fit.report(unseen)))
-        fits.append(fit)
-    print(f"\n{table(fits)}")
 
 
 # -- what they print --------------------------------------------------------------------------------------------------

@@ -40,17 +40,6 @@ class Clones:
             self._read[key] = self._found(repo, commit, path, digest)
         return self._read[key]
 
-    def names(self, repo: str, commit: str, folder: str) -> list[str]:
-        """Names of what a folder has at that commit, or else in the work tree, sorted. Raises `InputError` for none."""
-        clone = self._clone(repo, commit)
-        found = _git(clone, ["ls-tree", "-z", "--name-only", f"{commit}:{folder}"]).split(b"\0")
-        names = [name.decode("utf-8", "replace") for name in found if name]
-        if not names and (clone / folder).is_dir():
-            names = [path.name for path in (clone / folder).iterdir()]
-        if not names:
-            raise InputError(f"{clone} has no folder {folder} at {commit}: {self._command(repo, commit)}")
-        return sorted(names)
-
     def _found(self, repo: str, commit: str, path: str, digest: str) -> bytes:
         clone = self._clone(repo, commit)
         found = [_blob(clone, f"{commit}:{path}")]

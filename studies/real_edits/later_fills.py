@@ -5,16 +5,12 @@ They were looked at once; whoever changes the rating needs others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import cv2
 import numpy as np
 
-from .fills import MASK, FillKind, Parameter
+from .fills import Values, fill_kind
 from .place import Place, Plane, other_photograph
 from .real_edit import Corners
-
-Values = Mapping[str, float]
 
 
 def patchwork(place: Place, box: Corners, values: Values, rng: np.random.Generator) -> Plane:
@@ -83,21 +79,16 @@ def swirled(place: Place, box: Corners, values: Values, rng: np.random.Generator
     return np.asarray(cv2.remap(inside, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT), np.float32)
 
 
-_TILE = Parameter("tile", 0.14, 0.08, 0.4)
-_SCALE = Parameter("scale", 0.5, 0.3, 1.0)
-_TURNS = Parameter("turns", 1.0, 0.5, 2.0)
-_SOURCE, _HONEST = Parameter("honest", 0.0, 0.0, 0.0), Parameter("honest", 1.0, 1.0, 1.0)
-
 LATER_KINDS = (
-    FillKind("patchwork", frozenset(("removal", "replacement", "addition", "text", "material")), patchwork, (_TILE,)),
-    FillKind("cloned photograph", frozenset(("removal", "replacement", "addition", "text")), cloned, (_SCALE,)),
-    FillKind("swirled object", frozenset(("removal",)), swirled, (_TURNS, _SOURCE)),
-    FillKind(
+    fill_kind("patchwork", "removal replacement addition text material", patchwork, tile=0.14),
+    fill_kind("cloned photograph", "removal replacement addition text", cloned, scale=0.5),
+    fill_kind("swirled object", "removal", swirled, turns=1.0, honest=0.0),
+    fill_kind(
         "swirled result",
-        frozenset(("recolour", "replacement", "addition", "text", "material")),
+        "recolour replacement addition text material",
         swirled,
-        (_TURNS, _HONEST),
-        MASK,
+        turns=1.0,
+        honest=1.0,
         over_honest=True,
     ),
 )

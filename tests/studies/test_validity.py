@@ -275,7 +275,7 @@ def test_a_bar_is_cleared_by_reaching_it(measured, most, passed):
 )
 def test_a_wrong_verdict_has_its_cause(edit, value, cause):
     (metric,) = select_metrics([PAPER], scene_experts(), [edit])
-    hack = case("hack", after=NOISIER, followed=False, mode="nothing", is_hack=True)
+    hack = case("hack", after=NOISIER, before=edit.before, followed=False, mode="nothing", is_hack=True)
     rows = [MetricValue(0, PAPER, value, "scored", "they saw a circle"), MetricValue(1, PAPER, 0.0, "scored", "")]
     verdicts = compare_verdicts(ValidityStudy([edit, hack], [metric], {PAPER: rows}), PAPER)
     (wrong,) = verdicts.disagreements
