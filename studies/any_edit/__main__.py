@@ -19,14 +19,13 @@ from editcritic.benchmarks.common.terminal import echo
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward.engine.answer_log import AnswerLog
 from studies.any_edit.any_edit_report import draw_curves, markdown
-from studies.any_edit.bars import CaseStudy
+from studies.any_edit.bars import CaseStudy, count_queries
 from studies.any_edit.pool import ANY_EDIT, EDIT_BALANCED, experts_for
 
 from .attack_search import AttackPlan, draw_finds, search
 from .bars import AnyEditResult
 from .comparison import compare_rewards
 from .pool import PoolEdit, editors_of, load_pool
-from .query_counts import count_queries
 from .robustness import CurveRun, measure_curves
 
 FINDS, CURVES = "finds-{}.png", "any-edit-curves.png"

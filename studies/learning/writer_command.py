@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     optional_imports.require_trl()
     if options.plot is not None:
         optional_imports.bench_library("matplotlib")
-    from .writer_report import plot, table
+    from studies.learning.writer_study import plot, table
+
     from .writer_study import WriterSeedRun
 
     seed_runs = [WriterSeedRun(seed, steps=options.steps) for seed in range(options.seeds)]

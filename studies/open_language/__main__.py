@@ -13,8 +13,8 @@ from pathlib import Path
 
 from editcritic.benchmarks.common import optional_imports
 from editcritic.benchmarks.common.argument_types import at_least_one
+from studies.open_language.open_report import measure_best_of_n
 
-from .best_of_n import measure_best_of_n
 from .open_report import checks, markdown
 from .study import PLANS, measure
 

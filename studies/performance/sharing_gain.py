@@ -47,8 +47,8 @@ from editcritic.reward.queries.expert import expert_of_role
 from editcritic.reward.queries.kinds import Outcome, Query
 from editcritic.reward.queries.outcomes import Abstention
 from editcritic.reward.sample import TASK_TYPES
+from studies.any_edit.bars import group
 
-from ..any_edit.query_counts import group
 from . import random_models
 from .bundle_models import BUNDLES, bundle_models
 from .command import parser_of, show

@@ -59,7 +59,7 @@ ROUND_TRIPS = (0, 1, 2, 3, 5, 8)
 
 def drift_table(names: Sequence[str], round_trip: RoundTrip) -> dict[str, dict[str, float]]:
     """Name of a drift -> strength -> preservation, mean over photographs."""
-    from studies.preservation.separation import measure
+    from studies.preservation.__main__ import measure
 
     def value(name: str, after: Pixels) -> float:
         return 1 - measure(Pair(name, "drift", 0.0, "", photograph(name), after)).values["preservation"]

@@ -16,12 +16,12 @@ from zlib import crc32
 from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.reward import Reward, Score
+from studies.real_edits.agreement import hand_figures, hand_scores
+from studies.real_edits.repository_edits import Clones
 
 from .agreement import Separation, agreement, part_quartiles, reader_agreement, scored, surprises
-from .clones import Clones
 from .destroyed import Destroyed, Payment, destroyed, payments
 from .fills import KINDS, FillKind, kinds_of
-from .hand_report import hand_figures, hand_scores
 from .later_fills import LATER_KINDS
 from .place import Place
 from .real_edit import HALVES, OPERATIONS, RealEdit

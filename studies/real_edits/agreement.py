@@ -15,9 +15,9 @@ from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Reward, Score
 from editcritic.reward.bootstrap_intervals import percentile_interval, resampled_rows
-
-from .destroyed import parts_of
-from .real_edit import FOLLOWED, PRESERVED, STATES, RealEdit
+from studies.real_edits.destroyed import parts_of
+from studies.real_edits.hand_edits import HAND_EDITS, HandEdit
+from studies.real_edits.real_edit import FOLLOWED, PRESERVED, STATES, RealEdit
 
 FOLLOWED_FROM = 0.75
 """`following` of an honest edit is to be at least this."""
@@ -248,3 +248,61 @@ def surprises(rows: Sequence[Scored], count: int) -> list[Scored]:
     """The edits whose value is furthest from what the reader says of them, a missing one counting as 0."""
     known = [row for row in rows if row.edit.is_good is not None]
     return sorted(known, key=lambda row: -abs((row.score.value or 0.0) - float(bool(row.edit.is_good))))[:count]
+
+
+THRESHOLD = 0.5
+"""An honest edit is to have at least this, a wrong one less."""
+
+
+@dataclass(frozen=True)
+class HandScore:
+    """An edit with its score. boxed: whether it was scored with its boxes."""
+
+    edit: HandEdit
+    boxed: bool
+    score: Score
+
+    @property
+    def is_right(self) -> bool | None:
+        """None without a value."""
+        return None if self.score.value is None else (self.score.value >= THRESHOLD) == self.edit.is_honest
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.edit.id,
+            "instruction": self.edit.instruction,
+            "fault": self.edit.fault,
+            "boxed": self.boxed,
+            "value": self.score.value,
+            "right": self.is_right,
+            "status": self.score.status,
+            "reason": self.score.reason,
+        }
+
+
+def hand_scores(reward: Reward) -> list[HandScore]:
+    """Each edit without boxes, then with them."""
+    rows = []
+    for boxed in (False, True):
+        for edit in HAND_EDITS:
+            (score,) = reward([edit.sample(boxed=boxed)])
+            rows.append(HandScore(edit, boxed, score))
+            echo(edit.id)
+    return rows
+
+
+def hand_figures(rows: Sequence[HandScore]) -> dict[str, dict[str, int]]:
+    """Counts without and with boxes: edits, scored, right, honest ones that are scored, right honest ones."""
+    figures = {}
+    for title, boxed in (("without boxes", False), ("with boxes", True)):
+        some = [row for row in rows if row.boxed == boxed]
+        scored = [row for row in some if row.is_right is not None]
+        honest = [row for row in scored if row.edit.is_honest]
+        figures[title] = {
+            "edits": len(some),
+            "scored": len(scored),
+            "right": sum(row.is_right is True for row in scored),
+            "honest scored": len(honest),
+            "honest right": sum(row.is_right is True for row in honest),
+        }
+    return figures

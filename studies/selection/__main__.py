@@ -32,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.plot is not None:
         optional_imports.bench_library("matplotlib")
     from editcritic.verifiers.selectors import PreviewCalibration
+    from studies.selection.selection_study import plot, seeds_table, steps_table, table
 
-    from .selection_report import plot, seeds_table, steps_table, table
     from .selection_study import (
         CALIBRATION_SEEDS,
         FIRST_REPORTED_SEED,

@@ -20,11 +20,11 @@ from editcritic.benchmarks.sceneedit.compositions import composition_cases
 from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Expert
+from studies.validity.metric_runner import MetricValue, ValidityStudy, score_all
 
 from .metric_runner import ExpertNoise, MetricRunner
 from .metric_selection import EvaluatedMetric, installed_metrics, select_metrics
 from .oracle import Oracle
-from .study import MetricValue, ValidityStudy, score_all
 from .truth_agreement import spearman
 
 PAPER, OFFICIAL = "edival-if?protocol=paper", "edival-if?protocol=official"

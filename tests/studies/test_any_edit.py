@@ -30,9 +30,9 @@ from studies.any_edit.attack_recipes import (
     write_text,
 )
 from studies.any_edit.attack_search import AttackPlan, search
+from studies.any_edit.bars import ROLLOUTS, count_queries, group
 from studies.any_edit.comparison import PoolScores
 from studies.any_edit.pool import ANY_EDIT, EditScore, PoolEdit, statuses
-from studies.any_edit.query_counts import ROLLOUTS, count_queries, group
 from studies.any_edit.robustness import CORRUPTIONS, annotated_plan, sentence_of, with_wrong_plans, wrong_plan
 
 (CASE,) = cases(1, seed=1, size=32)

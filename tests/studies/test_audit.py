@@ -21,9 +21,16 @@ from studies.audit import installed_rewards as study
 from studies.audit.development_edits import development_edits
 from studies.audit.good_edits import PackagedPhoto, require_packages
 from studies.audit.held_back_edits import PACKAGES, held_back_edits
-from studies.audit.installed_rewards import COMPARED, PIXELS, EditSet, EditTrials, audit_edit, audited_metrics
+from studies.audit.installed_rewards import (
+    COMPARED,
+    PIXELS,
+    EditSet,
+    EditTrials,
+    audit_edit,
+    audited_metrics,
+    good_edits,
+)
 from studies.audit.photograph_audit import main, of_many_pictures
-from studies.audit.scene_edits import good_edits
 from studies.preservation.photographs import HELD_OUT
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"

@@ -20,7 +20,7 @@ from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.learning import editor_gap, editor_study, judge_noise
 from studies.learning.editor_gap import GROUP_SIZE, GroupOutcome, sampled_groups
-from studies.learning.editor_report import gain_interval, plot, summary
+from studies.learning.editor_study import gain_interval, plot, summary
 from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits, evaluate_held_out
 from studies.learning.gradients import cosine
 from studies.learning.judge_noise import (
@@ -44,9 +44,6 @@ from studies.learning.writer_model import (
     untrained_writer,
     warm_start,
 )
-from studies.learning.writer_report import lift, truths
-from studies.learning.writer_report import plot as plot_writer
-from studies.learning.writer_report import table as writer_table
 from studies.learning.writer_study import (
     LOOPS,
     HeldOutEvaluator,
@@ -55,7 +52,11 @@ from studies.learning.writer_study import (
     WriterSeedRun,
     format_reward,
     length_reward,
+    lift,
+    truths,
 )
+from studies.learning.writer_study import plot as plot_writer
+from studies.learning.writer_study import table as writer_table
 
 NEEDS = ("torch",)
 

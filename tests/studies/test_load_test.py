@@ -14,8 +14,7 @@ import pytest
 from editcritic.integrations.serving.client.remote_reward import RemoteError
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
-from studies.load_test.__main__ import LoadConfig, generate_load
-from studies.load_test.load_report import LoadCounters, build_load_report
+from studies.load_test.__main__ import LoadConfig, LoadCounters, build_load_report, generate_load
 from studies.load_test.synthetic_reward import SyntheticServer, synthetic_reward, synthetic_samples
 
 HttpHandler: TypeAlias = type[BaseHTTPRequestHandler]

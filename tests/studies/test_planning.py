@@ -6,8 +6,7 @@ from editcritic.reward import EditPlan, Expert, PlannedOperation, Target
 from editcritic.reward.bootstrap_intervals import wilson_interval
 from editcritic.reward.queries import Failure, Plan
 from studies.planning import __main__ as study
-from studies.planning.__main__ import main
-from studies.planning.labelled_phrasings import Phrasing, _phrasing, is_right_in_target, is_right_in_type
+from studies.planning.__main__ import Phrasing, _phrasing, is_right_in_target, is_right_in_type, main
 
 CUP = {"type": ["color_alter", "attribute"], "target": ["the cup", "man's white cup"], "new": None, "value": "blue"}
 BLUE = PlannedOperation("color_alter", target=Target("cup", attributes=("white",)), value="blue")

@@ -16,23 +16,23 @@ from editcritic.reward import EditSample, Image, Score
 from studies.real_edits import repository_edits
 from studies.real_edits.__main__ import main
 from studies.real_edits.agreement import (
+    HandScore,
     Scored,
     agreement,
     baselines,
+    hand_figures,
     part_quartiles,
     reader_agreement,
     separation,
     surprises,
 )
-from studies.real_edits.clones import Clones
 from studies.real_edits.destroyed import Destroyed, Payment, payments
 from studies.real_edits.fills import KINDS, kinds_of
 from studies.real_edits.hand_edits import HAND_EDITS
-from studies.real_edits.hand_report import HandScore, hand_figures
 from studies.real_edits.later_fills import LATER_KINDS
 from studies.real_edits.place import Place
 from studies.real_edits.real_edit import OPERATIONS, RealEdit
-from studies.real_edits.repository_edits import read_edit, repository_rows, sentence_of
+from studies.real_edits.repository_edits import Clones, read_edit, repository_rows, sentence_of
 from studies.real_edits.tilted_policy import Pool, course
 
 _BY_HAND = {
@@ -386,7 +386,7 @@ def test_commands_print_figures_and_write_sheets(made, tmp_path, capsys, monkeyp
         r"1 pools: 4 images, 1 of them fills\nany-edit: good 5 % to",
         printed("policy", *options, "--kinds", "ghost", "--rewards", "any-edit", "--plot", str(tmp_path / "plot.png")),
     )
-    monkeypatch.setattr("studies.real_edits.hand_report.HAND_EDITS", HAND_EDITS[:1])
+    monkeypatch.setattr("studies.real_edits.agreement.HAND_EDITS", HAND_EDITS[:1])
     assert "with boxes: 1 of 1 have a score" in printed("hand", "--out", str(tmp_path))
     for name in ("worst_edits", "worst_fills", "fills_000", "plot"):
         assert PIL.Image.open(tmp_path / f"{name}.png").width > 500

@@ -12,7 +12,6 @@ from editcritic.verifiers.selectors import SuccessiveHalving, ZeroOrderSearch
 from studies.selection import __main__ as command
 from studies.selection import selection_study as studying
 from studies.selection.per_prompt_noise import PerPromptNoise
-from studies.selection.selection_report import plot, seeds_table, steps_table, table
 from studies.selection.selection_study import (
     CALIBRATION_SEEDS,
     FIRST_REPORTED_SEED,
@@ -22,6 +21,10 @@ from studies.selection.selection_study import (
     TrialResult,
     interval,
     merge_calibrations,
+    plot,
+    seeds_table,
+    steps_table,
+    table,
 )
 from tests.verifiers.numpy_editor import Painter, graded, scenes
 

@@ -20,7 +20,17 @@ from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import Abstention, Detect, Judge, Message, ReadText, YesNo
 from studies.validity.__main__ import main
-from studies.validity.metric_runner import ExpertNoise, MetricRunner
+from studies.validity.metric_runner import (
+    ExpertNoise,
+    MetricRunner,
+    MetricValue,
+    ValidityStudy,
+    modes,
+    of_kind,
+    of_mode,
+    score_all,
+    truth_agreement,
+)
 from studies.validity.metric_selection import (
     DEGRADED,
     VARIANTS,
@@ -31,7 +41,6 @@ from studies.validity.metric_selection import (
     truth_of,
 )
 from studies.validity.oracle import Oracle
-from studies.validity.study import MetricValue, ValidityStudy, modes, of_kind, of_mode, score_all, truth_agreement
 from studies.validity.truth_agreement import accuracy, auc, complete_pairs, kappa, spearman
 from studies.validity.validity_run import (
     KINDS,
