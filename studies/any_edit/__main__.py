@@ -22,13 +22,13 @@ from studies.any_edit.any_edit_report import draw_curves, markdown
 from studies.any_edit.bars import CaseStudy, count_queries
 from studies.any_edit.pool import ANY_EDIT, EDIT_BALANCED, experts_for
 
-from .attack_search import AttackPlan, draw_finds, search
+from .attack_search import AttackPlan, search
 from .bars import AnyEditResult
 from .comparison import compare_rewards
 from .pool import PoolEdit, editors_of, load_pool
 from .robustness import CurveRun, measure_curves
 
-FINDS, CURVES = "finds-{}.png", "any-edit-curves.png"
+CURVES = "any-edit-curves.png"
 ANSWERS = "answers.sqlite"
 
 
@@ -104,8 +104,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     out: Path = options.out
     result = run(options.seeds, out, size)
     draw_curves(options.figure or out / CURVES, result.curves)
-    for reward, attack in result.attacks.items():
-        draw_finds(out / FINDS.format(reward), attack)
     print(markdown(result))
     parser.exit(result.exit_code)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from editcritic.benchmarks.sceneedit.scene_generation import (
@@ -76,7 +77,7 @@ class OpenRequest:
 def random_object_request(rng: random.Random, config: SceneConfig, kind: ObjectRequestKind) -> OpenRequest:
     """A random scene and a sentence of this kind about it."""
     while True:
-        request = _random_request(rng, config, kind)
+        request = _OF_KIND[kind](rng, config)
         if request is not None and _can_be_followed(request):
             return request
 
@@ -85,22 +86,6 @@ def _can_be_followed(request: OpenRequest) -> bool:
     """Whether no step of a perfect edit undoes another one."""
     scenes = request.scenes
     return all(step_followed(step, before, scenes[-1]) for step, before in zip(request.steps, scenes, strict=False))
-
-
-def _random_request(rng: random.Random, config: SceneConfig, kind: ObjectRequestKind) -> OpenRequest | None:
-    match kind:
-        case "several":
-            return _several(rng, config)
-        case "keep":
-            return _keep(rng, config)
-        case "pronoun":
-            return _pronoun(rng, config)
-        case "scene phrase":
-            return _scene_phrase(rng, config)
-        case "plain":
-            return _plain(rng, config)
-        case _:
-            return _distinct(rng, config, kind)
 
 
 # -- one operation ----------------------------------------------------------------------------------------------------
@@ -152,18 +137,12 @@ class _Context:
 
 _REMOVE = ("remove {target}", "delete {target}", "get rid of {target}", "erase {target}", "take {target} away")
 _RECOLOUR = (
-    "make {target} {value}",
-    "turn {target} {value}",
-    "paint {target} {value}",
-    "change the color of {target} to {value}",
-    "recolor {target} to {value}",
+    *("make {target} {value}", "turn {target} {value}", "paint {target} {value}"),
+    *("change the color of {target} to {value}", "recolor {target} to {value}"),
 )
 _MATERIAL = (
-    "make {target} out of {value}",
-    "change the material of {target} to {value}",
-    "turn {target} into {value}",
-    "make {target} {adjective}",
-    "give {target} a {value} texture",
+    *("make {target} out of {value}", "change the material of {target} to {value}", "turn {target} into {value}"),
+    *("make {target} {adjective}", "give {target} a {value} texture"),
 )
 _ADJECTIVES = {"wood": "wooden", "metal": "metallic"}
 _REPLACE = ("replace {target} with {new}", "swap {target} for {new}", "change {target} into {new}")
@@ -176,23 +155,17 @@ _MOVE_PLACES: Mapping[Position, tuple[str, ...]] = {
 }
 """Without those that could belong to the target: "put the star on the left of the ring above it"."""
 _ADD = (
-    "add {new} {place} {reference}",
-    "put {new} {place} {reference}",
-    "insert {new} {place} {reference}",
-    "draw {new} {place} {reference}",
+    *("add {new} {place} {reference}", "put {new} {place} {reference}"),
+    *("insert {new} {place} {reference}", "draw {new} {place} {reference}"),
 )
 _ADD_ANYWHERE = ("add {new}", "add {new} to the image", "insert {new}", "draw {new}")
 _COUNT = ("change the number of {many} to {count}",)
 _TEXT = (
-    'change the text on the sign to "{text}"',
-    'change the word "{old}" to "{text}"',
-    'replace the text "{old}" on the sign with "{text}"',
-    'make the sign say "{text}"',
+    *('change the text on the sign to "{text}"', 'change the word "{old}" to "{text}"'),
+    *('replace the text "{old}" on the sign with "{text}"', 'make the sign say "{text}"'),
 )
 _BACKGROUND = (
-    "change the background to {value}",
-    "replace the background with {value}",
-    "set the background to {value}",
+    *("change the background to {value}", "replace the background with {value}", "set the background to {value}"),
 )
 _PLACES: Mapping[Position, tuple[str, ...]] = {
     "left": ("to the left of", "on the left of", "left of"),
@@ -441,11 +414,8 @@ def _several(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
 
 
 _KEEP = (
-    "{0} and keep {1} as {is_are}",
-    "{0} but leave {1} unchanged",
-    "{0}, keep {1} unchanged",
-    "{0} without changing {1}",
-    "{0} while keeping {1} the same",
+    *("{0} and keep {1} as {is_are}", "{0} but leave {1} unchanged", "{0}, keep {1} unchanged"),
+    *("{0} without changing {1}", "{0} while keeping {1} the same"),
 )
 
 
@@ -519,3 +489,13 @@ def _plain(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
         scene = scene.with_object(sign)
     operation = _any_operation(_Context(rng, scene, config), [kind])
     return None if operation is None else _request(rng, "plain", scene, operation.words, [operation])
+
+
+_OF_KIND: Mapping[str, Callable[[random.Random, SceneConfig], OpenRequest | None]] = {
+    **{kind: partial(_distinct, kind=kind) for kind in DISTINCTIONS},
+    "several": _several,
+    "keep": _keep,
+    "pronoun": _pronoun,
+    "scene phrase": _scene_phrase,
+    "plain": _plain,
+}

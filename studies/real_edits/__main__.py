@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
 from editcritic.benchmarks.common.errors import InputError
@@ -21,12 +20,11 @@ from studies.real_edits.repository_edits import Clones
 
 from .agreement import Separation, agreement, part_quartiles, reader_agreement, scored, surprises
 from .destroyed import Destroyed, Payment, destroyed, payments
-from .fills import KINDS, FillKind, kinds_of
+from .fills import KINDS, FillKind
 from .later_fills import LATER_KINDS
-from .place import Place
 from .real_edit import HALVES, OPERATIONS, RealEdit
 from .repository_edits import read_edit, repository_rows
-from .sheet import Strip, edit_strip, fill_strip, write_sheet
+from .sheet import edit_strip, fill_strip, write_sheet
 from .tilted_policy import course, draw, pools, score_pools
 
 
@@ -57,7 +55,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command.add_argument("--kinds", nargs="+", help="names of fills; default: all")
         command.add_argument("--later", action="store_true", help="the kinds that nobody had seen, instead")
         command.add_argument("--without", type=Path, help="a file with an `id/kind` a line: fills that look right")
-    fills.add_argument("--draw-only", action="store_true", help="draw all fills for a reader, and score nothing")
     policy.add_argument("--rewards", nargs="+", default=["any-edit", "any-edit?region=false"], help="one course each")
     policy.add_argument("--heldout", default="guards", help="of the monitor; default: guards")
     policy.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="of what the monitor sees")
@@ -126,9 +123,6 @@ def _agreement(options: argparse.Namespace) -> None:
 
 def _fills(options: argparse.Namespace) -> None:
     edits, kinds = _edits(options), _kinds(options)
-    if options.draw_only:
-        _draw_fills(options.out, edits, kinds)
-        return
     rows = destroyed(_reward(options), edits, kinds, _without(options))
     _check_any(rows)
     for title, lines in payments(rows).items():
@@ -139,20 +133,6 @@ def _fills(options: argparse.Namespace) -> None:
     _write_lines(options.out / "fills.jsonl", (row.to_json() for row in rows))
     worst = sorted(rows, key=lambda row: (not row.pays, -row.value))[: options.sheet]
     write_sheet(options.out / "worst_fills.png", [fill_strip(row) for row in worst])
-
-
-def _draw_fills(out: Path, edits: Sequence[RealEdit], kinds: Sequence[FillKind]) -> None:
-    """A sheet an edit with all fills for its operation, for a reader who has seen no scores."""
-    for number, edit in enumerate(edits):
-        place = Place.of(edit) if edit.is_good else None
-        if place is None:
-            continue
-        shots = [("source", edit.source.pil()), ("honest", edit.edited.pil())]
-        seed = crc32(edit.id.encode())
-        shots += [(kind.name, kind.fill(place, seed=seed).pil()) for kind in kinds_of(edit.operation, kinds)]
-        text = f"{edit.id}: {edit.instruction}"
-        strips = [Strip(shots[start : start + 6], text) for start in range(0, len(shots), 6)]
-        write_sheet(out / f"fills_{number:03d}.png", strips, columns=1)
 
 
 def _policy(options: argparse.Namespace) -> None:

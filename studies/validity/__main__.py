@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from editcritic.benchmarks.common.optional_imports import bench_library
-from editcritic.benchmarks.common.terminal import print_json, render
+from editcritic.benchmarks.common.terminal import render
 
-from .validity_report import terminal_tables, to_json, write_html
+from .validity_report import terminal_tables, write_html
 from .validity_run import run
 
 
@@ -31,7 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--reward", action="append", default=[], help="only this reward; repeatable (default: all)")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="worker processes for experts")
     parser.add_argument("--no-noise-sweep", action="store_true", help="leave out the comparison with noisy experts")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)
     for library in ("scipy.stats", "matplotlib"):
         bench_library(library)  # what is missing is told before the work
@@ -46,12 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     given = sys.argv[1:] if arguments is None else arguments
     write_html(options.out, result, shlex.join(["python", "-m", "studies.validity", *given]))
-    if options.json:
-        print_json(to_json(result))
-    else:
-        for table in terminal_tables(result):
-            render(table)
-        print(f"\nthe report is {options.out}")
+    for table in terminal_tables(result):
+        render(table)
+    print(f"\nthe report is {options.out}")
     return result.exit_code
 
 

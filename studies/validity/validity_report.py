@@ -1,4 +1,4 @@
-"""Writes the validity report: an HTML file, JSON, and tables for the terminal."""
+"""Writes the validity report: an HTML file, and tables for the terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import html
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -307,38 +306,7 @@ def _verdicts_plot(pyplot: Any, result: ValidityResult) -> Any:
     return figure
 
 
-# -- JSON and the terminal --------------------------------------------------------------------------------------------
-
-
-def to_json(result: ValidityResult) -> dict[str, Any]:
-    """All numbers of the report, and every disagreement; null where a number is undefined."""
-    study = result.study
-    return {
-        "seed": result.seed,
-        "cases": result.edit_count,
-        "checks": [{**asdict(check), "passed": check.passed} for check in result.checks],
-        "metrics": {
-            metric.spec: {
-                "truth_column": metric.truth_column,
-                "main_statistic": metric.main_statistic,
-                "value": study.main_statistic(metric),
-                "statuses": dict(study.statuses(metric)),
-                "truths": {truth: truth_agreement(study, metric, truth) for truth in TRUTH_COLUMNS},
-                "tasks": {kind: of_kind(study, metric, kind) for kind in kinds(study.cases)},
-                "modes": {mode or "honest": of_mode(study, metric, mode) for mode in modes(study.cases)},
-            }
-            for metric in study.metrics
-        },
-        "noise": {
-            spec: [[kind, level, value] for (kind, level), value in numbers.items()]
-            for spec, numbers in (result.sweep.statistics if result.sweep else {}).items()
-        },
-        "verdicts": {
-            spec: [{"id": study.cases[one.case_index].sample.id, **asdict(one)} for one in verdicts.disagreements]
-            for spec, verdicts in result.verdicts.items()
-        },
-        "exit_code": result.exit_code,
-    }
+# -- the terminal -----------------------------------------------------------------------------------------------------
 
 
 def terminal_tables(result: ValidityResult) -> list[Table]:

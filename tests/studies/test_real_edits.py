@@ -381,14 +381,13 @@ def test_commands_print_figures_and_write_sheets(made, tmp_path, capsys, monkeyp
     text = printed("fills", *without, "--kinds", "flat grey", "ghost")
     assert "removal: ghost" in text
     assert "flat grey" not in text
-    printed("fills", *options, "--later", "--draw-only")
     assert re.match(
         r"1 pools: 4 images, 1 of them fills\nany-edit: good 5 % to",
         printed("policy", *options, "--kinds", "ghost", "--rewards", "any-edit", "--plot", str(tmp_path / "plot.png")),
     )
     monkeypatch.setattr("studies.real_edits.agreement.HAND_EDITS", HAND_EDITS[:1])
     assert "with boxes: 1 of 1 have a score" in printed("hand", "--out", str(tmp_path))
-    for name in ("worst_edits", "worst_fills", "fills_000", "plot"):
+    for name in ("worst_edits", "worst_fills", "plot"):
         assert PIL.Image.open(tmp_path / f"{name}.png").width > 500
     with pytest.raises(InputError, match="no fill is named fog"):
         main(["fills", *options, "--kinds", "fog"])

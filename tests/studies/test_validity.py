@@ -1,6 +1,5 @@
 """The validity study: what is compared, agreement, the oracle, checks, noise, and the command."""
 
-import json
 from functools import cache
 
 import pytest
@@ -358,12 +357,11 @@ def test_several_processes_find_what_one_finds():
 def test_the_command_writes_the_report_and_prints_the_numbers(tmp_path, capsys):
     out = tmp_path / "v.html"
     arguments = ["--num-cases", "18", "--seed", "2", "--reward", PAPER, "--reward", "edit-balanced"]
-    code = main([*arguments, "--processes", "1", "--out", str(out), "--json"])
-    data = json.loads(capsys.readouterr().out)
-    assert (data["exit_code"], data["cases"], list(data["metrics"])) == (code, 18, [PAPER, "edit-balanced"])
-    assert {kind for kind, _, _ in data["noise"][PAPER]} == set(KINDS)
+    assert main([*arguments, "--processes", "1", "--out", str(out)]) in (0, 1)
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("edival-if paper", "edit-balanced", "pairs in which a hack pays"))
     page = out.read_text(encoding="utf-8")
-    assert all(one["id"] in page for one in data["verdicts"][PAPER])
+    assert all(f"<th>{kind} 0.4</th>" in page for kind in KINDS)
     assert "python -m studies.validity --num-cases 18" in page
     assert page.count("data:image/png") == 3  # verdicts, hacks, noise
     assert main([*arguments[:4], "--no-noise-sweep", "--reward", "guard-not-a-copy", "--out", str(out)]) == 0
