@@ -41,8 +41,7 @@ OBJECT_REQUEST_KINDS: tuple[ObjectRequestKind, ...] = (
 )
 
 _MAX_COUNT = 4
-_PLEASE = 0.1
-"""Share of sentences that begin with "Please"."""
+_PLEASE = 0.1  # share of sentences that begin with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,8 +325,7 @@ _ON_TARGET: Mapping[TaskType, Callable[[_Context, Expression], _Operation | None
     "position_change": _move,
 }
 """Operations on the target of an expression."""
-_OF_SEVERAL: tuple[TaskType, ...] = ("subject_remove", "color_alter", "material_alter")
-"""Those that may be about several objects at once."""
+_OF_SEVERAL: tuple[TaskType, ...] = ("subject_remove", "color_alter", "material_alter")  # at once
 _WITHOUT_TARGET: Mapping[TaskType, Callable[[_Context], _Operation | None]] = {
     "subject_add": _addition,
     "count_change": _recount,
