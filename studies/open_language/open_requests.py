@@ -24,23 +24,26 @@ from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest, side_of
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, MATERIALS, SIGN, TEXTS
 from editcritic.reward.edit_plan import EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.sample import POSITIONS, Position, Task, TaskType
-from studies.open_language.open_edits import step_followed
 
-from .twin_scenes import DISTINCTIONS, Distinction, Expression, plain_scene, plural, twin_scene, unique_expression
+from .twin_scenes import (
+    DISTINCTIONS,
+    Distinction,
+    Expression,
+    plain_scene,
+    plural,
+    step_followed,
+    twin_scene,
+    unique_expression,
+)
 
 ObjectRequestKind = Literal[Distinction, "several", "keep", "pronoun", "scene phrase", "plain"]
 """Of sentences about objects: what tells the target from its twins; several operations; a condition on what stays; a
 pronoun; words like "in the image"; none of these."""
 OBJECT_REQUEST_KINDS: tuple[ObjectRequestKind, ...] = (
     *DISTINCTIONS,
-    "several",
-    "keep",
-    "pronoun",
-    "scene phrase",
-    "plain",
+    *("several", "keep", "pronoun", "scene phrase", "plain"),
 )
 
-_MAX_COUNT = 4
 _PLEASE = 0.1  # share of sentences that begin with it
 
 
@@ -271,7 +274,7 @@ def _addition(context: _Context) -> _Operation | None:
 def _recount(context: _Context) -> _Operation | None:
     rng, scene = context.rng, context.scene
     for obj in context.others():
-        count = rng.randint(2, _MAX_COUNT)
+        count = rng.randint(2, max(_NUMBERS))
         after, placed = scene, list[SceneObject]()
         for _ in range(count - 1):
             at = place_randomly(rng, after, replace(obj, id=after.next_id))
@@ -324,7 +327,6 @@ _ON_TARGET: Mapping[TaskType, Callable[[_Context, Expression], _Operation | None
     "subject_replace": _replacement,
     "position_change": _move,
 }
-"""Operations on the target of an expression."""
 _OF_SEVERAL: tuple[TaskType, ...] = ("subject_remove", "color_alter", "material_alter")  # at once
 _WITHOUT_TARGET: Mapping[TaskType, Callable[[_Context], _Operation | None]] = {
     "subject_add": _addition,
