@@ -39,10 +39,8 @@ from .twin_scenes import (
 ObjectRequestKind = Literal[Distinction, "several", "keep", "pronoun", "scene phrase", "plain"]
 """Of sentences about objects: what tells the target from its twins; several operations; a condition on what stays; a
 pronoun; words like "in the image"; none of these."""
-OBJECT_REQUEST_KINDS: tuple[ObjectRequestKind, ...] = (
-    *DISTINCTIONS,
-    *("several", "keep", "pronoun", "scene phrase", "plain"),
-)
+_OTHER_KINDS: tuple[ObjectRequestKind, ...] = ("several", "keep", "pronoun", "scene phrase", "plain")
+OBJECT_REQUEST_KINDS = (*DISTINCTIONS, *_OTHER_KINDS)
 
 _PLEASE = 0.1  # share of sentences that begin with it
 

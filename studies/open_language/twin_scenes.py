@@ -250,7 +250,7 @@ _BUILDERS: Mapping[Distinction, Callable[[random.Random, Scene, SceneConfig], _B
 }
 
 
-# -- the truth of one operation -----------------------------------------------------------------------------------------
+# -- the truth of one operation ----------------------------------------------------------------------------------------
 
 _STILL = 0.05
 """Distance, in sides of the image, up to which a bystander counts as not moved."""

@@ -2,6 +2,7 @@
 
 import random
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,7 +71,8 @@ def test_values_in_the_order_of_the_truth_agree_and_an_editor_above_a_better_one
 def test_a_tie_is_half_a_pair_and_what_has_no_value_counts_as_the_lowest_or_not_at_all():
     scores = PoolScores(EDITS[:3], [score(1.0), score(1.0), score(0.0)])
     order = scores.pair_order(scores.values())
-    assert (order.value, order.count) == (pytest.approx(2.5 / 3), 3)
+    assert order.value == pytest.approx(2.5 / 3)
+    assert order.count == 3
     assert scores.pair_order(scores.values(), margin=0.5).count == 1  # more than the margin, not as much
     followed = scores.pair_order(scores.values(), followed_only=True)
     assert (followed.value, followed.count) == (0.5, 1)
@@ -94,9 +96,9 @@ def test_true_parts_replace_one_part_at_a_time():
 
 
 @cache
-def scenes():
+def scenes() -> Any:
     """Samples, and the objects in the source of each."""
-    seen = [case for case in cases(60, seed=3) if case.before is not None]
+    seen: list[Any] = [case for case in cases(60, seed=3) if case.before is not None]
     return [case.sample for case in seen], [case.before.names for case in seen]
 
 
@@ -104,25 +106,30 @@ def test_every_plan_can_be_wrong_and_its_sentence_is_a_form_of_edival():
     for sample, names in zip(*scenes(), strict=True):
         plan = annotated_plan(sample)
         assert all(wrong_plan(random.Random(seed), plan, names) != plan for seed in range(5))
-        assert parse_task(sentence_of(plan)).type == sample.task.type
+        task: Any = parse_task(sentence_of(plan))
+        assert task.type == sample.task.type
     two = "Change the background to snow, remain the red circle, blue square unchanged"
-    plan = plan_of_task(parse_task(two), two)
-    assert len(CORRUPTIONS["a kept object dropped"](random.Random(0), plan, ()).keep) == 1
+    task = parse_task(two)
+    plan = plan_of_task(task, two)
+    dropped: Any = CORRUPTIONS["a kept object dropped"](random.Random(0), plan, ())
+    assert len(dropped.keep) == 1
     assert CORRUPTIONS["a missing operation"](random.Random(0), plan, ()) is None
 
 
 def test_a_lower_level_is_part_of_a_higher_one_and_wrong_plans_may_be_hidden():
-    levels = {level: with_wrong_plans(*scenes(), level, 5) for level in (0.0, 0.1, 0.4)}
+    samples, objects = scenes()
+    levels = {level: with_wrong_plans(samples, objects, level, 5) for level in (0.0, 0.1, 0.4)}
     right = [sample.plan for sample in levels[0.0][0]]
     few, many = (
         {n: sample.plan for n, sample in enumerate(levels[level][0]) if sample.plan != right[n]} for level in (0.1, 0.4)
     )
     assert levels[0.0][1] == 0 < len(few) == levels[0.1][1] < len(many)
     assert few.items() <= many.items()
-    samples, wrong = with_wrong_plans(*scenes(), 1.0, 5, unnoticed=True)
+    hidden: Any
+    hidden, wrong = with_wrong_plans(samples, objects, 1.0, 5, unnoticed=True)
     assert wrong == len(samples)
-    assert sum(bool(plan_problems(one.plan, one.instruction)) for one in samples) <= 0.05 * len(samples)
-    assert [sample.group for sample in samples] == [sample.group for sample in scenes()[0]]
+    assert sum(bool(plan_problems(one.plan, one.instruction)) for one in hidden) <= 0.05 * len(samples)
+    assert [sample.group for sample in hidden] == [sample.group for sample in samples]
 
 
 # -- the search against a reward --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 from statistics import fmean
+from typing import Any
 
 import cv2
 import numpy as np
@@ -118,7 +119,8 @@ def test_a_reason_ends_the_search_and_a_picture_is_made_again() -> None:
     result = run.run(stop=lambda: "enough" if sum(len(one.candidates) for one in run._searches) else "")
     assert (result.stopped, result.evaluated) == ("enough", 10)
     find = result.finds[0]
-    scored = replace(samples[find.sample], edited=run.picture(find))
+    picture: Any = run.picture(find)
+    scored = replace(samples[find.sample], edited=picture)
     assert Likeness(samples, 1.0)([scored]) == [find.candidate.score.value]
 
 
@@ -166,7 +168,7 @@ def test_a_search_needs_edits_and_families_that_are_worse() -> None:
 
 
 def test_a_family_or_an_editor_that_fails_is_named_and_in_no_mixture() -> None:
-    def broken(*_: object) -> Image:
+    def broken(*_: object) -> Any:
         raise RuntimeError("out of memory")
 
     families = [*FAMILIES, replace(FAMILIES[0], name="broken", vary=broken)]
@@ -334,7 +336,7 @@ def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITCRITIC_TRUST", "tests")
 
 
-def mirrored(image: object, instruction: str, seed: int) -> object:
+def mirrored(image: Any, instruction: str, seed: int) -> Any:
     """An editor that is a function."""
     return PIL.ImageOps.mirror(image)
 

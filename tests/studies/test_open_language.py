@@ -4,6 +4,7 @@ import json
 import random
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import cv2
 import numpy as np
@@ -160,14 +161,13 @@ def test_pixels_show_which_twins_were_changed():
 
 
 def edits(look, count=6, flaw=None):
-    found = []
+    found: list[Any] = []
     for seed in range(200):
         rng = random.Random(f"{look} {flaw} {seed}")
         request = random_whole_picture_request(rng, CONFIG, look)
-        edit = honest_whole_picture_edit(rng, request)
+        edit: Any = honest_whole_picture_edit(rng, request) if flaw is None else None
         if flaw is not None:
-            rng = random.Random(f"{look} {flaw} {seed}")
-            edit = flawed_whole_picture_edit(rng, random_whole_picture_request(rng, CONFIG, look), flaw)
+            edit = flawed_whole_picture_edit(rng, request, flaw)
         found += [] if edit is None else [edit]
         if len(found) == count:
             break
@@ -308,7 +308,7 @@ def test_cases_come_in_pairs_without_annotations_and_are_the_same_for_a_seed():
 
 def row(request, flaw, followed, following, reward, *, kind="plain", read=True, same=True):
     def result(value):
-        status = "scored" if value is not None else "abstained"
+        status: Any = "scored" if value is not None else "abstained"
         return MetricResult(value, status, "" if value else "no 'reason 1' here")
 
     truth = GroundTruth(followed, 1.0, 1.0)
@@ -336,7 +336,7 @@ def test_figures_of_six_cases_by_hand():
 
 
 def test_plans_by_hand_score_nearly_everything_right():
-    study = OpenStudy(score_cases(open_cases(2 * len(REQUEST_KINDS), seed=11), "hand"))
+    study: Any = OpenStudy(score_cases(open_cases(2 * len(REQUEST_KINDS), seed=11), "hand"))
     assert study.scored.value >= 0.95
     assert min(study.right.value, study.ordered.value) >= 0.9
 
