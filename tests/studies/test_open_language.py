@@ -289,7 +289,7 @@ def test_plans_agree_whatever_the_words(one, other, same):
 
 
 def test_cases_come_in_pairs_without_annotations_and_are_the_same_for_a_seed():
-    cases = open_cases(240, seed=3)
+    cases: Any = open_cases(240, seed=3)
     for honest, flawed in zip(cases[::2], cases[1::2], strict=True):
         assert (honest.request, honest.sample.sources) == (flawed.request, flawed.sample.sources)
         assert (honest.flaw, honest.truth.followed) == ("", True)
