@@ -53,10 +53,18 @@ def _edit(name="rocket-gone", **told):
     made = next(edit for edit in HAND_EDITS if edit.id == name)
     sample, operation = made.sample(boxed=True), _BY_HAND[name]
     values: dict[str, Any] = {
-        "id": name, "instruction": made.instruction, "operation": operation, "boxes": made.boxes,
-        "source": sample.source, "edited": sample.edited, "group": "g", "base": made.photo,
+        "id": name,
+        "instruction": made.instruction,
+        "operation": operation,
+        "boxes": made.boxes,
+        "source": sample.source,
+        "edited": sample.edited,
+        "group": "g",
+        "base": made.photo,
         "target": () if operation == "addition" else tuple(made.boxes),
-        "followed": "yes", "preserved": "yes", "place": "clean",
+        "followed": "yes",
+        "preserved": "yes",
+        "place": "clean",
     }
     return RealEdit(**{**values, **told})
 
