@@ -12,10 +12,8 @@ import random
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -46,13 +44,11 @@ TINY, BEST = "tiny", f"tiny-best-of-{BEST_OF_N}"
 OUTPUTS, RESULTS, REPORT, JOURNAL = "outputs", "results", "report.html", "journal"
 GENERATED = "generated.jsonl"
 
-FLAWS: Mapping[str, Mapping[str, float]] = MappingProxyType(
-    {
-        "copies": {"nothing": 0.5},
-        "overdoes": {"over_modification": 0.35, "background_drift": 0.2, "exposure_drift": 0.2},
-        "confuses": {"wrong_object": 0.4, "wrong_place": 0.2, "neighbour_too": 0.1},
-    }
-)
+FLAWS: Mapping[str, Mapping[str, float]] = {
+    "copies": {"nothing": 0.5},
+    "overdoes": {"over_modification": 0.35, "background_drift": 0.2, "exposure_drift": 0.2},
+    "confuses": {"wrong_object": 0.4, "wrong_place": 0.2, "neighbour_too": 0.1},
+}
 """Editor -> rate of each failure mode (`sceneedit.failure_modes`), where the request allows it: one editor often
 returns the source, one changes more than requested, one confuses objects and places.
 """
@@ -96,49 +92,40 @@ class FlawedEditor:
         return honest_edit(rng, prompt.request, prompt.before, EDITOR_SCENES).picture
 
 
-@dataclass(frozen=True)
-class OutputGeneration:
-    """Makes the outputs of every editor in `out/outputs/<editor>`, each once. suite: at the tiny editor's size."""
+def make_outputs(suite: SceneEdit, out: Path) -> dict[str, Path]:
+    """Makes the outputs of every editor in `out/outputs/<editor>`, each once: editor -> folder, the tiny editor first.
 
-    suite: SceneEdit
-    out: Path
-    on_message: Callable[[str], None] = field(default=lambda message: None)
+    suite: at the tiny editor's size. Raises `InputError` without diffusers.
+    """
+    folders = {name: out / OUTPUTS / name for name in (TINY, BEST, *FLAWS)}
+    for name, folder in folders.items():
+        if not all(suite.find_output(folder, item) for item in suite.items):
+            echo(f"{name}: {len(suite.items)} images")
+            if name in FLAWS:
+                _draw(suite, name, folder)
+            else:
+                _select(suite, out, BEST_OF_N if name == BEST else 1, folder)
+    return folders
 
-    def run(self) -> dict[str, Path]:
-        """Editor -> folder, the tiny editor first. Raises `InputError` without diffusers."""
-        folders = {name: self._selected(name, count) for name, count in ((TINY, 1), (BEST, BEST_OF_N))}
-        return folders | {name: self._drawn(name) for name in FLAWS}
 
-    def _selected(self, name: str, count: int) -> Path:
-        """Outputs of best-of-N with `count` candidates; smaller counts reuse the first candidates of larger ones."""
-        folder = self.out / OUTPUTS / name
-        if self._is_whole(folder):
-            return folder
-        self.on_message(f"{name}: {count * len(self.suite.items)} images")
-        with Journal(self.out / JOURNAL) as journal:
-            reward = Reward.of(REWARD, scene_experts(), engine=Engine(log=journal.answer_log), on_failures="none")
-            samples = [item.sample for item in self.suite.items]
-            selections = select(BestOfN(count), samples, editor=tiny_editor(), reward=reward, journal=journal)
-            for item, selection in zip(self.suite.items, selections, strict=True):
-                picture = selection.picture or selection.candidates[0].picture
-                assert picture is not None  # the run stops if the editor fails
-                _save_output(folder, item.output_path, item.id, picture, selection.spent.seconds)
-        return folder
+def _select(suite: SceneEdit, out: Path, count: int, folder: Path) -> None:
+    """Outputs of best-of-N with `count` candidates; larger counts reuse the candidates of smaller ones."""
+    with Journal(out / JOURNAL) as journal:
+        reward = Reward.of(REWARD, scene_experts(), engine=Engine(log=journal.answer_log), on_failures="none")
+        samples = [item.sample for item in suite.items]
+        selections = select(BestOfN(count), samples, editor=tiny_editor(), reward=reward, journal=journal)
+        for item, selection in zip(suite.items, selections, strict=True):
+            picture = selection.picture or selection.candidates[0].picture
+            assert picture is not None  # the run stops if the editor fails
+            _save_output(folder, item.output_path, item.id, picture, selection.spent.seconds)
 
-    def _drawn(self, name: str) -> Path:
-        folder = self.out / OUTPUTS / name
-        if self._is_whole(folder):
-            return folder
-        self.on_message(f"{name}: {len(self.suite.items)} images")
-        editor: Editor = FlawedEditor(name, _prompts(self.suite))
-        for item in self.suite.items:
-            began = time.perf_counter()
-            (picture,) = editor.edit([item.sample.sources], [item.sample.instruction], [0])
-            _save_output(folder, item.output_path, item.id, picture, time.perf_counter() - began)
-        return folder
 
-    def _is_whole(self, folder: Path) -> bool:
-        return all(self.suite.find_output(folder, item) for item in self.suite.items)
+def _draw(suite: SceneEdit, name: str, folder: Path) -> None:
+    editor = FlawedEditor(name, _prompts(suite))
+    for item in suite.items:
+        began = time.perf_counter()
+        (picture,) = editor.edit([item.sample.sources], [item.sample.instruction], [0])
+        _save_output(folder, item.output_path, item.id, picture, time.perf_counter() - began)
 
 
 def tiny_editor() -> Editor:
@@ -167,18 +154,15 @@ def _save_output(folder: Path, output_path: str, item_id: str, picture: Image, s
         lines.write(json.dumps({"item": item_id, "file": path.name, "seconds": round(seconds, 4)}) + "\n")
 
 
-def score_outputs(
-    suite: SceneEdit, folders: Mapping[str, Path], out: Path, tell: Callable[[str], None]
-) -> dict[str, RunResult]:
+def score_outputs(suite: SceneEdit, folders: Mapping[str, Path], out: Path) -> dict[str, RunResult]:
     """Each editor's outputs scored into `out/results/<editor>`, as `bench run --experts EXPERTS` does."""
     spec = f"{suite.name}?{urlencode(suite.options)}"
     results = {}
     for name, outputs in folders.items():
-        tell(f"{name}: scoring")
-        settings = RunSettings(
-            suite=spec, outputs=outputs, editor_name=name, experts=(EXPERTS,), out=out / RESULTS / name
-        )
-        run = execute(RunConfig.build(settings, scene_experts(), suite))
+        echo(f"{name}: scoring")
+        results_folder = out / RESULTS / name
+        execution = ExecutionOptions(invocation=RunSpec(spec, None, outputs, name, (EXPERTS,)).to_json(results_folder))
+        run = execute(RunConfig(suite, outputs, name, scene_experts()), execution, out=results_folder)
         assert run is not None  # None only in other processes
         results[name] = run
     return results
@@ -207,22 +191,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--seed", type=int, default=7, help="of the prompts (default: 7)")
     options = parser.parse_args(arguments)
-    began = time.monotonic()
-
-    def tell(message: str) -> None:
-        echo(f"{time.monotonic() - began:6.1f} s  {message}")
-
-    try:
-        out: Path = options.out
-        check_folder(out, options.prompts, options.seed)
-        suite = SceneEdit(prompts=options.prompts, seed=options.seed)
-        folders = OutputGeneration(suite, out, tell).run()
-        runs = score_outputs(suite, folders, out, tell)
-        command = ["python", "-m", parser.prog, *(sys.argv[1:] if arguments is None else arguments)]
-        page = report(suite, runs, folders, out, shlex.join(command))
-    except (InputError, OSError) as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    tell(f"the report is {page}")
+    out: Path = options.out
+    check_folder(out, options.prompts, options.seed)
+    suite = SceneEdit(prompts=options.prompts, seed=options.seed)
+    folders = make_outputs(suite, out)
+    runs = score_outputs(suite, folders, out)
+    command = ["python", "-m", parser.prog, *(sys.argv[1:] if arguments is None else arguments)]
+    echo(f"the report is {report(suite, runs, folders, out, shlex.join(command))}")
     parser.exit(max(run.exit_code for run in runs.values()))
 
 

@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
-from types import MappingProxyType
 
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.terminal import echo
@@ -45,23 +44,21 @@ SAMPLES = 48
 LEVELS = (0.2, 0.4)
 """Sizes of each fault."""
 
-MEASURED: Mapping[str, str] = MappingProxyType(
-    {
-        "position": "position",
-        "order": "order",
-        "yes_bias": "yes-bias",
-        "wording": "wording",
-        "size": "size",
-        "jpeg": "jpeg",
-        "noise": "draws",
-        "picture_words": "picture-words",
-        "instruction_words": "instruction-words",
-        "readings": "readings",
-    }
-)
+MEASURED: Mapping[str, str] = {
+    "position": "position",
+    "order": "order",
+    "yes_bias": "yes-bias",
+    "wording": "wording",
+    "size": "size",
+    "jpeg": "jpeg",
+    "noise": "draws",
+    "picture_words": "picture-words",
+    "instruction_words": "instruction-words",
+    "readings": "readings",
+}
 """Dialled fault -> the fault of the audit whose first figure measures it."""
 
-BYPRODUCTS: Mapping[str, frozenset[str]] = MappingProxyType({"noise": frozenset({"grade-draws"})})
+BYPRODUCTS: Mapping[str, frozenset[str]] = {"noise": frozenset({"grade-draws"})}
 """What else a dialled fault really is: noise of answers is noise of grades, too."""
 
 

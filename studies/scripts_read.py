@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import PIL.Image
@@ -25,24 +24,22 @@ from editcritic.reward.metrics.edival.conditions import normalize_text
 from editcritic.reward.queries import Abstention, ReadText, RecognizedText
 from editcritic.reward.queries.kinds import Outcome
 
-WORDS: Mapping[str, str] = MappingProxyType(
-    {
-        "Latin: English": "window garden morning school bridge coffee market yellow discount TEN OPEN Perfect",
-        "Latin: French, German, Polish, Turkish": "fenêtre école garçon größe Straße schön źródło łódź gęś çiçek ağaç "
-        "İZMİR",
-        "Latin: Vietnamese": "phở đường nguyễn việt tiếng thủy chợ buổi trường sữa vàng mười",
-        "Greek": "παράθυρο κήπος πρωί σχολείο γέφυρα αγορά νερό φως ΨΩΜΙ ΠΟΛΗ ΕΚΠΤΩΣΗ θάλασσα",
-        "Cyrillic": "окно сад утро школа мост кофе рынок жёлтый скидка ДЕСЯТЬ ОТКРЫТО идеально",
-        "Armenian": "պատուհան այգի առավոտ դպրոց կամուրջ շուկա զեղչ տասը բաց գերազանց ջուր դեղին",
-        "Georgian": "ფანჯარა ბაღი დილა სკოლა ხიდი ბაზარი ყავა წყალი ათი ღია ყვითელი ფასდაკლება",
-        "Arabic": "نافذة حديقة صباح مدرسة جسر سوق قهوة ماء خصم عشرة مفتوح ممتاز",
-        "Arabic: Persian": "پنجره باغ چراغ گربه کتاب ژاله قهوه تخفیف بازار زرد مدرسه پل",
-        "Hebrew": "חלון גינה בוקר גשר שוק צהוב קפה מים מבצע עשר פתוח מושלם",
-        "Han: Chinese": "窗户 花园 早上 学校 大桥 咖啡 市场 黄色 折扣 十分 营业中 完美",
-        "Kana: Japanese": "まど にわ あさ がっこう はし コーヒー いちば きいろ セール じゅう オープン パーフェクト",
-        "Hangul: Korean": "창문 정원 아침 학교 다리 커피 시장 노랑 할인 열 영업중 완벽한",
-    }
-)
+WORDS: Mapping[str, str] = {
+    "Latin: English": "window garden morning school bridge coffee market yellow discount TEN OPEN Perfect",
+    "Latin: French, German, Polish, Turkish": "fenêtre école garçon größe Straße schön źródło łódź gęś çiçek ağaç "
+    "İZMİR",
+    "Latin: Vietnamese": "phở đường nguyễn việt tiếng thủy chợ buổi trường sữa vàng mười",
+    "Greek": "παράθυρο κήπος πρωί σχολείο γέφυρα αγορά νερό φως ΨΩΜΙ ΠΟΛΗ ΕΚΠΤΩΣΗ θάλασσα",
+    "Cyrillic": "окно сад утро школа мост кофе рынок жёлтый скидка ДЕСЯТЬ ОТКРЫТО идеально",
+    "Armenian": "պատուհան այգի առավոտ դպրոց կամուրջ շուկա զեղչ տասը բաց գերազանց ջուր դեղին",
+    "Georgian": "ფანჯარა ბაღი დილა სკოლა ხიდი ბაზარი ყავა წყალი ათი ღია ყვითელი ფასდაკლება",
+    "Arabic": "نافذة حديقة صباح مدرسة جسر سوق قهوة ماء خصم عشرة مفتوح ممتاز",
+    "Arabic: Persian": "پنجره باغ چراغ گربه کتاب ژاله قهوه تخفیف بازار زرد مدرسه پل",
+    "Hebrew": "חלון גינה בוקר גשר שוק צהוב קפה מים מבצע עשר פתוח מושלם",
+    "Han: Chinese": "窗户 花园 早上 学校 大桥 咖啡 市场 黄色 折扣 十分 营业中 完美",
+    "Kana: Japanese": "まど にわ あさ がっこう はし コーヒー いちば きいろ セール じゅう オープン パーフェクト",
+    "Hangul: Korean": "창문 정원 아침 학교 다리 커피 시장 노랑 할인 열 영업중 완벽한",
+}
 _SIZE, _PADDING = 40, 40
 """Of letters and around them, in pixels."""
 

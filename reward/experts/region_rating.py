@@ -3,9 +3,9 @@
 Every statistic (`region_statistics`) has a range in which those of places lie that belong to their pictures. What lies
 outside of it counts against the place, in proportion and up to a limit; nothing counts for it. The ranges and weights
 were fitted, with weights of at least 0, on photographs of BSDS500 into which objects of other ones were composed, so
-that the honest edit is known, by an earlier version of `python -m studies.real_edits fit`, whose
-numbers are near these and not the same. No real edit was used there; how sure a place without faults is (`_SURE`), and
-the limit of one statistic (`MOST_ALONE`), were raised by hand with edits by real editors in view.
+that the honest edit is known; the script is in the history (`region_fit.py` of `studies.real_edits`, last in commit
+a5d9bd6d; an earlier version of it gave these numbers). No real edit was used there; how sure a place without faults is
+(`_SURE`), and the limit of one statistic (`MOST_ALONE`), were raised by hand with edits by real editors in view.
 """
 
 from __future__ import annotations

@@ -8,34 +8,27 @@ during development. Exit code 1 if a bar is missed.
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
 from editcritic.benchmarks.common.argument_types import at_least_one
-from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward.engine.answer_log import AnswerLog
+from studies.any_edit.any_edit_report import draw_curves, markdown
+from studies.any_edit.bars import CaseStudy, count_queries
+from studies.any_edit.pool import ANY_EDIT, EDIT_BALANCED, experts_for
 
-from . import any_edit_report
-from .attack_search import AttackPlan, draw_finds, search
+from .attack_search import AttackPlan, search
 from .bars import AnyEditResult
-from .case_study import CaseStudy
 from .comparison import compare_rewards
-from .curve_figure import draw_curves
 from .pool import PoolEdit, editors_of, load_pool
-from .query_counts import count_queries
 from .robustness import CurveRun, measure_curves
-from .scoring import ANY_EDIT, EDIT_BALANCED, experts_for
 
-RESULT, FINDS, CURVES = "any_edit.json", "finds-{}.png", "any-edit-curves.png"
+CURVES = "any-edit-curves.png"
 ANSWERS = "answers.sqlite"
 
 
@@ -56,33 +49,21 @@ QUICK = StudySize(9, 9, 36, AttackPlan(requests=2, evaluations=20, honest=4))
 
 def run(seeds: Sequence[int], out: Path, size: StudySize) -> AnyEditResult:
     """Measure everything. Raises `InputError` for a folder of another run, and where a library is missing."""
-    began = time.monotonic()
-    seconds: dict[str, float] = {}
-
-    def tell(text: str) -> None:
-        echo(f"{time.monotonic() - began:7.1f} s  {text}")
-
     with ExitStack() as stack:
-        with _timed(seconds, "outputs"):
-            pools = {seed: load_pool(seed, size.prompts, out / f"seed-{seed}", tell) for seed in seeds}
+        pools = {seed: load_pool(seed, size.prompts, out / f"seed-{seed}") for seed in seeds}
         logs = {seed: stack.enter_context(AnswerLog(out / f"seed-{seed}" / ANSWERS)) for seed in seeds}
-        with _timed(seconds, "agreement"):
-            agreements = compare_rewards(pools, logs, tell)
+        agreements = compare_rewards(pools, logs)
         log = stack.enter_context(AnswerLog(out / ANSWERS))
-        with _timed(seconds, "cases"):
-            tell(f"{size.cases} cases of each seed")
-            cases = CaseStudy.of(seeds, size.cases, log)
+        echo(f"{size.cases} cases of each seed")
+        cases = CaseStudy.of(seeds, size.cases, log)
         attacks = {}
-        with _timed(seconds, "search"):
-            for reward in (EDIT_BALANCED, ANY_EDIT):
-                tell(f"search against {reward}")
-                attacks[reward] = search(reward, scene_experts(), size.attack, seeds, log)
-        with _timed(seconds, "curves"):
-            runs = [_curve_run(pools[seed], size.curve_prompts, seed, logs[seed]) for seed in seeds]
-            curves = measure_curves(runs, tell)
+        for reward in (EDIT_BALANCED, ANY_EDIT):
+            echo(f"search against {reward}")
+            attacks[reward] = search(reward, scene_experts(), size.attack, seeds, log)
+        curves = measure_curves([_curve_run(pools[seed], size.curve_prompts, seed, logs[seed]) for seed in seeds])
         counts, single = count_queries(ANY_EDIT), count_queries(ANY_EDIT, rollouts=1)
     edits = [edit for pool in pools.values() for edit in pool]
-    return AnyEditResult(seeds, agreements, _truths(edits), cases, attacks, curves, counts, single, seconds)
+    return AnyEditResult(seeds, agreements, _truths(edits), cases, attacks, curves, counts, single)
 
 
 def _curve_run(pool: Sequence[PoolEdit], prompts: int, seed: int, log: AnswerLog) -> CurveRun:
@@ -100,13 +81,6 @@ def _truths(edits: Sequence[PoolEdit]) -> dict[str, tuple[float, float]]:
         )
         for editor in editors_of(edits)
     }
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], step: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[step] = time.perf_counter() - start
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -128,17 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default.attack,
     )
     out: Path = options.out
-    try:
-        result = run(options.seeds, out, size)
-        draw_curves(options.figure or out / CURVES, result.curves)
-        for reward, attack in result.attacks.items():
-            draw_finds(out / FINDS.format(reward), attack)
-    except (InputError, OSError) as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    command = ["python", "-m", parser.prog, *(sys.argv[1:] if arguments is None else arguments)]
-    numbers = any_edit_report.to_json(result, shlex.join(command))
-    (out / RESULT).write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
-    sys.stdout.write(any_edit_report.markdown(result) + "\n")
+    result = run(options.seeds, out, size)
+    draw_curves(options.figure or out / CURVES, result.curves)
+    print(markdown(result))
     parser.exit(result.exit_code)
 
 

@@ -1,25 +1,20 @@
-"""The study's tables in Markdown, and its JSON."""
+"""The study's tables in Markdown, and the figure of the curves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from statistics import fmean
+from pathlib import Path
 from typing import Any
 
 from editcritic.benchmarks.common.markdown import table_lines
-
-from ..validity.disagreements import PAPER
-from .agreement import MARGINS
-from .attack_search import MIN_UNCHANGED, AttackResult
-from .bars import BAR_SETTING, AnyEditResult
-from .case_study import CaseStudy
-from .comparison import RewardAgreement
-from .robustness import Curve
-from .scoring import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, SETTINGS
-
-# -- Markdown ---------------------------------------------------------------------------------------------------------
+from editcritic.benchmarks.common.optional_imports import bench_library
+from studies.any_edit.attack_search import MIN_UNCHANGED, AttackResult
+from studies.any_edit.bars import BAR_SETTING, AnyEditResult, CaseStudy
+from studies.any_edit.comparison import MARGINS, RewardAgreement
+from studies.any_edit.pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, SETTINGS
+from studies.any_edit.robustness import Cause, Curve
+from studies.validity.validity_run import PAPER
 
 
 def markdown(result: AnyEditResult) -> str:
@@ -59,7 +54,6 @@ def _lines(result: AnyEditResult) -> Iterator[str]:
         yield from _attack_lines(reward, attack)
     yield from _curve_lines(result.curves)
     yield from _count_lines(result)
-    yield "\n" + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in result.seconds.items())
 
 
 def _agreement_rows(chosen: Sequence[RewardAgreement]) -> Iterator[Sequence[str]]:
@@ -80,10 +74,7 @@ def _agreement_rows(chosen: Sequence[RewardAgreement]) -> Iterator[Sequence[str]
         *("; ".join(f"{a} above {b}" for a, b in one.inversions) or "none" for one in chosen),
     )
     for number, name in enumerate(("Spearman", "pairs", "pairs, both followed")):
-        yield (
-            f"{name}, by seed",
-            *(", ".join(_number(row[number]) for row in one.by_seed.values()) for one in chosen),
-        )
+        yield (f"{name}, by seed", *(", ".join(_number(row[number]) for row in one.by_seed.values()) for one in chosen))
     for status in chosen[0].statuses:
         yield (status.replace("_", " "), *(str(one.statuses[status]) for one in chosen))
 
@@ -113,10 +104,9 @@ def _case_lines(cases: CaseStudy) -> Iterator[str]:
     yield f"\nDifference: {cases.following_difference().text}; by seed, in points: {by_seed}"
     yield "\n## Hacks, on simulated edits\n"
     rows = [
-        (check.name, seed, _number(check.measured), check.note)
+        (hacking.check.name, seed, _number(hacking.check.measured), hacking.check.note)
         for reward in (EDIT_BALANCED, ANY_EDIT)
         for seed, hacking in cases.hacking(reward).items()
-        for check in hacking.checks()
     ]
     yield from table_lines(("check", "seed", "pairs", "note"), rows)
 
@@ -204,73 +194,45 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-# -- JSON -------------------------------------------------------------------------------------------------------------
+# -- the figure of the curves -----------------------------------------------------------------------------------------
+
+_STYLES: Mapping[Cause, tuple[str, str]] = {
+    "wrong plans": ("o", "-"),
+    "unnoticed wrong plans": ("^", ":"),
+    "wrong answers": ("s", "--"),
+}
+"""Cause -> marker and line."""
+_CANDIDATE_COLOUR, _OTHER_COLOUR = "#0072b2", "#d55e00"  # of Okabe and Ito
 
 
-def to_json(result: AnyEditResult, command: str) -> dict[str, Any]:
-    """All numbers, plain JSON."""
-    cases = result.cases
-    return {
-        "command": command,
-        "seeds": list(result.seeds),
-        "checks": [{**asdict(check), "passed": check.passed} for check in result.checks],
-        "agreements": [asdict(one) for one in result.agreements],
-        "editors": {name: {"followed": f, "unchanged": u} for name, (f, u) in result.truths.items()},
-        "following": {
-            **{spec: asdict(cases.agreement(spec)) for spec in (FOLLOWING_METRIC, PAPER)},
-            "difference": asdict(cases.following_difference()),
-            "differences_by_seed": cases.differences_by_seed(),
-        },
-        "hacks": {
-            reward: {
-                seed: [asdict(check) for check in hacking.checks()] for seed, hacking in cases.hacking(reward).items()
-            }
-            for reward in (EDIT_BALANCED, ANY_EDIT)
-        },
-        "search": {reward: _attack_json(attack) for reward, attack in result.attacks.items()},
-        "curves": [asdict(curve) for curve in result.curves],
-        "queries": {"rollouts": asdict(result.counts), "one": asdict(result.single)},
-        "seconds": dict(result.seconds),
-        "exit_code": result.exit_code,
-    }
+_PANELS = {"spearman": "Spearman with followed x unchanged", "pairs": "pairs of one source in the right order"}
+"""Field of a `CurvePoint` -> title."""
 
 
-def _attack_json(attack: AttackResult) -> dict[str, Any]:
-    return {
-        **_attack_counts(attack),
-        "by_seed": {seed: _attack_counts(attack.of_seed(seed)) for seed in attack.seeds},
-        "requests": [
-            {
-                "seed": one.seed,
-                "instruction": one.instruction,
-                "honest": list(one.honest),
-                "honest_without_value": one.missing,
-                "bad": len(one.bad),
-                "finds": len(one.finds),
-                "mean_value": fmean(candidate.score.value or 0.0 for candidate in one.candidates),
-            }
-            for one in attack.attacks
-        ],
-        "best": [
-            {
-                "seed": one.seed,
-                "instruction": one.instruction,
-                "recipe": asdict(candidate.recipe),
-                "score": asdict(candidate.score),
-                "worst_honest": one.honest[0] if one.honest else None,
-                "followed": candidate.followed,
-                "unchanged": candidate.unchanged,
-            }
-            for one, candidate in attack.best()
-        ],
-    }
+def draw_curves(path: Path, curves: Sequence[Curve]) -> None:
+    """A panel for each statistic, a line with its interval for each curve. Raises `InputError` without matplotlib."""
+    bench_library("matplotlib").use("Agg")
+    plt = bench_library("matplotlib.pyplot")
+    figure, panels = plt.subplots(1, len(_PANELS), figsize=(9, 3.9), layout="constrained")
+    for axes, (statistic, title) in zip(panels, _PANELS.items(), strict=True):
+        for curve in curves:
+            _draw_curve(axes, curve, statistic)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_xlabel("wrong, % of plans or answers")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
 
 
-def _attack_counts(attack: AttackResult) -> dict[str, Any]:
-    margin = attack.highest_margin
-    return {
-        "evaluations": attack.evaluations,
-        "finds": attack.find_count,
-        "finds_above_median": attack.median_find_count,
-        "highest_margin": margin if math.isfinite(margin) else None,
-    }
+def _draw_curve(axes: Any, curve: Curve, statistic: str) -> None:
+    mark, line = _STYLES[curve.cause]
+    colour = _CANDIDATE_COLOUR if curve.reward == ANY_EDIT else _OTHER_COLOUR
+    figures = [(100 * point.level, getattr(point, statistic)) for point in curve.points]
+    defined = [(level, figure.value, figure.interval) for level, figure in figures if figure.value is not None]
+    levels, values = [level for level, _, _ in defined], [value for _, value, _ in defined]
+    axes.plot(levels, values, color=colour, marker=mark, linestyle=line, label=f"{curve.reward}, {curve.cause}")
+    intervals = [interval for _, _, interval in defined if interval is not None]
+    if len(intervals) == len(levels):
+        low, high = [bounds[0] for bounds in intervals], [bounds[1] for bounds in intervals]
+        axes.fill_between(levels, low, high, color=colour, alpha=0.12, linewidth=0)

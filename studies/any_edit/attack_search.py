@@ -11,12 +11,9 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
 
 from editcritic.benchmarks.sceneedit.cases import random_scene_request, seeded_rng
-from editcritic.benchmarks.sceneedit.contact_sheet import Group, Tile, layout_sheet
-from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
 from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt, request_sample
@@ -25,10 +22,10 @@ from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries.specs import Spec
 from editcritic.reward.sample import TASK_TYPES
+from studies.any_edit.pool import EditScore
 
 from ..hack_search.evolution import Evolution
 from .attack_recipes import Darkroom, Recipe, mutated, random_recipe
-from .scoring import EditScore
 
 MIN_UNCHANGED = 0.9
 """A followed edit that leaves less than this of the rest unchanged is not good. Honest edits leave 0.99 and more: what
@@ -154,11 +151,7 @@ class AttackResult:
 
 
 def search(
-    spec: Spec,
-    experts: Mapping[str, Expert],
-    plan: AttackPlan,
-    seeds: Sequence[int],
-    log: AnswerLog | None = None,
+    spec: Spec, experts: Mapping[str, Expert], plan: AttackPlan, seeds: Sequence[int], log: AnswerLog | None = None
 ) -> AttackResult:
     """Search against a reward, by the plan for each seed.
 
@@ -214,15 +207,3 @@ def _honest_pictures(darkroom: Darkroom, count: int, rng: random.Random) -> list
 def _score(reward: Reward, sample: EditSample, pictures: Sequence[Image]) -> list[EditScore]:
     samples = [replace(sample, id=str(number), edited=picture) for number, picture in enumerate(pictures)]
     return [EditScore.of(score) for score in reward(samples)]
-
-
-def draw_finds(path: Path, result: AttackResult, count: int = 12) -> None:
-    """Write a contact sheet of the best candidates: source, perfect edit and candidate, with what they are worth."""
-    groups: list[Group] = []
-    for attack, candidate in result.best(count):
-        request, before = attack.prompt.request, attack.prompt.before
-        worth = f"{'followed' if candidate.followed else 'not followed'}, unchanged {candidate.unchanged:.2f}"
-        value = f"{candidate.score.value or 0.0:.3f}, honest from {attack.honest[0]:.3f}" if attack.honest else ""
-        perfect = Tile(render(request.apply(before)), candidate.recipe.text)
-        groups.append([Tile(render(before), attack.instruction), perfect, Tile(candidate.picture, f"{value}; {worth}")])
-    layout_sheet([("Source, perfect edit (with the recipe), candidate", groups)]).save(path, optimize=True)

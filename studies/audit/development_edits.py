@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.demo.photographs import PHOTOS, AnnotatedPhoto, ellipse
+from studies.audit.good_edits import PackagedPhoto
 
 from .good_edits import Copy, GoodEdit, Move, Recolouring, Removal, Writing
-from .photographs import PackagedPhoto
 
 _PHOTOS: Mapping[str, AnnotatedPhoto] = {
     # Its pad moves with the rocket, so it is in the box.
@@ -60,11 +60,7 @@ _PHOTOS: Mapping[str, AnnotatedPhoto] = {
     "grace hopper": PackagedPhoto(
         package="matplotlib",
         file="sample_data/grace_hopper.jpg",
-        boxes={
-            "name tag": ((67, 412, 144, 442),),
-            "ribbons": ((275, 416, 388, 449),),
-            "cap": ((130, 19, 317, 149),),
-        },
+        boxes={"name tag": ((67, 412, 144, 442),), "ribbons": ((275, 416, 388, 449),), "cap": ((130, 19, 317, 149),)},
         outlines={
             "name tag": (((69, 412.5), (130, 417), (143, 430.5), (142.5, 441.5), (67, 436)),),
             "around the name tag": (((65, 408), (133, 412), (147, 428), (147, 446), (63, 440)),),

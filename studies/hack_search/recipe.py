@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -29,9 +30,6 @@ class Component:
     family: str
     strength: float
     seed: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        return {"family": self.family, "strength": self.strength, "seed": self.seed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +61,6 @@ class Recipe:
             parts.append(f"{self.opacity:.0%} over the edit")
         return "; ".join(parts)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "base": self.base,
-            "components": [component.to_json() for component in self.components],
-            "region": self.region,
-            "opacity": self.opacity,
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Recipe:
-        """The inverse of `to_json`. Raises KeyError, TypeError or ValueError for other data."""
-        region = data["region"]
-        if region not in REGIONS:
-            raise ValueError(f"unknown region {region!r:.80}: expected one of {', '.join(REGIONS)}")
-        rows: Sequence[Mapping[str, Any]] = data["components"]
-        components = tuple(Component(row["family"], float(row["strength"]), int(row["seed"])) for row in rows)
-        return Recipe(components, data["base"], region, float(data["opacity"]))
-
 
 _REGION_WORDS: Mapping[Region, str] = {
     "changed": "where the edit changed the source",
@@ -98,3 +78,66 @@ def amount(family: Family, strength: float) -> float:
 
 def _nearest(family: Family, strength: float) -> Severity:
     return family.severities[round(2 * strength)]
+
+
+# -- recipes drawn at random, and changed a little --------------------------------------------------------------------
+
+_EQUAL_SHARE = 0.25  # of the components: harmless ones, which may get a mixture past a guard
+_BASE_SHARE = 0.3  # of random recipes that start from what an editor made, if there is one
+_WHOLE_SHARE = 0.6
+_OPAQUE_SHARE = 0.6
+_MIN_OPACITY = 0.2
+_SEEDS = 16  # of each family, so that its mildest severity is made this often at most
+_STEP = 0.15  # standard deviation of a change of a number
+
+
+@dataclass(frozen=True)
+class RecipeDraw:
+    """Draws recipes of these families, `lower` and `equal` ones, and bases. Not all of them are valid: `Mixer.mix`."""
+
+    families: Sequence[Family]
+    bases: Sequence[str] = ()
+
+    def random_recipe(self, rng: random.Random) -> Recipe:
+        """One to three components; most of them over the whole edit."""
+        base = rng.choice(self.bases) if self.bases and rng.random() < _BASE_SHARE else EDIT
+        components = tuple(self._component(rng) for _ in range(rng.choice((1, 1, 2, 2, 3))))
+        region = "whole" if rng.random() < _WHOLE_SHARE else rng.choice(REGIONS[1:])
+        opacity = 1.0 if rng.random() < _OPAQUE_SHARE else rng.uniform(_MIN_OPACITY, 1.0)
+        return Recipe(components, base, region, opacity)
+
+    def mutated(self, rng: random.Random, recipe: Recipe) -> Recipe:
+        """The recipe with one small change: a number moved, or a part added, left out, replaced or moved."""
+        components = list(recipe.components)
+        index = rng.randrange(len(components)) if components else 0
+        draw = rng.random()
+        if draw < 0.35 and components:
+            moved = min(1.0, max(0.0, components[index].strength + rng.gauss(0, _STEP)))
+            components[index] = replace(components[index], strength=moved)
+        elif draw < 0.42 and components:
+            components[index] = replace(components[index], seed=_seed(rng))
+        elif draw < 0.58 and len(components) < MAX_COMPONENTS:
+            components.insert(rng.randint(0, len(components)), self._component(rng))
+        elif draw < 0.68 and components:
+            components.pop(index)
+        elif draw < 0.76 and components:
+            components[index] = self._component(rng)
+        elif draw < 0.84:
+            return replace(recipe, region=rng.choice(REGIONS))
+        elif draw < 0.94:
+            moved = min(1.0, max(_MIN_OPACITY, recipe.opacity + rng.gauss(0, _STEP)))
+            return replace(recipe, opacity=moved)
+        elif self.bases and draw < 0.97:
+            return replace(recipe, base=rng.choice((EDIT, *self.bases)))
+        else:
+            rng.shuffle(components)
+        return replace(recipe, components=tuple(components))
+
+    def _component(self, rng: random.Random) -> Component:
+        equal = rng.random() < _EQUAL_SHARE
+        chosen = [one for one in self.families if (one.relation == "equal") == equal] or self.families
+        return Component(rng.choice(chosen).name, rng.random(), _seed(rng))
+
+
+def _seed(rng: random.Random) -> int:
+    return rng.randrange(_SEEDS)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from editcritic.benchmarks.common import optional_imports
 from editcritic.benchmarks.common.argument_types import at_least_one
-from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.reward.sample import TASK_TYPES
 
@@ -49,11 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help=f"groups of {GROUP_SIZE} images, task types in turn (default: 90)",
     )
     options = parser.parse_args(arguments)
-    try:
-        optional_imports.require_diffusers()
-        optional_imports.require_trl()  # brings peft
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    optional_imports.require_diffusers()
+    optional_imports.require_trl()  # brings peft
     print("\n".join(table(sampled_groups(options.groups, options.seed))), flush=True)
 
 
@@ -67,8 +63,8 @@ def sampled_groups(count: int, seed: int) -> list[GroupOutcome]:
     from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
     from editcritic.integrations.diffusion_rl.objectives import nearest_winners
     from editcritic.reward import Reward
+    from studies.learning.editor_tasks import following
 
-    from .editor_rewards import following
     from .editor_tasks import TrainingEdits
 
     examples = TrainingEdits(seed)

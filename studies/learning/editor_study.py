@@ -13,17 +13,122 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from editcritic.benchmarks.common import optional_imports
-from editcritic.benchmarks.common.argument_types import at_least_one, new_file, new_image_file
-from editcritic.benchmarks.common.errors import InputError
+import numpy as np
+from numpy.typing import NDArray
 
-from .editor_report import plot, summary
-from .editor_rewards import PROBED, REWARDS
-from .editor_tasks import HACKING_SEED, REPORTED_SEEDS
+from editcritic.benchmarks.common import optional_imports
+from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
+from editcritic.benchmarks.common.markdown import table_lines
+from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.reward.bootstrap_intervals import percentile_interval, resampled_rows
+from studies.learning.editor_tasks import HACKING_SEED, PROBED, REPORTED_SEEDS, REWARDS
+
+PICTURES_PER_EVALUATION = 2
+"""Images per held-out prompt during training: the first of those before and after it."""
+
+_SMOOTH = 15  # steps; a single step has few rewards
+
+
+def summary(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Markdown, line by line: each run, and all runs together if they have one reward."""
+    columns = (
+        "reward",
+        "seed",
+        "truly followed",
+        "after",
+        "gain (95 %)",
+        "change in unchanged",
+        "hacked",
+        "after",
+        "CPU minutes",
+        "alarm",
+    )
+    rows = [_row([run], str(run["seed"])) for run in runs]
+    if len(runs) > 1 and len({run["reward"] for run in runs}) == 1:
+        rows.append(_row(runs, "all"))
+    yield from table_lines(columns, rows)
+
+
+def _row(runs: Sequence[dict[str, Any]], name: str) -> tuple[str, ...]:
+    before, after = (np.array([_per_prompt_mean(run, moment, "followed") for run in runs]) for moment in _MOMENTS)
+    unchanged = [np.mean([_per_prompt_mean(run, moment, "unchanged") for run in runs]) for moment in _MOMENTS]
+    hacked = [np.mean([_per_prompt_mean(run, moment, "hacked") for run in runs]) for moment in _MOMENTS]
+    gain, low, high = (100 * value for value in gain_interval(after - before))
+    minutes = f"{sum(run['cpu_minutes'] for run in runs):.1f}"
+    alarms = [alarm for run in runs for alarm in run["alarms"]]
+    first = f"{alarms[0]['name']}, step {alarms[0]['step']}" if alarms else "none"
+    return (
+        str(runs[0]["reward"]),
+        name,
+        f"{100 * before.mean():.1f} %",
+        f"{100 * after.mean():.1f} %",
+        f"{gain:+.1f} ({low:+.1f} to {high:+.1f})",
+        f"{100 * (unchanged[1] - unchanged[0]):+.1f}",
+        *(f"{100 * share:.1f} %" for share in hacked),
+        minutes,
+        first,
+    )
+
+
+_MOMENTS = ("before", "after")
+
+
+def gain_interval(gains: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Mean and 95 % bootstrap interval over seeds and prompts together, NaN for a single prompt. gains: (seeds,
+    prompts).
+
+    Each sample draws seeds, and for each of them prompts of its own: runs of the same settings differ by more than
+    their prompts explain, so an interval over prompts alone would be too narrow. That of one seed is over its prompts.
+    """
+    seed_count, prompt_count = gains.shape
+    if prompt_count < 2:
+        return float(gains.mean()), float("nan"), float("nan")
+    rng = np.random.default_rng(0)
+    seeds = resampled_rows(seed_count, rng)
+    prompts = rng.integers(0, prompt_count, (*seeds.shape, prompt_count))
+    low, high = percentile_interval(gains[seeds[:, :, None], prompts].mean(axis=(1, 2))) or (float("nan"),) * 2
+    return float(gains.mean()), low, high
+
+
+def _per_prompt_mean(run: dict[str, Any], moment: str, name: str) -> NDArray[np.float64]:
+    """For each prompt, the mean over its images."""
+    return np.array(run[moment][name], np.float64).mean(axis=1)
+
+
+def plot(runs: Sequence[dict[str, Any]], path: Path) -> None:
+    """Truth on held-out prompts and training reward against steps, a line for each run; alarms as dotted lines in the
+    first.
+    """
+    pyplot = bench_library("matplotlib.pyplot")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    for number, run in enumerate(runs):
+        colour, label = f"C{number}", f"{run['reward']}, seed {run['seed']}"
+        evaluated = [(row["step"] + 1, row["truth/followed"]) for row in run["log"] if "truth/followed" in row]
+        # Of the same images as during training: others have other noise.
+        ends = {
+            moment: 100 * float(np.array(run[moment]["followed"])[:, :PICTURES_PER_EVALUATION].mean())
+            for moment in ("before", "after")
+        }
+        last = run["log"][-1]["step"] + 1
+        points = [(0, ends["before"]), *((step, 100 * value) for step, value in evaluated if step < last)]
+        points.append((last, ends["after"]))
+        left.plot(*zip(*points, strict=True), color=colour, marker="o", markersize=3, label=label)
+        for alarm in run["alarms"]:
+            left.axvline(alarm["step"] + 1, color=colour, linestyle=":", linewidth=1)
+            left.annotate(alarm["name"], (alarm["step"] + 1, left.get_ylim()[0]), rotation=90, fontsize=7, color=colour)
+        rewards = np.array([row.get("reward", np.nan) for row in run["log"]])
+        smooth = np.convolve(rewards, np.ones(_SMOOTH) / _SMOOTH, "valid")
+        right.plot(np.arange(len(smooth)) + _SMOOTH, smooth, color=colour, label=label)
+    left.set(xlabel="steps", ylabel="held-out edits truly followed (%)")
+    right.set(xlabel="steps", ylabel=f"reward in training, mean of {_SMOOTH} steps")
+    for axes in (left, right):
+        axes.grid(visible=True, alpha=0.3)
+    left.legend(fontsize=8)
+    figure.savefig(path, dpi=110)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -46,10 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help=f"steps between evaluations (default: {EVALUATE_EVERY})",
     )
     parser.add_argument(
-        "--processes",
-        type=at_least_one,
-        default=1,
-        help="training processes, each with its own examples (default: 1)",
+        "--processes", type=at_least_one, default=1, help="training processes, each with its own examples (default: 1)"
     )
     parser.add_argument(
         "--hack", action="store_true", help="train on the hackable reward, with and without guards, instead"
@@ -62,29 +164,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "without its part for what was redrawn",
     )
     parser.add_argument("--runs", type=Path, help="folder to keep the runs in; existing runs are reused")
-    parser.add_argument("--json", type=new_file, help="file to write all figures to")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
     options = parser.parse_args(arguments)
-    try:
-        optional_imports.require_diffusers()
-        optional_imports.require_trl()  # brings peft
-        if options.plot is not None:
-            optional_imports.bench_library("matplotlib")
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    optional_imports.require_diffusers()
+    optional_imports.require_trl()  # brings peft
+    if options.plot is not None:
+        optional_imports.bench_library("matplotlib")
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.runs or Path(temporary)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            parser.exit(2, f"{parser.prog}: error: --runs: {error}\n")
+        folder.mkdir(parents=True, exist_ok=True)
         run_keys = [(reward, HACKING_SEED) for reward in PROBED]
         if not options.hack:
             run_keys = [(options.reward, seed) for seed in dict.fromkeys(options.seeds)]
         runs = [_run(reward, seed, options, folder / f"{reward}-{seed}.json") for reward, seed in run_keys]
     print("\n".join(summary(runs)), flush=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps(runs) + "\n", encoding="utf-8")
     if options.plot is not None:
         plot(runs, options.plot)
 
@@ -96,44 +189,15 @@ _SINGLE_CORE_ENV = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # one
 
 
 def _run(reward: str, seed: int, options: argparse.Namespace, out: Path) -> dict[str, Any]:
-    """A run in separate processes."""
+    """A run in separate processes; one that is in `out` already is taken from there."""
     if not out.exists():
-        command = [
-            *(
-                sys.executable,
-                "-m",
-                "torch.distributed.run",
-                "--standalone",
-                "--nproc-per-node",
-                str(options.processes),
-            ),
-            *("-m", "studies.learning.editor_worker", "--out", str(out)),
-            *(
-                "--reward",
-                reward,
-                "--seed",
-                str(seed),
-                "--steps",
-                str(options.steps),
-                "--eval-steps",
-                str(options.eval_steps),
-            ),
-            *("--prompts", str(options.prompts), "--images", str(options.images)),
-        ]
-        process = subprocess.run(command, check=False, env={**os.environ, **_SINGLE_CORE_ENV})
-        if process.returncode:
-            sys.exit(f"the run of seed {seed} on the reward {reward} ended with {process.returncode}: see above")
+        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", options.processes]
+        worker = ["-m", "studies.learning.editor_worker", "--out", out, "--reward", reward, "--seed", seed]
+        sizes = ["--steps", options.steps, "--eval-steps", options.eval_steps]
+        sizes += ["--prompts", options.prompts, "--images", options.images]
+        command = [sys.executable, "-m", *map(str, (*launcher, *worker, *sizes))]
+        subprocess.run(command, check=True, env={**os.environ, **_SINGLE_CORE_ENV})
     result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    if "cpu_minutes" not in result:
-        sys.exit(f"{out} is of an earlier version of the study, which took other times: delete it")
-    previous = {
-        **result["evaluation"],
-        "steps": result["settings"]["max_steps"],
-        "processes": result["settings"]["processes"],
-    }
-    if changed := [name for name in previous if previous[name] != getattr(options, name)]:
-        differing = ", ".join(f"{name} was {previous[name]} and is {getattr(options, name)}" for name in changed)
-        sys.exit(f"{out} is of another run: {differing}. Delete it, or use the same settings")
     return result
 
 

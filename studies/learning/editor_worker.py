@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,9 @@ from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.sample import TASK_TYPES
 from editcritic.reward.training.audit_probe import AuditProbe
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
+from studies.learning.editor_study import PICTURES_PER_EVALUATION
+from studies.learning.editor_tasks import HELD_OUT_REWARD, MONITORED, NOTHING_GIVEN, PROBED, REWARDS
 
-from .editor_report import PICTURES_PER_EVALUATION
-from .editor_rewards import HELD_OUT_REWARD, MONITORED, NOTHING_GIVEN, PROBED, REWARDS
 from .editor_tasks import HELD_OUT_SEED_OFFSET, TRAINED_TASKS, TrainingEdits, evaluate_held_out
 
 
@@ -49,38 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=new_file, required=True)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    try:
-        overrides = {name: json.loads(value) for name, _, value in (setting.partition("=") for setting in options.set)}
-        DiffusionConfig(options.out, **{**SETTINGS, **overrides})
-    except (TypeError, ValueError) as error:
-        parser.exit(2, f"{parser.prog}: error: --set: {error}\n")
-    result = run(
-        options.seed,
-        options.reward,
-        options.steps,
-        options.eval_steps,
-        options.prompts,
-        options.images,
-        options.out,
-        overrides,
-    )
+    overrides = {name: json.loads(value) for name, _, value in (setting.partition("=") for setting in options.set)}
+    result = run(options, overrides)
     if result is not None:
         options.out.write_text(json.dumps(result), encoding="utf-8")
 
 
-def run(
-    seed: int,
-    reward: str,
-    steps: int,
-    every: int,
-    count: int,
-    pictures: int,
-    out: Path,
-    overrides: Mapping[str, Any],
-) -> dict[str, Any] | None:
+def run(options: argparse.Namespace, overrides: Mapping[str, Any]) -> dict[str, Any] | None:
     """Train, and evaluate on held-out prompts before, during and after training. None in other processes than the main
     one.
     """
+    seed, reward, every, out = options.seed, options.reward, options.eval_steps, options.out
+    count, pictures = options.prompts, options.images
     pipeline, task_types = load_pretrained(), TASK_TYPES if reward in PROBED else TRAINED_TASKS
     examples = TrainingEdits(seed, annotated=reward not in NOTHING_GIVEN, task_types=task_types)
     experts = scene_experts() | ({"planner": RulePlanner()} if reward in NOTHING_GIVEN else {})
@@ -88,7 +67,7 @@ def run(
     config_values = {
         **SETTINGS,
         **(_HACKING_SETTINGS if is_probed else {}),
-        "max_steps": steps,
+        "max_steps": options.steps,
         "seed": seed,
         **overrides,
     }

@@ -15,7 +15,6 @@ from typing import Any
 
 from editcritic.benchmarks.common import optional_imports
 from editcritic.benchmarks.common.argument_types import at_least_one
-from editcritic.benchmarks.common.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -25,16 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of examples and noise (default: 0)")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=JSON", help="fields of DiffusionConfig")
     options = parser.parse_args(arguments)
-    try:
-        optional_imports.require_diffusers()
-        optional_imports.require_trl()  # brings peft
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    try:
-        overrides = {name: json.loads(value) for name, _, value in (setting.partition("=") for setting in options.set)}
-        similarity = cosine(options.groups, options.seed, overrides)
-    except (TypeError, ValueError) as error:
-        parser.exit(2, f"{parser.prog}: error: --set: {error}\n")
+    optional_imports.require_diffusers()
+    optional_imports.require_trl()  # brings peft
+    overrides = {name: json.loads(value) for name, _, value in (setting.partition("=") for setting in options.set)}
+    similarity = cosine(options.groups, options.seed, overrides)
     print(f"cosine of two halves of {8 * options.groups} images: {similarity:.3f}", flush=True)
 
 
@@ -46,8 +39,8 @@ def cosine(groups: int, seed: int, settings: Mapping[str, Any]) -> float:
     from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
     from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
     from editcritic.reward import Reward
+    from studies.learning.editor_tasks import following
 
-    from .editor_rewards import following
     from .editor_tasks import TrainingEdits
 
     with tempfile.TemporaryDirectory() as folder:

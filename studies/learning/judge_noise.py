@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from editcritic.benchmarks.common import optional_imports
 from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
-from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.sceneedit.cases import Case, case_of, random_scene_request, seeded_rng
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
@@ -307,11 +306,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=at_least_one, nargs="+", default=(1, 4), help="averaged (default: 1 4)")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot")
     options = parser.parse_args(arguments)
-    try:
-        if options.plot is not None:
-            optional_imports.bench_library("matplotlib")
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    if options.plot is not None:
+        optional_imports.bench_library("matplotlib")
     measurements: list[Measurement] = []
     for seed in dict.fromkeys(options.seeds):
         groups = drawn_groups(options.groups, seed)

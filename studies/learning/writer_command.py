@@ -7,14 +7,12 @@ trained by GRPO on the reward of the resulting images, and on two control reward
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from editcritic.benchmarks.common import optional_imports
-from editcritic.benchmarks.common.argument_types import at_least_one, new_file, new_image_file
-from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,24 +21,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=at_least_one, default=3, help="number of seeds (default: 3)")
     parser.add_argument("--steps", type=at_least_one, default=80, help="steps of each training loop (default: 80)")
     parser.add_argument("--processes", type=at_least_one, default=1, help="seeds in parallel (default: 1)")
-    parser.add_argument("--json", type=new_file, help="file to write figures and curves to")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
     options = parser.parse_args(arguments)
-    try:
-        optional_imports.require_trl()
-        if options.plot is not None:
-            optional_imports.bench_library("matplotlib")
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    from .writer_report import figures, plot, table
+    optional_imports.require_trl()
+    if options.plot is not None:
+        optional_imports.bench_library("matplotlib")
+    from studies.learning.writer_study import plot, table
+
     from .writer_study import WriterSeedRun
 
     seed_runs = [WriterSeedRun(seed, steps=options.steps) for seed in range(options.seeds)]
     with ProcessPoolExecutor(options.processes, get_context("spawn")) as processes:
         outcomes = list(processes.map(WriterSeedRun.run, seed_runs))
     print("\n".join(table(outcomes)), flush=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures(outcomes), indent=1) + "\n", encoding="utf-8")
     if options.plot is not None:
         plot(outcomes, options.plot)
 

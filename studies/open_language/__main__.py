@@ -8,18 +8,14 @@ development. Exit code 1 if a bar is missed.
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from editcritic.benchmarks.common import optional_imports
-from editcritic.benchmarks.common.argument_types import at_least_one, new_file
-from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.argument_types import at_least_one
+from studies.open_language.open_report import measure_best_of_n
 
-from . import open_report
-from .best_of_n import measure_best_of_n
+from .open_report import checks, markdown
 from .study import PLANS, measure
 
 
@@ -32,28 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--plans", choices=PLANS, default="rules", help="`hand`: by the author of the sentences (default: rules)"
     )
     parser.add_argument("--processes", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument("--json", type=new_file, help="file for all figures and rows")
     parser.add_argument(
         "--best-of", type=Path, metavar="FOLDER", help="also select with the tiny editor; a folder to resume from"
     )
     parser.add_argument("--best-of-seeds", type=int, nargs="+", default=[10, 11, 12], help="(default: 10 11 12)")
     parser.add_argument("--prompts", type=at_least_one, default=81, help="of each of these seeds (default: 81)")
     options = parser.parse_args(arguments)
-    try:
-        if options.best_of is not None:
-            optional_imports.require_diffusers()
-        study = measure(options.seeds, options.cases, options.plans, options.processes)
-        best_of = None
-        if options.best_of is not None:
-            best_of = measure_best_of_n(options.best_of_seeds, options.prompts, options.best_of)
-    except (InputError, OSError) as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    sys.stdout.write(open_report.markdown(study, best_of) + "\n")
-    if options.json is not None:
-        command = ["python", "-m", parser.prog, *(sys.argv[1:] if arguments is None else arguments)]
-        numbers = open_report.to_json(study, best_of, shlex.join(command))
-        options.json.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
-    parser.exit(int(not all(check.passed for check in open_report.checks(study))))
+    if options.best_of is not None:
+        optional_imports.require_diffusers()
+    study = measure(options.seeds, options.cases, options.plans, options.processes)
+    best_of = None
+    if options.best_of is not None:
+        best_of = measure_best_of_n(options.best_of_seeds, options.prompts, options.best_of)
+    print(markdown(study, best_of))
+    parser.exit(int(not all(check.passed for check in checks(study))))
 
 
 if __name__ == "__main__":

@@ -60,12 +60,10 @@ class OpenCase:
 def open_cases(
     count: int, *, seed: int = 0, first: int = 0, split: Split = "test", size: int = IMAGE_SIZE
 ) -> list[OpenCase]:
-    """`count` edits, in pairs of an honest and a flawed one; kinds of requests in turn. Bit-identical for a seed.
+    """`count` edits (an even number), in pairs of an honest and a flawed one; kinds of requests in turn.
 
-    first: number of the first pair, so that a set can be made in parts. Raises ValueError for an odd count.
+    Bit-identical for a seed. first: number of the first pair, so that a set can be made in parts.
     """
-    if count % 2:
-        raise ValueError(f"cases come in pairs, an honest edit and a flawed one: ask for an even number, not {count}")
     cases: list[OpenCase] = []
     for number in range(first, first + count // 2):
         rng = seeded_rng(split, seed, "open language", number)

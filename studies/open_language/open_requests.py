@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from functools import partial
 from typing import Literal
 
 from editcritic.benchmarks.sceneedit.scene_generation import (
@@ -25,24 +25,24 @@ from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, MATERIALS, SIG
 from editcritic.reward.edit_plan import EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.sample import POSITIONS, Position, Task, TaskType
 
-from .open_truth import step_followed
-from .twin_scenes import DISTINCTIONS, Distinction, Expression, plain_scene, plural, twin_scene, unique_expression
+from .twin_scenes import (
+    DISTINCTIONS,
+    Distinction,
+    Expression,
+    plain_scene,
+    plural,
+    step_followed,
+    twin_scene,
+    unique_expression,
+)
 
 ObjectRequestKind = Literal[Distinction, "several", "keep", "pronoun", "scene phrase", "plain"]
 """Of sentences about objects: what tells the target from its twins; several operations; a condition on what stays; a
 pronoun; words like "in the image"; none of these."""
-OBJECT_REQUEST_KINDS: tuple[ObjectRequestKind, ...] = (
-    *DISTINCTIONS,
-    "several",
-    "keep",
-    "pronoun",
-    "scene phrase",
-    "plain",
-)
+_OTHER_KINDS: tuple[ObjectRequestKind, ...] = ("several", "keep", "pronoun", "scene phrase", "plain")
+OBJECT_REQUEST_KINDS = (*DISTINCTIONS, *_OTHER_KINDS)
 
-_MAX_COUNT = 4
-_PLEASE = 0.1
-"""Share of sentences that begin with "Please"."""
+_PLEASE = 0.1  # share of sentences that begin with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,8 @@ class OpenRequest:
 
 def random_object_request(rng: random.Random, config: SceneConfig, kind: ObjectRequestKind) -> OpenRequest:
     """A random scene and a sentence of this kind about it."""
-    if kind not in OBJECT_REQUEST_KINDS:
-        raise ValueError(f"unknown kind of request {kind!r}: expected one of {', '.join(OBJECT_REQUEST_KINDS)}")
     while True:
-        request = _random_request(rng, config, kind)
+        request = _OF_KIND[kind](rng, config)
         if request is not None and _can_be_followed(request):
             return request
 
@@ -88,22 +86,6 @@ def _can_be_followed(request: OpenRequest) -> bool:
     """Whether no step of a perfect edit undoes another one."""
     scenes = request.scenes
     return all(step_followed(step, before, scenes[-1]) for step, before in zip(request.steps, scenes, strict=False))
-
-
-def _random_request(rng: random.Random, config: SceneConfig, kind: ObjectRequestKind) -> OpenRequest | None:
-    match kind:
-        case "several":
-            return _several(rng, config)
-        case "keep":
-            return _keep(rng, config)
-        case "pronoun":
-            return _pronoun(rng, config)
-        case "scene phrase":
-            return _scene_phrase(rng, config)
-        case "plain":
-            return _plain(rng, config)
-        case _:
-            return _distinct(rng, config, kind)
 
 
 # -- one operation ----------------------------------------------------------------------------------------------------
@@ -155,62 +137,42 @@ class _Context:
 
 _REMOVE = ("remove {target}", "delete {target}", "get rid of {target}", "erase {target}", "take {target} away")
 _RECOLOUR = (
-    "make {target} {value}",
-    "turn {target} {value}",
-    "paint {target} {value}",
-    "change the color of {target} to {value}",
-    "recolor {target} to {value}",
+    *("make {target} {value}", "turn {target} {value}", "paint {target} {value}"),
+    *("change the color of {target} to {value}", "recolor {target} to {value}"),
 )
 _MATERIAL = (
-    "make {target} out of {value}",
-    "change the material of {target} to {value}",
-    "turn {target} into {value}",
-    "make {target} {adjective}",
-    "give {target} a {value} texture",
+    *("make {target} out of {value}", "change the material of {target} to {value}", "turn {target} into {value}"),
+    *("make {target} {adjective}", "give {target} a {value} texture"),
 )
 _ADJECTIVES = {"wood": "wooden", "metal": "metallic"}
-_REPLACE = (
-    "replace {target} with {new}",
-    "swap {target} for {new}",
-    "change {target} into {new}",
-)
+_REPLACE = ("replace {target} with {new}", "swap {target} for {new}", "change {target} into {new}")
 _MOVE = ("move {target} {place} {reference}", "put {target} {place} {reference}", "place {target} {place} {reference}")
-_MOVE_PLACES: Mapping[Position, tuple[str, ...]] = MappingProxyType(
-    {
-        "left": ("to the left of", "to the left side of"),
-        "right": ("to the right of", "to the right side of"),
-        "above": ("above", "over"),
-        "below": ("below", "under", "beneath"),
-    }
-)
+_MOVE_PLACES: Mapping[Position, tuple[str, ...]] = {
+    "left": ("to the left of", "to the left side of"),
+    "right": ("to the right of", "to the right side of"),
+    "above": ("above", "over"),
+    "below": ("below", "under", "beneath"),
+}
 """Without those that could belong to the target: "put the star on the left of the ring above it"."""
 _ADD = (
-    "add {new} {place} {reference}",
-    "put {new} {place} {reference}",
-    "insert {new} {place} {reference}",
-    "draw {new} {place} {reference}",
+    *("add {new} {place} {reference}", "put {new} {place} {reference}"),
+    *("insert {new} {place} {reference}", "draw {new} {place} {reference}"),
 )
 _ADD_ANYWHERE = ("add {new}", "add {new} to the image", "insert {new}", "draw {new}")
 _COUNT = ("change the number of {many} to {count}",)
 _TEXT = (
-    'change the text on the sign to "{text}"',
-    'change the word "{old}" to "{text}"',
-    'replace the text "{old}" on the sign with "{text}"',
-    'make the sign say "{text}"',
+    *('change the text on the sign to "{text}"', 'change the word "{old}" to "{text}"'),
+    *('replace the text "{old}" on the sign with "{text}"', 'make the sign say "{text}"'),
 )
 _BACKGROUND = (
-    "change the background to {value}",
-    "replace the background with {value}",
-    "set the background to {value}",
+    *("change the background to {value}", "replace the background with {value}", "set the background to {value}"),
 )
-_PLACES: Mapping[Position, tuple[str, ...]] = MappingProxyType(
-    {
-        "left": ("to the left of", "on the left of", "left of"),
-        "right": ("to the right of", "on the right of", "right of"),
-        "above": ("above", "over"),
-        "below": ("below", "under", "beneath"),
-    }
-)
+_PLACES: Mapping[Position, tuple[str, ...]] = {
+    "left": ("to the left of", "on the left of", "left of"),
+    "right": ("to the right of", "on the right of", "right of"),
+    "above": ("above", "over"),
+    "below": ("below", "under", "beneath"),
+}
 _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
@@ -310,7 +272,7 @@ def _addition(context: _Context) -> _Operation | None:
 def _recount(context: _Context) -> _Operation | None:
     rng, scene = context.rng, context.scene
     for obj in context.others():
-        count = rng.randint(2, _MAX_COUNT)
+        count = rng.randint(2, max(_NUMBERS))
         after, placed = scene, list[SceneObject]()
         for _ in range(count - 1):
             at = place_randomly(rng, after, replace(obj, id=after.next_id))
@@ -356,26 +318,20 @@ def _background(context: _Context) -> _Operation | None:
     return context.operation(_BACKGROUND, planned, step, value=words)
 
 
-_ON_TARGET: Mapping[TaskType, Callable[[_Context, Expression], _Operation | None]] = MappingProxyType(
-    {
-        "subject_remove": _removal,
-        "color_alter": _recolouring,
-        "material_alter": _rematerialling,
-        "subject_replace": _replacement,
-        "position_change": _move,
-    }
-)
-"""Operations on the target of an expression."""
-_OF_SEVERAL: tuple[TaskType, ...] = ("subject_remove", "color_alter", "material_alter")
-"""Those that may be about several objects at once."""
-_WITHOUT_TARGET: Mapping[TaskType, Callable[[_Context], _Operation | None]] = MappingProxyType(
-    {
-        "subject_add": _addition,
-        "count_change": _recount,
-        "text_change": _rewriting,
-        "background_change": _background,
-    }
-)
+_ON_TARGET: Mapping[TaskType, Callable[[_Context, Expression], _Operation | None]] = {
+    "subject_remove": _removal,
+    "color_alter": _recolouring,
+    "material_alter": _rematerialling,
+    "subject_replace": _replacement,
+    "position_change": _move,
+}
+_OF_SEVERAL: tuple[TaskType, ...] = ("subject_remove", "color_alter", "material_alter")  # at once
+_WITHOUT_TARGET: Mapping[TaskType, Callable[[_Context], _Operation | None]] = {
+    "subject_add": _addition,
+    "count_change": _recount,
+    "text_change": _rewriting,
+    "background_change": _background,
+}
 
 
 # -- sentences --------------------------------------------------------------------------------------------------------
@@ -456,11 +412,8 @@ def _several(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
 
 
 _KEEP = (
-    "{0} and keep {1} as {is_are}",
-    "{0} but leave {1} unchanged",
-    "{0}, keep {1} unchanged",
-    "{0} without changing {1}",
-    "{0} while keeping {1} the same",
+    *("{0} and keep {1} as {is_are}", "{0} but leave {1} unchanged", "{0}, keep {1} unchanged"),
+    *("{0} without changing {1}", "{0} while keeping {1} the same"),
 )
 
 
@@ -534,3 +487,13 @@ def _plain(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
         scene = scene.with_object(sign)
     operation = _any_operation(_Context(rng, scene, config), [kind])
     return None if operation is None else _request(rng, "plain", scene, operation.words, [operation])
+
+
+_OF_KIND: Mapping[str, Callable[[random.Random, SceneConfig], OpenRequest | None]] = {
+    **{kind: partial(_distinct, kind=kind) for kind in DISTINCTIONS},
+    "several": _several,
+    "keep": _keep,
+    "pronoun": _pronoun,
+    "scene phrase": _scene_phrase,
+    "plain": _plain,
+}

@@ -1,13 +1,13 @@
-"""Scenes with twins: objects alike but for place, size, order, relation or colour."""
+"""Scenes with twins: objects alike but for place, size, order, relation or colour; and whether a step was followed."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Literal, get_args
 
+from editcritic.benchmarks.sceneedit.ground_truth import followed, is_visible
 from editcritic.benchmarks.sceneedit.scene_generation import (
     SceneConfig,
     place_randomly,
@@ -16,7 +16,7 @@ from editcritic.benchmarks.sceneedit.scene_generation import (
     unused_colours,
 )
 from editcritic.benchmarks.sceneedit.scene_graph import Scene, SceneObject
-from editcritic.benchmarks.sceneedit.scene_requests import side_region
+from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest, side_region
 from editcritic.reward.edit_plan import Place, Relation, SizeRank, Target
 from editcritic.reward.sample import POSITIONS, Position
 
@@ -107,25 +107,19 @@ def _filled(words: str, attributes: Sequence[str], noun: str) -> str:
 
 # -- one builder for each distinction ---------------------------------------------------------------------------------
 
-_EDGES: Mapping[Place, tuple[float, float, float, float]] = MappingProxyType(
-    {
-        "left": (0.0, 0.0, _APART, 1.0),
-        "right": (1 - _APART, 0.0, 1.0, 1.0),
-        "top": (0.0, 0.0, 1.0, _APART),
-        "bottom": (0.0, 1 - _APART, 1.0, 1.0),
-    }
-)
-_OPPOSITE: Mapping[Place, Place] = MappingProxyType(
-    {"left": "right", "right": "left", "top": "bottom", "bottom": "top"}
-)
-_PLACE_WORDS: Mapping[Place, tuple[str, ...]] = MappingProxyType(
-    {
-        "left": ("the {one} on the left", "the left {one}", "the leftmost {one}", "the {one} on the left side"),
-        "right": ("the {one} on the right", "the right {one}", "the rightmost {one}", "the {one} on the right side"),
-        "top": ("the {one} at the top", "the top {one}", "the upper {one}"),
-        "bottom": ("the {one} at the bottom", "the bottom {one}", "the lower {one}"),
-    }
-)
+_EDGES: Mapping[Place, tuple[float, float, float, float]] = {
+    "left": (0.0, 0.0, _APART, 1.0),
+    "right": (1 - _APART, 0.0, 1.0, 1.0),
+    "top": (0.0, 0.0, 1.0, _APART),
+    "bottom": (0.0, 1 - _APART, 1.0, 1.0),
+}
+_OPPOSITE: Mapping[Place, Place] = {"left": "right", "right": "left", "top": "bottom", "bottom": "top"}
+_PLACE_WORDS: Mapping[Place, tuple[str, ...]] = {
+    "left": ("the {one} on the left", "the left {one}", "the leftmost {one}", "the {one} on the left side"),
+    "right": ("the {one} on the right", "the right {one}", "the rightmost {one}", "the {one} on the right side"),
+    "top": ("the {one} at the top", "the top {one}", "the upper {one}"),
+    "bottom": ("the {one} at the bottom", "the bottom {one}", "the lower {one}"),
+}
 
 
 def _by_place(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
@@ -140,12 +134,10 @@ def _by_place(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
     return scene, Expression(words, Target(meant.shape, attributes, place=place), (meant.id,), (other.id,))
 
 
-_SIZE_WORDS: Mapping[SizeRank, tuple[str, ...]] = MappingProxyType(
-    {
-        "smallest": ("the smaller {one}", "the smallest {one}", "the smaller of the two {many}"),
-        "largest": ("the larger {one}", "the largest {one}", "the bigger {one}", "the larger of the two {many}"),
-    }
-)
+_SIZE_WORDS: Mapping[SizeRank, tuple[str, ...]] = {
+    "smallest": ("the smaller {one}", "the smallest {one}", "the smaller of the two {many}"),
+    "largest": ("the larger {one}", "the largest {one}", "the bigger {one}", "the larger of the two {many}"),
+}
 
 
 def _by_size(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
@@ -185,17 +177,13 @@ def _by_order(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
     return scene, Expression(words, target, (meant.id,), tuple(obj.id for obj in row if obj is not meant))
 
 
-_RELATION_WORDS: Mapping[Position, tuple[str, ...]] = MappingProxyType(
-    {
-        "left": ("to the left of", "left of", "on the left of"),
-        "right": ("to the right of", "right of", "on the right of"),
-        "above": ("above",),
-        "below": ("below", "under", "underneath"),
-    }
-)
-_BEHIND: Mapping[Position, Position] = MappingProxyType(
-    {"left": "right", "right": "left", "above": "below", "below": "above"}
-)
+_RELATION_WORDS: Mapping[Position, tuple[str, ...]] = {
+    "left": ("to the left of", "left of", "on the left of"),
+    "right": ("to the right of", "right of", "on the right of"),
+    "above": ("above",),
+    "below": ("below", "under", "underneath"),
+}
+_BEHIND: Mapping[Position, Position] = {"left": "right", "right": "left", "above": "below", "below": "above"}
 
 
 def _by_relation(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
@@ -225,12 +213,10 @@ def _by_colour(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
     return scene, Expression(words, Target(meant.shape, (meant.colour,)), (meant.id,), (other.id,))
 
 
-_ALL_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "all": ("all {many}", "all the {many}", "all of the {many}", "every {one}"),
-        "both": ("both {many}", "both of the {many}", "both the {many}"),
-    }
-)
+_ALL_WORDS: Mapping[str, tuple[str, ...]] = {
+    "all": ("all {many}", "all the {many}", "all of the {many}", "every {one}"),
+    "both": ("both {many}", "both of the {many}", "both the {many}"),
+}
 
 
 def _by_quantity(rng: random.Random, scene: Scene, config: SceneConfig) -> _Built:
@@ -254,13 +240,60 @@ def _by_quantity(rng: random.Random, scene: Scene, config: SceneConfig) -> _Buil
     return scene, Expression(words, target, ids[:number], ids[number:])
 
 
-_BUILDERS: Mapping[Distinction, Callable[[random.Random, Scene, SceneConfig], _Built]] = MappingProxyType(
-    {
-        "place": _by_place,
-        "size": _by_size,
-        "order": _by_order,
-        "relation": _by_relation,
-        "colour": _by_colour,
-        "quantity": _by_quantity,
-    }
-)
+_BUILDERS: Mapping[Distinction, Callable[[random.Random, Scene, SceneConfig], _Built]] = {
+    "place": _by_place,
+    "size": _by_size,
+    "order": _by_order,
+    "relation": _by_relation,
+    "colour": _by_colour,
+    "quantity": _by_quantity,
+}
+
+
+# -- the truth of one operation ----------------------------------------------------------------------------------------
+
+_STILL = 0.05
+"""Distance, in sides of the image, up to which a bystander counts as not moved."""
+
+
+def step_followed(step: SceneRequest, before: Scene, after: Scene) -> bool:
+    """Whether `after` shows what a step asked for, of the objects that it means and of no others.
+
+    Like `ground_truth.followed`, which tells objects apart by their look. Here twins look alike: those that the step is
+    not about are left out of both scenes, as long as they are as they were.
+    """
+    if step.task.type in ("color_alter", "material_alter"):
+        return all(_has_new_look(step, obj, after) for obj in step.placed)
+    looks = {obj.appearance for obj in (*step.placed, *before.objects) if obj.id in (*step.target_ids, *_ids(step))}
+    bystanders = [
+        obj.id
+        for obj in before.objects
+        if obj.appearance in looks
+        and obj.id not in (*step.target_ids, *_ids(step), step.reference_id)
+        and _is_as_before(obj, after)
+    ]
+    return followed(step, before.without(bystanders), after.without(bystanders))
+
+
+def _ids(step: SceneRequest) -> tuple[int, ...]:
+    return tuple(obj.id for obj in step.placed)
+
+
+def _has_new_look(step: SceneRequest, requested: SceneObject, after: Scene) -> bool:
+    """Later steps may have changed other properties of it."""
+    now = after.object_by_id(requested.id)
+    if now is None or now.shape != requested.shape or not is_visible(after, now):
+        return False
+    if step.task.type == "color_alter":
+        return now.colour == requested.colour
+    return now.material == requested.material
+
+
+def _is_as_before(obj: SceneObject, after: Scene) -> bool:
+    now = after.object_by_id(obj.id)
+    return (
+        now is not None
+        and now.appearance == obj.appearance
+        and max(abs(now.x - obj.x), abs(now.y - obj.y)) <= _STILL
+        and is_visible(after, now)
+    )

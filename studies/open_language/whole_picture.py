@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Literal, get_args
 
 import cv2
@@ -23,17 +22,7 @@ from editcritic.reward.edit_plan import EditPlan, OperationType, PlannedOperatio
 
 from .twin_scenes import plain_scene, unique_expression
 
-Look = Literal[
-    "night",
-    "sepia",
-    "black and white",
-    "blur",
-    "deblur",
-    "pixel art",
-    "rain",
-    "mirror",
-    "crop",
-]
+Look = Literal["night", "sepia", "black and white", "blur", "deblur", "pixel art", "rain", "mirror", "crop"]
 """What is asked for. `deblur`: the source is blurred."""
 LOOKS: tuple[Look, ...] = get_args(Look)
 
@@ -53,8 +42,6 @@ def with_look(pixels: Plane, look: Look, amount: float, seed: int) -> Plane:
 
     Raises ValueError for `deblur` and `crop`, which are no function of the source's pixels and an amount.
     """
-    if look not in _LOOKS_ON_PIXELS:
-        raise ValueError(f"{look!r} is no look of given pixels: expected one of {', '.join(_LOOKS_ON_PIXELS)}")
     return _LOOKS_ON_PIXELS[look](np.clip(pixels, 0, 255), amount, random.Random(seed))
 
 
@@ -109,17 +96,15 @@ def _mirror(pixels: Plane, amount: float, _: random.Random) -> Plane:
     return np.asarray(pixels[:, ::-1] if amount >= _VISIBLE_AMOUNT else pixels)
 
 
-_LOOKS_ON_PIXELS: Mapping[Look, Callable[[Plane, float, random.Random], Plane]] = MappingProxyType(
-    {
-        "night": _night,
-        "sepia": _sepia,
-        "black and white": _grey,
-        "blur": _blur,
-        "pixel art": _pixel_art,
-        "rain": _rain,
-        "mirror": _mirror,
-    }
-)
+_LOOKS_ON_PIXELS: Mapping[Look, Callable[[Plane, float, random.Random], Plane]] = {
+    "night": _night,
+    "sepia": _sepia,
+    "black and white": _grey,
+    "blur": _blur,
+    "pixel art": _pixel_art,
+    "rain": _rain,
+    "mirror": _mirror,
+}
 
 Window = tuple[float, float, float, float]
 """x0, y0, x1, y1 of a crop, in shares of the sides."""
@@ -127,90 +112,60 @@ Window = tuple[float, float, float, float]
 
 # -- requests ---------------------------------------------------------------------------------------------------------
 
-_SENTENCES: Mapping[Look, tuple[str, ...]] = MappingProxyType(
-    {
-        "night": (
-            "Make it night",
-            "Turn the scene into night",
-            "Change the time of day to night",
-            "Make the picture look like it was taken at night",
-            "Change the scene to nighttime",
-        ),
-        "sepia": (
-            "Apply a sepia filter",
-            "Give the photo a sepia tone",
-            "Make the image sepia",
-            "Apply a sepia tone to the picture",
-            "Turn the picture sepia",
-        ),
-        "black and white": (
-            "Make the picture black and white",
-            "Convert the image to grayscale",
-            "Turn the photo black and white",
-            "Apply a black and white filter",
-        ),
-        "blur": (
-            "Blur the image",
-            "Blur the whole picture",
-            "Apply a blur to the image",
-            "Add a blur effect to the photo",
-        ),
-        "deblur": (
-            "Remove the blur from the image",
-            "Sharpen the image",
-            "Deblur the picture",
-            "Remove the blur",
-            "Unblur the photo",
-        ),
-        "pixel art": (
-            "Turn the image into pixel art",
-            "Convert the picture to pixel art",
-            "Make it pixel art",
-            "Redraw the scene in the style of pixel art",
-            "Change the style of the image to pixel art",
-        ),
-        "rain": (
-            "Make it rain",
-            "Add rain",
-            "Add rain to the scene",
-            "Make the weather rainy",
-            "Change the weather to rain",
-        ),
-        "mirror": (
-            "Mirror the image",
-            "Flip the image horizontally",
-            "Mirror the picture horizontally",
-            "Flip the photo horizontally",
-        ),
-    }
-)
+_SENTENCES: Mapping[Look, tuple[str, ...]] = {
+    "night": (
+        *("Make it night", "Turn the scene into night", "Change the time of day to night"),
+        *("Make the picture look like it was taken at night", "Change the scene to nighttime"),
+    ),
+    "sepia": (
+        *("Apply a sepia filter", "Give the photo a sepia tone", "Make the image sepia"),
+        *("Apply a sepia tone to the picture", "Turn the picture sepia"),
+    ),
+    "black and white": (
+        *("Make the picture black and white", "Convert the image to grayscale", "Turn the photo black and white"),
+        *("Apply a black and white filter",),
+    ),
+    "blur": (
+        *("Blur the image", "Blur the whole picture", "Apply a blur to the image", "Add a blur effect to the photo"),
+    ),
+    "deblur": (
+        *("Remove the blur from the image", "Sharpen the image", "Deblur the picture", "Remove the blur"),
+        *("Unblur the photo",),
+    ),
+    "pixel art": (
+        *("Turn the image into pixel art", "Convert the picture to pixel art", "Make it pixel art"),
+        *("Redraw the scene in the style of pixel art", "Change the style of the image to pixel art"),
+    ),
+    "rain": (
+        *("Make it rain", "Add rain", "Add rain to the scene", "Make the weather rainy"),
+        *("Change the weather to rain",),
+    ),
+    "mirror": (
+        *("Mirror the image", "Flip the image horizontally", "Mirror the picture horizontally"),
+        *("Flip the photo horizontally",),
+    ),
+}
 _CROPS_TO_HALF = ("Crop the image to the {half} half", "Crop the picture to its {half} half")
 _CROPS_TO_OBJECT = ("Crop the image to {object}", "Crop the picture around {object}", "Zoom in on {object}")
-_HALVES: Mapping[str, Window] = MappingProxyType(
-    {
-        "left": (0.0, 0.0, 0.5, 1.0),
-        "right": (0.5, 0.0, 1.0, 1.0),
-        "top": (0.0, 0.0, 1.0, 0.5),
-        "bottom": (0.0, 0.5, 1.0, 1.0),
-    }
-)
+_HALVES: Mapping[str, Window] = {
+    "left": (0.0, 0.0, 0.5, 1.0),
+    "right": (0.5, 0.0, 1.0, 1.0),
+    "top": (0.0, 0.0, 1.0, 0.5),
+    "bottom": (0.0, 0.5, 1.0, 1.0),
+}
 
-_TYPES: Mapping[Look, OperationType] = MappingProxyType(
-    {
-        "night": "weather",
-        "sepia": "filter",
-        "black and white": "filter",
-        "blur": "filter",
-        "deblur": "restoration",
-        "pixel art": "style",
-        "rain": "weather",
-        "mirror": "rotate",
-        "crop": "crop",
-    }
-)
-_VALUES: Mapping[Look, str] = MappingProxyType(
-    {look: look for look in ("night", "sepia", "black and white", "pixel art", "rain")}
-)
+_TYPES: Mapping[Look, OperationType] = {
+    "night": "weather",
+    "sepia": "filter",
+    "black and white": "filter",
+    "blur": "filter",
+    "deblur": "restoration",
+    "pixel art": "style",
+    "rain": "weather",
+    "mirror": "rotate",
+    "crop": "crop",
+}
+_VALUES: Mapping[Look, str] = {look: look for look in ("night", "sepia", "black and white", "pixel art", "rain")}
 
 
 @dataclass(frozen=True)
@@ -241,8 +196,6 @@ class WholePictureRequest:
 
 def random_whole_picture_request(rng: random.Random, config: SceneConfig, look: Look) -> WholePictureRequest:
     """A random scene and a sentence that asks for a look of it."""
-    if look not in LOOKS:
-        raise ValueError(f"unknown look {look!r}: expected one of {', '.join(LOOKS)}")
     while True:
         scene = plain_scene(rng, config)
         if not scene.objects or (look == "night" and scene.backdrop.kind == "night"):
@@ -403,9 +356,7 @@ def honest_whole_picture_edit(rng: random.Random, request: WholePictureRequest) 
 
 
 def flawed_whole_picture_edit(rng: random.Random, request: WholePictureRequest, flaw: str) -> WholePictureEdit | None:
-    """An edit with this flaw; None where the request does not allow it. Raises ValueError for an unknown flaw."""
-    if flaw not in WHOLE_PICTURE_FLAWS:
-        raise ValueError(f"unknown flaw {flaw!r}: expected one of {', '.join(WHOLE_PICTURE_FLAWS)}")
+    """An edit with this flaw; None where the request does not allow it."""
     edit = WHOLE_PICTURE_FLAWS[flaw](rng, honest_whole_picture_edit(rng, request))
     return None if edit is None else replace(edit, flaw=flaw)
 
@@ -432,19 +383,17 @@ def _half(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None
     return replace(edit, part=rng.choice(parts)) if parts else None
 
 
-_WRONG_LOOKS: Mapping[Look, tuple[Look, ...]] = MappingProxyType(
-    {
-        "night": ("sepia", "blur", "rain", "pixel art"),
-        "sepia": ("black and white", "night", "pixel art"),
-        "black and white": ("sepia", "night", "blur"),
-        "blur": ("pixel art", "rain", "sepia"),
-        "deblur": ("black and white", "night", "mirror"),
-        "pixel art": ("blur", "sepia", "rain"),
-        "rain": ("night", "blur", "pixel art"),
-        "mirror": ("sepia", "blur", "night"),
-        "crop": ("mirror", "sepia", "blur"),
-    }
-)
+_WRONG_LOOKS: Mapping[Look, tuple[Look, ...]] = {
+    "night": ("sepia", "blur", "rain", "pixel art"),
+    "sepia": ("black and white", "night", "pixel art"),
+    "black and white": ("sepia", "night", "blur"),
+    "blur": ("pixel art", "rain", "sepia"),
+    "deblur": ("black and white", "night", "mirror"),
+    "pixel art": ("blur", "sepia", "rain"),
+    "rain": ("night", "blur", "pixel art"),
+    "mirror": ("sepia", "blur", "night"),
+    "crop": ("mirror", "sepia", "blur"),
+}
 
 
 def _wrong_look(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit:
@@ -490,19 +439,15 @@ def _object_moved(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdi
     return replace(edit, after=edit.after.with_object(at))
 
 
-WHOLE_PICTURE_FLAWS: Mapping[str, Callable[[random.Random, WholePictureEdit], WholePictureEdit | None]] = (
-    MappingProxyType(
-        {
-            "copy": _copy,
-            "redrawn": _redrawn,
-            "half of the picture": _half,
-            "wrong look": _wrong_look,
-            "too weak": _too_weak,
-            "wrong part": _wrong_part,
-            "hardly cropped": _hardly_cropped,
-            "object lost": _object_lost,
-            "object moved": _object_moved,
-        }
-    )
-)
+WHOLE_PICTURE_FLAWS: Mapping[str, Callable[[random.Random, WholePictureEdit], WholePictureEdit | None]] = {
+    "copy": _copy,
+    "redrawn": _redrawn,
+    "half of the picture": _half,
+    "wrong look": _wrong_look,
+    "too weak": _too_weak,
+    "wrong part": _wrong_part,
+    "hardly cropped": _hardly_cropped,
+    "object lost": _object_lost,
+    "object moved": _object_moved,
+}
 """Name -> what the editor does."""

@@ -9,9 +9,6 @@ scan of the image per region; both are timed in turn, the best of `--repeats` ea
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,11 +16,12 @@ from typing import Any
 import cv2
 import numpy as np
 
-from editcritic.benchmarks.common.argument_types import add_json_option
 from editcritic.reward import Box, Image
 from editcritic.reward.experts.pixel_differences import PixelDifferences
 from editcritic.reward.image import Pixels
 from editcritic.reward.queries import Detections, Differ
+
+from .command import parser_of, print_rows
 
 
 def pair(width: int, height: int, regions: int) -> tuple[Pixels, Pixels]:
@@ -87,26 +85,17 @@ def measure(width: int, height: int, regions: int, repeats: int) -> dict[str, fl
     }
 
 
-def main() -> int:
-    """Entry point; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main() -> None:
+    """Measure and print."""
+    parser = parser_of(__doc__)
     parser.add_argument("--regions", type=int, nargs="+", default=[1, 32, 500])
     parser.add_argument("--size", type=int, nargs=2, default=[3840, 2160], metavar=("WIDTH", "HEIGHT"))
     parser.add_argument("--repeats", type=int, default=3)
-    add_json_option(parser)
     options = parser.parse_args()
     width, height = options.size
     rows = [measure(width, height, regions, options.repeats) for regions in options.regions]
-    if options.json:
-        sys.stdout.write(json.dumps(rows) + "\n")
-        return 0
-    for row in rows:
-        sys.stdout.write(
-            f"{row['regions']:5.0f} regions: {row['whole_image_s']:8.3f} s in the whole image, "
-            f"{row['differences_s']:6.3f} s now, {row['ratio']:6.1f} times as fast\n"
-        )
-    return 0
+    print_rows(options, f"{width} x {height}", rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,9 +13,7 @@ starts: what that takes is printed, by picture of these samples and by one of 51
 
 from __future__ import annotations
 
-import argparse
 import gc
-import json
 import sys
 import tempfile
 import time
@@ -27,11 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from editcritic.benchmarks.common.argument_types import add_json_option
+from editcritic.benchmarks.common.terminal import print_json
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import AnswerLog, Card, EditSample, Engine, Expert, Image, Program, Reward, Score
 from editcritic.reward.metrics.any_edit import plan_of_sample
+
+from .command import parser_of, show
 
 
 def samples(count: int) -> list[EditSample]:
@@ -126,12 +126,11 @@ def _by(name: str, spent: float, edits: Sequence[EditSample], queries: int) -> d
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--reward", nargs="+", default=["any-edit", "edival-if"])
     parser.add_argument("--samples", type=int, default=192)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--log", action="store_true", help="with an answer log on disk")
-    add_json_option(parser)
     options = parser.parse_args()
     edits = samples(options.samples)
     large = [Image.of(np.random.default_rng(seed).integers(0, 256, (512, 512, 3), np.uint8)) for seed in range(16)]
@@ -143,12 +142,11 @@ def main() -> None:
     found["hashing, µs a picture"] = min(microseconds_to_hash([edit.edited for edit in edits]) for _ in range(5))
     found["hashing, µs a picture of 512 x 512"] = min(microseconds_to_hash(large) for _ in range(5))
     if options.json:
-        sys.stdout.write(json.dumps(found) + "\n")
+        print_json(found)
         return
     for name, value in found.items():
-        sys.stdout.write(f"{name}\n" if isinstance(value, dict) else f"{name:>36}: {value:,.1f}\n")
-        for part, figure in value.items() if isinstance(value, dict) else ():
-            sys.stdout.write(f"{part:>36}: {figure:,.1f}\n")
+        parts = value if isinstance(value, dict) else {name: value}
+        show(name, [{"": part, "figure": float(figure)} for part, figure in parts.items()])
 
 
 if __name__ == "__main__":

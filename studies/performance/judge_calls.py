@@ -13,17 +13,13 @@ weights write nothing that can be parsed.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from editcritic.benchmarks.common.argument_types import add_json_option
+from editcritic.benchmarks.common.terminal import print_json
 from editcritic.benchmarks.sceneedit import cases
 from editcritic.benchmarks.sceneedit.compound_requests import composition_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
@@ -38,6 +34,7 @@ from editcritic.reward.queries import Grade, Judge, Levels, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
 
 from . import random_models
+from .command import parser_of, show
 
 _SCRIPTED_REPLIES: Mapping[str, Any] = {
     "segment_edited": "Please segment the red circle",
@@ -146,40 +143,31 @@ def run(outputs: int, shapes: random_models.Shapes) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--outputs", type=int, default=16, help="edits of one prompt (at most 16)")
     parser.add_argument("--shapes", choices=random_models.SHAPES, default="tiny")
-    add_json_option(parser)
     options = parser.parse_args()
     figures = run(options.outputs, options.shapes)
-    console = Console(width=120, highlight=False)
     if options.json:
-        console.print_json(data=figures)
+        print_json(figures)
         return
     for name in ("one source", "several sources"):
-        counts = figures[name]
-        table = Table(
-            box=None, title=f"I2I-Bench, {name}: {counts['dimensions']} dimensions, {figures['outputs']} edits"
-        )
-        for column in ("", "one by one", "together"):
-            table.add_column(column, justify="left" if not column else "right")
-        for row, key in (
-            ("queries that reached the judge", "queries"),
-            ("of them different", "distinct"),
-            ("images shown to the model", "shown"),
-            ("of them different", "images"),
-            ("images it encoded", "image_passes"),
-        ):
-            table.add_row(row, *(str(counts[pattern][key]) for pattern in ("one by one", "together")))
-        for topic, number in counts["one by one"]["topics"].items():
-            table.add_row(f"  {topic}", str(number), str(counts["together"]["topics"].get(topic, 0)))
-        console.print(table)
-    edited = figures["complex-edit expected"]
-    console.print(
-        f"\nComplex-Edit, mode expected, {figures['outputs']} edits: {edited['queries']} queries, "
-        f"{edited['forward_passes']} forward passes of the language model, {edited['image_passes']} images encoded, "
-        f"{edited['images']} different"
-    )
+        ways = {way: figures[name][way] for way in ("one by one", "together")}
+        rows = [
+            {"": title, **{way: counts[key] for way, counts in ways.items()}}
+            for title, key in (
+                ("queries that reached the judge", "queries"),
+                ("of them different", "distinct"),
+                ("images shown to the model", "shown"),
+                ("of them different", "images"),
+                ("images it encoded", "image_passes"),
+            )
+        ]
+        topics = ways["one by one"]["topics"]
+        rows += [{"": topic, **{way: ways[way]["topics"].get(topic, 0) for way in ways}} for topic in topics]
+        show(f"I2I-Bench, {name}: {figures[name]['dimensions']} dimensions, {figures['outputs']} edits", rows)
+    counts = {name: count for name, count in figures["complex-edit expected"].items() if isinstance(count, int)}
+    show(f"Complex-Edit, mode expected, {figures['outputs']} edits", [counts])
 
 
 if __name__ == "__main__":

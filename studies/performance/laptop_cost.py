@@ -12,10 +12,7 @@ its processor needs torchvision.
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,13 +22,14 @@ from typing import Any
 import cv2
 import numpy as np
 
-from editcritic.benchmarks.common.argument_types import add_json_option
+from editcritic.benchmarks.common.terminal import print_json
 from editcritic.benchmarks.demo.photographs import PHOTOS, Pixels
 from editcritic.reward import Box, EditSample, Expert, Image, Reward
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.queries import Detect, Detections, Failure
 
 from .bundle_models import bundle_models
+from .command import parser_of, show
 from .random_models import Shapes, random_models
 
 Corners = tuple[int, int, int, int]
@@ -206,13 +204,12 @@ def _omdet_turbo(folder: Path, *, shrunk: bool) -> Callable[[Image, str], None]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--side", type=int, default=1024, help="of the square pictures")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--detectors", action="store_true", help="compare detectors instead")
     parser.add_argument("--repeats", type=int, default=3, help="with --detectors")
     parser.add_argument("--shrunk", action="store_true", help="few and narrow layers, for tests")
-    add_json_option(parser)
     options = parser.parse_args()
     import torch
 
@@ -224,12 +221,9 @@ def main() -> None:
         rows = edit_rows(options.side, shrunk=options.shrunk)
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if options.json:
-        sys.stdout.write(json.dumps({"rows": rows, "peak MB": peak_mb}) + "\n")
-        return
-    for row in rows:
-        cells = (f"{value:.2f}" if isinstance(value, float) else str(value) for value in row.values())
-        sys.stdout.write("  ".join(f"{name} {cell}" for name, cell in zip(row, cells, strict=True)) + "\n")
-    sys.stdout.write(f"peak {peak_mb:,.0f} MB\n")
+        print_json({"rows": rows, "peak MB": peak_mb})
+    else:
+        show(f"peak {peak_mb:,.0f} MB", rows)
 
 
 if __name__ == "__main__":

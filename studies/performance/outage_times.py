@@ -8,10 +8,7 @@ its client's retries are by default. Calls of one number of samples wait at the 
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
-import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +16,6 @@ from contextlib import closing
 from socket import socket
 from typing import Any, ClassVar
 
-from editcritic.benchmarks.common.argument_types import add_json_option
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from editcritic.integrations.trainers.trainer_reward import TrainerReward
 from editcritic.reward import Card, EditSample, Program, Reward, Score, TooManyFailures, ask
@@ -28,6 +24,7 @@ from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import Judge, Message, YesNo
 
 from ..load_test.synthetic_reward import SyntheticServer, synthetic_samples
+from .command import parser_of, print_rows
 
 Call = Callable[[Sequence[EditSample]], Any]
 
@@ -44,18 +41,13 @@ class Asked:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--timeouts", type=float, nargs="+", default=[5.0, 20.0, 25.0], help="outage_timeout_s")
     parser.add_argument("--samples", type=int, nargs="+", default=[4, 64], help="samples of a call")
-    add_json_option(parser)
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     rows = measured(arguments.timeouts, arguments.samples)
-    if arguments.json:
-        json.dump(rows, sys.stdout)
-        return
-    for row in rows:
-        print(f"{row['path']:<40}{row['samples']:>5} samples{row['timeout_s']:>6g} s{row['seconds']:>8.2f} s")
+    print_rows(arguments, "seconds of a call", rows)
 
 
 def measured(timeouts: Sequence[float], sample_counts: Sequence[int]) -> list[dict[str, Any]]:

@@ -19,7 +19,6 @@ Columns, of the same requests:
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import re
@@ -30,10 +29,7 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from editcritic.benchmarks.common.argument_types import add_json_option, at_least_one
+from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.sceneedit import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import EditSample, Engine, Expert, build, default_experts
@@ -43,6 +39,8 @@ from editcritic.reward.queries import AsyncExpert, FreeText, Grade, Judge, Level
 from editcritic.reward.queries.kinds import Outcome
 from editcritic.reward.queries.outcomes import Failure
 from editcritic.reward.queries.response_formats import Json
+
+from .command import parser_of, print_rows
 
 BLOCK = 16
 """Tokens of a block, in vLLM by default."""
@@ -336,29 +334,14 @@ def edits(groups: int) -> list[EditSample]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--groups", type=at_least_one, default=8, help="sources, with 16 edits each")
     parser.add_argument("--picture-tokens", type=at_least_one, default=1024, help="of a picture")
     parser.add_argument("--metric", action="append", help="instead of those of the table; may be repeated")
-    add_json_option(parser)
     options = parser.parse_args()
     samples = edits(options.groups)
     rows = [measure(metric, samples, options.picture_tokens) for metric in options.metric or METRICS]
-    console = Console(width=120, highlight=False)
-    if options.json:
-        console.print_json(data=rows)
-        return
-    table = Table(box=None, title=f"cached share of prompt tokens: {len(samples)} edits of {options.groups} sources")
-    shares = ("one", "burst", "two", "in turn", "words first")
-    for column in ("", "requests", "prompt tokens", *shares, "encoded", "data"):
-        table.add_column(column, justify="right" if column else "left")
-    for row in rows:
-        if row["requests"]:
-            values = (*(f"{row[name]:.0%}" for name in shares), f"{row['encoded']:.2f}", f"{row['data']:.0%}")
-            table.add_row(row["metric"], f"{row['requests']:,}", f"{row['prompt_tokens']:,}", *values)
-        else:
-            table.add_row(row["metric"], "0")
-    console.print(table)
+    print_rows(options, f"cached share of prompt tokens: {len(samples)} edits of {options.groups} sources", rows)
 
 
 if __name__ == "__main__":

@@ -208,9 +208,7 @@ def byte_tokens(special: Mapping[str, str]) -> Any:
     letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
     words = dict.fromkeys(["<unk>", "<pad>", "<eos>", *special.values(), *letters, *(a + b for a, b in merges)])
     model = tokenizers.models.BPE(
-        vocab={word: number for number, word in enumerate(words)},
-        merges=list(dict.fromkeys(merges)),
-        unk_token="<unk>",
+        vocab={word: number for number, word in enumerate(words)}, merges=list(dict.fromkeys(merges)), unk_token="<unk>"
     )
     tokenizer = tokenizers.Tokenizer(model)
     # Real judges all but never begin with a space, while to random weights one spelling is as probable as another.

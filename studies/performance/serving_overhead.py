@@ -11,8 +11,6 @@ as a share of that without one.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 import time
@@ -23,14 +21,15 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from editcritic.benchmarks.common.argument_types import add_json_option
 from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.benchmarks.common.terminal import print_json
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from editcritic.integrations.serving.http_protocol import ImageEncoding
 from editcritic.reward import EditSample, Image
 
 from ..load_test import synthetic_reward
 from ..load_test.__main__ import LoadConfig, generate_load
+from .command import parser_of, show
 
 COSTS = (0.02, 0.2, 0.5)
 """Seconds per sample."""
@@ -117,31 +116,21 @@ def _rate(reward: Any, batch: Sequence[EditSample]) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--samples", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--costs", type=float, nargs="*", default=COSTS, help="Seconds a sample.")
     parser.add_argument("--batches", type=int, nargs="*", default=BATCHES)
     parser.add_argument("--lasts", type=float, default=8.0, help="Seconds of waiting in a measurement of throughput.")
-    add_json_option(parser)
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the servers
     cpu_rows = cpu(options.samples, options.repeats)
     rates = [throughput(cost, batch, options.lasts) for cost in options.costs for batch in options.batches]
     if options.json:
-        sys.stdout.write(json.dumps({"cpu_ms": cpu_rows, "throughput": rates}, indent=2) + "\n")
+        print_json({"cpu_ms": cpu_rows, "throughput": rates})
         return
-    lines = ["CPU ms per sample of two 512 px images", "packing         direct  server  client  overhead"]
-    lines += [
-        f"{row['packing']:14} {row['direct']:7.2f} {row['server']:7.2f} {row['client']:7.2f} {row['overhead']:9.2f}"
-        for row in cpu_rows
-    ]
-    lines += ["", "samples a second", "s a sample  batch   direct   served   share"]
-    lines += [
-        f"{row['seconds']:10.2f} {row['batch']:6} {row['direct']:8.2f} {row['served']:8.2f} {row['share']:7.1%}"
-        for row in rates
-    ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    show("CPU ms per sample of two 512 px images", cpu_rows)
+    show("samples a second", rates)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ during the work, less what it held before.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from editcritic.benchmarks.common.argument_types import add_json_option
-from editcritic.benchmarks.common.terminal import plain_table
+from editcritic.benchmarks.common.terminal import print_json
 from editcritic.benchmarks.sceneedit.cases import case_of, seeded_rng
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
@@ -53,10 +47,11 @@ from editcritic.reward.queries.expert import expert_of_role
 from editcritic.reward.queries.kinds import Outcome, Query
 from editcritic.reward.queries.outcomes import Abstention
 from editcritic.reward.sample import TASK_TYPES
+from studies.any_edit.bars import group
 
-from ..any_edit.query_counts import group
 from . import random_models
 from .bundle_models import BUNDLES, bundle_models
+from .command import parser_of, show
 from .judge_calls import has_options
 
 _TURNS = 3
@@ -311,30 +306,29 @@ def _num_images(queries: Sequence[Query[Any]]) -> int:
     return len({image.digest for question in queries for image in question.images})
 
 
-def _table(figures: Mapping[str, Any], bound: Mapping[str, LocalExpert[Any]]) -> Table:
+def _rows(figures: Mapping[str, Any], bound: Mapping[str, LocalExpert[Any]]) -> list[dict[str, Any]]:
     one_by_one, shared = figures["released"], figures["ours"]
-    numbers = ("queries", "distinct", "calls", "image passes", "share of time", "ratio", "ideal (batch)")
-    grid = plain_table(figures["title"], "role", *numbers, right=numbers)
     total_seconds = sum(one_by_one["seconds_by_role"].values())
-    for role in bound:
-        ratio = one_by_one["seconds_by_role"][role] / shared["seconds_by_role"][role]
-        ideal = figures["ideal"][role]
-        grid.add_row(
-            role,
-            str(one_by_one["queries"][role]),
-            f"{figures['distinct'][role]} (sent {shared['queries'][role]})",
-            f"{one_by_one['calls'][role]} > {shared['calls'][role]}",
-            f"{one_by_one['image_passes'][role]:.0f} > {shared['image_passes'][role]:.0f} of {figures['images'][role]}",
-            f"{one_by_one['seconds_by_role'][role] / total_seconds:.0%}",
-            f"{ratio:.2f}",
-            f"{shared['seconds_by_role'][role] / ideal['seconds']:.2f} ({ideal['batch']})",
-        )
-    return grid
+    return [
+        {
+            "role": role,
+            "queries": one_by_one["queries"][role],
+            "distinct": f"{figures['distinct'][role]} (sent {shared['queries'][role]})",
+            "calls": f"{one_by_one['calls'][role]} > {shared['calls'][role]}",
+            "image passes": f"{one_by_one['image_passes'][role]:.0f} > {shared['image_passes'][role]:.0f} of "
+            f"{figures['images'][role]}",
+            "share of time": one_by_one["seconds_by_role"][role] / total_seconds,
+            "ratio": one_by_one["seconds_by_role"][role] / shared["seconds_by_role"][role],
+            "over the ideal": shared["seconds_by_role"][role] / figures["ideal"][role]["seconds"],
+            "batch": figures["ideal"][role]["batch"],
+        }
+        for role in bound
+    ]
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--reward", help="a reward in place of EdiVal, on edits of one source in place of chains")
     parser.add_argument("--chains", type=int, default=64)
     parser.add_argument("--rollouts", type=int, nargs="+", default=[1, 4, 16])
@@ -345,10 +339,8 @@ def main() -> None:
     parser.add_argument("--roles", nargs="+", choices=random_models.ROLES, default=["detector", "features"])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16], help="sizes to choose from")
     parser.add_argument("--device", default="cpu", help="of models that are not a bundle's, which choose it")
-    add_json_option(parser)
     options = parser.parse_args()
     metrics: Programs = [Reward.of(options.reward, scene_experts()).metric] if options.reward else EDIVAL
-    console = Console()
     made = (
         bundle_models(options.shapes, options.roles, shrunk=options.shrunk)
         if options.shapes in BUNDLES
@@ -369,14 +361,14 @@ def main() -> None:
             figures = {"title": title, "shapes": options.shapes, "rollouts": rollouts, **figures}
             reports.append(figures)
             if not options.json:
-                console.print(_table(figures, bound))
-                console.print(
-                    f"released {figures['released']['seconds']:.1f} s, ours {figures['ours']['seconds']:.1f} s: "
-                    f"ratio {figures['ratio']:.2f}; {figures['over the ideal']:+.1%} over the ideal; "
-                    f"peak {figures['released']['peak_mib']:.0f} > {figures['ours']['peak_mib']:.0f} MiB\n"
+                show(
+                    f"{title}: released {figures['released']['seconds']:.1f} s, ours {figures['ours']['seconds']:.1f} "
+                    f"s: ratio {figures['ratio']:.2f}; {figures['over the ideal']:+.1%} over the ideal; "
+                    f"peak {figures['released']['peak_mib']:.0f} > {figures['ours']['peak_mib']:.0f} MiB",
+                    _rows(figures, bound),
                 )
         if options.json:
-            console.print_json(json.dumps(reports))
+            print_json(reports)
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------

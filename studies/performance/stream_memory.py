@@ -8,8 +8,6 @@ whole batch at once would take samples x 2 x side x side x 3 bytes.
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
 import sys
 import time
@@ -18,10 +16,12 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 
-from editcritic.benchmarks.common.argument_types import add_json_option
+from editcritic.benchmarks.common.terminal import print_json
 from editcritic.reward import EditSample, Image, Reward
 from editcritic.reward.metrics import Minimum
 from editcritic.reward.metrics.guards import NotACopy, NotBlank, SameAspect
+
+from .command import parser_of, show
 
 
 def samples(count: int, side: int) -> Iterator[EditSample]:
@@ -33,20 +33,14 @@ def samples(count: int, side: int) -> Iterator[EditSample]:
         source[0, 0] = (number % 256, number // 256 % 256, 0)
         edited = source.copy()
         edited[side // 4 : side // 2, side // 4 : side // 2] = 255
-        yield EditSample(
-            id=str(number),
-            instruction="Add snow",
-            sources=(Image.of(source),),
-            edited=Image.of(edited),
-        )
+        yield EditSample(id=str(number), instruction="Add snow", sources=(Image.of(source),), edited=Image.of(edited))
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--samples", type=int, default=10_000)
     parser.add_argument("--side", type=int, default=512)
-    add_json_option(parser)
     options = parser.parse_args()
     cv2.setNumThreads(1)
     reward = Reward(Minimum({"not_a_copy": NotACopy(), "not_blank": NotBlank(), "same_aspect": SameAspect()}))
@@ -64,10 +58,9 @@ def main() -> None:
         "MB if held at once": options.samples * 2 * options.side**2 * 3 / 2**20,
     }
     if options.json:
-        sys.stdout.write(json.dumps(figures) + "\n")
+        print_json(figures)
     else:
-        for name, value in figures.items():
-            sys.stdout.write(f"{name:>20}: {value:,.1f}\n")
+        show("memory of a stream", [figures])
 
 
 def _peak_mb() -> float:

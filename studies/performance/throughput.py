@@ -15,7 +15,6 @@ writes a JSON file named for the hardware, with the versions, to compare machine
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import json
 import platform
@@ -29,10 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-from editcritic.benchmarks.common.argument_types import add_json_option
+from editcritic.benchmarks.common.terminal import print_json
 from editcritic.reward import Image
 from editcritic.reward.experts.loading.cpu_cores import run_in_turn
 from editcritic.reward.experts.loading.local_expert import LocalExpert
@@ -41,6 +38,7 @@ from editcritic.reward.queries.kinds import Query
 
 from . import random_models
 from .bundle_models import BUNDLES, bundle_models, model_roles
+from .command import parser_of, show
 
 _SIDE = 512
 
@@ -185,7 +183,7 @@ def _figures(expert: LocalExpert[Any], rows: list[dict[str, float]]) -> dict[str
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--shapes", choices=(*BUNDLES, *random_models.SHAPES), default="full")
     parser.add_argument("--shrunk", action="store_true", help="few and narrow layers in place of a bundle's")
     parser.add_argument("--roles", nargs="+", choices=random_models.ROLES, default=list(random_models.ROLES))
@@ -194,7 +192,6 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--seconds", type=float, default=5.0, help="least seconds of work per batch size")
     parser.add_argument("--save", type=Path, help="folder for a JSON file named for the hardware")
-    add_json_option(parser)
     options = parser.parse_args()
     figures: dict[str, Any] = {"shapes": options.shapes, "detector kind": options.detector, **machine()}
     if options.shapes in BUNDLES:
@@ -212,16 +209,15 @@ def main() -> None:
         options.save.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^a-z0-9]+", "-", f"{figures['hardware']} {options.shapes}".lower())
         (options.save / f"{name}.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    console = Console()
     if options.json:
-        console.print_json(json.dumps(figures))
+        print_json(figures)
         return
     columns = ("batch", "a second", "passes", "tokens a second", "TFLOP/s", "share of peak", "peak GiB")
-    grid = Table("role", *columns, title=f"{figures['hardware']}, {options.shapes}", box=None)
-    for role in options.roles:
-        for row in figures[role]["rows"]:
-            grid.add_row(role, *(f"{row[name]:.4g}" if name in row else "" for name in columns))
-    console.print(grid)
+    rows = [(role, row) for role in options.roles for row in figures[role]["rows"]]
+    show(
+        f"{figures['hardware']}, {options.shapes}",
+        [{"role": role, **{name: row[name] for name in columns if name in row}} for role, row in rows],
+    )
 
 
 if __name__ == "__main__":

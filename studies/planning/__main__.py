@@ -16,19 +16,119 @@ from typing import Any
 
 import numpy as np
 
-from editcritic.benchmarks.common.argument_types import new_file
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward.bootstrap_intervals import wilson_interval
 from editcritic.reward.config import load_experts
-from editcritic.reward.edit_plan import EditPlan, plan_to_json
+from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target, plan_to_json
 from editcritic.reward.image import Image
 from editcritic.reward.queries.expert import Expert
 from editcritic.reward.queries.kinds import Plan
 from editcritic.reward.queries.outcomes import Failure
-from editcritic.reward.queries.specs import SpecError
 
-from .agreement import is_right_in_target, is_right_in_type
-from .labelled_phrasings import Phrasing, PhrasingError, phrasings_of, read_phrasings
+REGISTERS = ("imgedit", "short", "conversational", "abstain")
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What is acceptable for one operation. target, new: phrases; None where there is none to compare."""
+
+    types: tuple[str, ...]
+    target: tuple[str, ...] | None = None
+    new: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasing:
+    """A sentence. kind: why nothing may be planned; empty for a request. clear: whether people would agree on it."""
+
+    text: str
+    clear: bool = True
+    operations: tuple[Labelled, ...] = ()
+    kind: str = ""
+
+
+def phrasings_of(name: str) -> dict[str, list[Phrasing]]:
+    """The phrasings of a set, by register; those that are missing are left out."""
+    found = {}
+    for register in REGISTERS:
+        file = Path(__file__).parent / "phrasings" / f"{name}_{register}.jsonl"
+        if file.is_file():
+            found[register] = [_phrasing(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
+    return found
+
+
+def _phrasing(data: Mapping[str, Any]) -> Phrasing:
+    if "kind" in data:
+        return Phrasing(data["text"], kind=data["kind"])
+    operations = tuple(
+        Labelled(_words(one["type"]) or (), _words(one.get("target")), _words(one.get("new")))
+        for one in data["operations"]
+    )
+    return Phrasing(data["text"], data.get("clear", True), operations)
+
+
+def _words(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """A word or a list of words; None for null and for an empty list."""
+    return ((value,) if isinstance(value, str) else tuple(value or ())) or None
+
+
+WHOLE_PICTURE = frozenset(
+    (
+        *("image", "picture", "photo", "photograph", "scene", "whole image", "entire image", "whole picture"),
+        *("entire picture", "whole scene", "entire scene", "whole photo", "entire photo"),
+    )
+)
+BACKGROUND = frozenset(("background", "backdrop", "setting", "environment", "surroundings", "scenery"))
+"""What a change of background is about whether or not it is named."""
+
+
+def is_right_in_type(plan: EditPlan, phrasing: Phrasing) -> bool:
+    """Whether the plan has as many operations, and each has an acceptable type, in order."""
+    return len(plan.operations) == len(phrasing.operations) and all(
+        operation.type in labelled.types
+        for operation, labelled in zip(plan.operations, phrasing.operations, strict=True)
+    )
+
+
+def is_right_in_target(plan: EditPlan, phrasing: Phrasing) -> bool:
+    """Whether the plan has as many operations, and each is about an acceptable object, in order.
+
+    A noun, or attributes and noun, must equal an acceptable phrase; of an added object the new one, of a replaced one
+    both.
+    """
+    return len(plan.operations) == len(phrasing.operations) and all(
+        _is_about(operation, labelled) for operation, labelled in zip(plan.operations, phrasing.operations, strict=True)
+    )
+
+
+def _is_about(operation: PlannedOperation, labelled: Labelled) -> bool:
+    if operation.type == "subject_add":
+        return labelled.new is None or _equals(operation.new, labelled.new)
+    if operation.type == "subject_replace" and labelled.new is not None and not _equals(operation.new, labelled.new):
+        return False
+    whole = WHOLE_PICTURE | BACKGROUND if operation.type == "background_change" else WHOLE_PICTURE
+    is_whole = operation.target is None or bool(_phrases(operation.target) & whole)
+    if labelled.target is None:
+        return is_whole
+    if operation.target is None:
+        return any(_plain(phrase) in whole for phrase in labelled.target)
+    return _equals(operation.target, labelled.target)
+
+
+def _equals(target: Target | None, acceptable: Sequence[str]) -> bool:
+    return target is not None and bool(_phrases(target) & {_plain(phrase) for phrase in acceptable})
+
+
+def _phrases(target: Target) -> set[str]:
+    return {_plain(target.noun), _plain(target.phrase)}
+
+
+def _plain(phrase: str) -> str:
+    """In lower case, without articles and possessive endings."""
+    words = phrase.casefold().replace("’", "'").split()
+    plain = [word.removesuffix("'s").removesuffix("'") for word in words if word not in ("a", "an", "the")]
+    return " ".join(plain)
+
 
 SETS = ("development", "reported", "second")
 """What the rules were written on; what was held back and looked at once; what was held back after that."""
@@ -73,49 +173,19 @@ class Outcomes:
         if not (kind and target):
             self.wrong.append((phrasing.text, plan))
 
-    def to_json(self) -> dict[str, Any]:
-        """All counts."""
-        return {
-            **{name: getattr(self, name) for name in ("sentences", "clear", "answered", "unclear_answered")},
-            **{name: getattr(self, name) for name in ("right_type", "right_target", "right")},
-            "none": dict(self.none),
-            "answered_none": dict(self.answered_none),
-        }
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study: tables as Markdown on standard output."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=SETS, default="development", help="a set of ours")
-    parser.add_argument("--file", type=Path, action="append", help="a file of phrasings of your own instead")
     parser.add_argument("--planner", default="rules", help="spec of the planner; default: rules")
     parser.add_argument("--wrong", action="store_true", help="list the answers that are wrong, with their plans")
-    parser.add_argument("--out", type=new_file, help="a JSON file for all counts")
     options = parser.parse_args(arguments)
-    try:
-        files = {path.name: read_phrasings(path) for path in options.file or ()}
-        planner = load_experts({"planner": options.planner})["planner"]
-    except (PhrasingError, SpecError) as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
-    if Plan not in planner.kinds:
-        parser.exit(2, f"{parser.prog}: error: {options.planner} plans nothing: give an expert that answers Plan\n")
-    sets = files or phrasings_of(options.set)
-    if not sets:
-        parser.exit(2, f"{parser.prog}: error: the set {options.set!r} has no phrasings here: pass --file\n")
-    try:
-        outcomes = {name: _outcomes(planner, phrasings) for name, phrasings in sets.items()}
-    except PlannerFailed as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    planner = load_experts({"planner": options.planner})["planner"]
+    outcomes = {name: _outcomes(planner, phrasings) for name, phrasings in phrasings_of(options.set).items()}
     _print(outcomes)
     if options.wrong:
         _print_wrong(outcomes)
-    if options.out is not None:
-        data = {name: outcome.to_json() for name, outcome in outcomes.items()}
-        options.out.write_text(json.dumps(data, indent=1), encoding="utf-8")
-
-
-class PlannerFailed(RuntimeError):
-    """A planner could not answer: its figures would be those of fewer sentences."""
 
 
 def _outcomes(planner: Expert, phrasings: Sequence[Phrasing]) -> Outcomes:
@@ -126,7 +196,7 @@ def _outcomes(planner: Expert, phrasings: Sequence[Phrasing]) -> Outcomes:
         answers = planner([Plan((blank,), phrasing.text) for phrasing in some])
         for phrasing, answer in zip(some, answers, strict=True):
             if isinstance(answer, Failure):  # to fail is not to abstain
-                raise PlannerFailed(f"the planner failed on {phrasing.text!r:.80}: {answer.reason}")
+                raise RuntimeError(f"the planner failed on {phrasing.text!r:.80}: {answer.reason}")
             outcomes.add(phrasing, answer if isinstance(answer, EditPlan) else None)
     return outcomes
 

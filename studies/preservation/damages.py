@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import cv2
@@ -144,40 +143,36 @@ def _noise(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     return blended(pixels, area, content + generator.standard_normal(content.shape) * generator.uniform(25, 50))
 
 
-DAMAGES: Mapping[str, Callable[[Pixels, Area, Generator], Pixels]] = MappingProxyType(
-    {
-        "texture": _texture,
-        "duplicate": _duplicate,
-        "removal": _removal,
-        "recolour": _recolour,
-        "blur": _blur,
-        "warp": _warp,
-        "text": _text,
-        "moved": _moved,
-        "noise": _noise,
-    }
-)
+DAMAGES: Mapping[str, Callable[[Pixels, Area, Generator], Pixels]] = {
+    "texture": _texture,
+    "duplicate": _duplicate,
+    "removal": _removal,
+    "recolour": _recolour,
+    "blur": _blur,
+    "warp": _warp,
+    "text": _text,
+    "moved": _moved,
+    "noise": _noise,
+}
 """Each returns the photograph with an area damaged."""
 
 
 # -- harmless ---------------------------------------------------------------------------------------------------------
 
 
-HARMLESS: Mapping[str, Callable[[Pixels, Generator], Pixels]] = MappingProxyType(
-    {
-        "nothing": lambda pixels, generator: pixels,
-        "jpeg 80": lambda pixels, generator: jpeg(pixels, 80),
-        "jpeg 90": lambda pixels, generator: jpeg(pixels, 90),
-        "resize 0.7": lambda pixels, generator: resized(pixels, 0.7),
-        "zoom 1 %": lambda pixels, generator: moved(pixels, 1.01, 0, 0),
-        "zoom 2 %": lambda pixels, generator: moved(pixels, 1.02, *generator.uniform(-1, 1, 2)),
-        "shrink 1 %": lambda pixels, generator: moved(pixels, 0.99, *generator.uniform(-2, 2, 2)),
-        "shift": lambda pixels, generator: moved(pixels, 1.0, *generator.uniform(-5, 5, 2)),
-        "brighter": lambda pixels, generator: scaled(pixels, 1 + generator.uniform(0.01, 0.04)),
-        "darker": lambda pixels, generator: scaled(pixels, 1 - generator.uniform(0.01, 0.04)),
-        "noise": lambda pixels, generator: noisy(pixels, 2.5, generator),
-    }
-)
+HARMLESS: Mapping[str, Callable[[Pixels, Generator], Pixels]] = {
+    "nothing": lambda pixels, generator: pixels,
+    "jpeg 80": lambda pixels, generator: jpeg(pixels, 80),
+    "jpeg 90": lambda pixels, generator: jpeg(pixels, 90),
+    "resize 0.7": lambda pixels, generator: resized(pixels, 0.7),
+    "zoom 1 %": lambda pixels, generator: moved(pixels, 1.01, 0, 0),
+    "zoom 2 %": lambda pixels, generator: moved(pixels, 1.02, *generator.uniform(-1, 1, 2)),
+    "shrink 1 %": lambda pixels, generator: moved(pixels, 0.99, *generator.uniform(-2, 2, 2)),
+    "shift": lambda pixels, generator: moved(pixels, 1.0, *generator.uniform(-5, 5, 2)),
+    "brighter": lambda pixels, generator: scaled(pixels, 1 + generator.uniform(0.01, 0.04)),
+    "darker": lambda pixels, generator: scaled(pixels, 1 - generator.uniform(0.01, 0.04)),
+    "noise": lambda pixels, generator: noisy(pixels, 2.5, generator),
+}
 """Each returns the same content."""
 
 MOVES = ("zoom 1 %", "zoom 2 %", "shrink 1 %", "shift")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 import cv2
 import numpy as np
@@ -39,22 +38,20 @@ def _noise(pixels: Pixels, sigma: float) -> Pixels:
     return noisy(pixels, sigma, np.random.default_rng(0))
 
 
-DRIFTS: Mapping[str, tuple[Change, tuple[float, ...]]] = MappingProxyType(
-    {
-        "gain": (lambda pixels, strength: scaled(pixels, 1 + strength), (0, 0.02, 0.05, 0.1, 0.2, 0.4)),
-        "darker": (lambda pixels, strength: scaled(pixels, 1 - strength), (0, 0.02, 0.05, 0.1, 0.2, 0.4)),
-        "contrast": (lambda pixels, strength: contrasted(pixels, 1 + strength), (0, 0.05, 0.1, 0.2, 0.4)),
-        "colour cast, grey levels": (
-            lambda pixels, strength: with_cast(pixels, (strength, 0, -strength)),
-            (0, 2, 5, 10, 20, 40),
-        ),
-        "saturation": (_saturated, (0, 0.05, 0.1, 0.2, 0.4, 0.8)),
-        "blur, sigma in pixels": (_blurred, (0, 0.5, 1, 1.5, 2, 3, 5)),
-        "sharpening": (lambda pixels, strength: sharpened(pixels, strength, 1.5), (0, 0.25, 0.5, 1, 2, 4)),
-        "noise, sigma in grey levels": (_noise, (0, 2, 5, 10, 20)),
-        "grid of 8 px, grey levels": (lambda pixels, strength: gridded(pixels, strength, 8), (0, 2, 5, 10, 20)),
-    }
-)
+DRIFTS: Mapping[str, tuple[Change, tuple[float, ...]]] = {
+    "gain": (lambda pixels, strength: scaled(pixels, 1 + strength), (0, 0.02, 0.05, 0.1, 0.2, 0.4)),
+    "darker": (lambda pixels, strength: scaled(pixels, 1 - strength), (0, 0.02, 0.05, 0.1, 0.2, 0.4)),
+    "contrast": (lambda pixels, strength: contrasted(pixels, 1 + strength), (0, 0.05, 0.1, 0.2, 0.4)),
+    "colour cast, grey levels": (
+        lambda pixels, strength: with_cast(pixels, (strength, 0, -strength)),
+        (0, 2, 5, 10, 20, 40),
+    ),
+    "saturation": (_saturated, (0, 0.05, 0.1, 0.2, 0.4, 0.8)),
+    "blur, sigma in pixels": (_blurred, (0, 0.5, 1, 1.5, 2, 3, 5)),
+    "sharpening": (lambda pixels, strength: sharpened(pixels, strength, 1.5), (0, 0.25, 0.5, 1, 2, 4)),
+    "noise, sigma in grey levels": (_noise, (0, 2, 5, 10, 20)),
+    "grid of 8 px, grey levels": (lambda pixels, strength: gridded(pixels, strength, 8), (0, 2, 5, 10, 20)),
+}
 """Name -> change and strengths."""
 
 ROUND_TRIPS = (0, 1, 2, 3, 5, 8)
@@ -62,7 +59,7 @@ ROUND_TRIPS = (0, 1, 2, 3, 5, 8)
 
 def drift_table(names: Sequence[str], round_trip: RoundTrip) -> dict[str, dict[str, float]]:
     """Name of a drift -> strength -> preservation, mean over photographs."""
-    from .measures import measure
+    from studies.preservation.__main__ import measure
 
     def value(name: str, after: Pixels) -> float:
         return 1 - measure(Pair(name, "drift", 0.0, "", photograph(name), after)).values["preservation"]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Reward, Score
 from editcritic.reward.bootstrap_intervals import percentile_interval, resampled_rows
-
-from .destroyed import parts_of
-from .real_edit import FOLLOWED, PRESERVED, STATES, RealEdit
+from studies.real_edits.destroyed import parts_of
+from studies.real_edits.hand_edits import HAND_EDITS, HandEdit
+from studies.real_edits.real_edit import FOLLOWED, PRESERVED, STATES, RealEdit
 
 FOLLOWED_FROM = 0.75
 """`following` of an honest edit is to be at least this."""
@@ -53,8 +55,7 @@ class Scored:
         }
 
 
-@dataclass(frozen=True)
-class Separation:
+class Separation(NamedTuple):
     """Of good and bad edits by a number. auc: None where one of the two is missing. low, high: 95 % over base
     photographs, or None. right, pairs: of a good and a bad edit of one group; equal ones count half.
     """
@@ -69,13 +70,13 @@ class Separation:
     pairs: int
 
 
-def scored(reward: Reward, edits: Sequence[RealEdit], step: Callable[[str], None] = lambda name: None) -> list[Scored]:
+def scored(reward: Reward, edits: Sequence[RealEdit]) -> list[Scored]:
     """Each edit with its boxes."""
     rows = []
     for edit in edits:
         (score,) = reward([edit.sample()])
         rows.append(Scored(edit, score))
-        step(edit.id)
+        echo(edit.id)
     return rows
 
 
@@ -86,30 +87,23 @@ def separation(
 
     is_good: another question than `RealEdit.is_good`.
     """
-    asked = (lambda edit: edit.is_good) if is_good is None else is_good
     rows = [
-        (edit, value, truth)
+        (edit, value, edit.is_good if is_good is None else is_good(edit))
         for edit, value in zip(edits, values, strict=True)
-        if value is not None and (truth := asked(edit)) is not None
+        if value is not None
     ]
-    good = [(edit, value) for edit, value, truth in rows if truth]
-    bad = [(edit, value) for edit, value, truth in rows if not truth]
-    bases = sorted({edit.base for edit, _, _ in rows})
-    higher = _higher([value for _, value in good], [value for _, value in bad])
-    together = np.array([[one.group == other.group for other, _ in bad] for one, _ in good], bool).reshape(higher.shape)
+    good = [(edit, value) for edit, value, truth in rows if truth is True]
+    bad = [(edit, value) for edit, value, truth in rows if truth is False]
+    bases = sorted({edit.base for edit, _ in good + bad})
     if not good or not bad:
         return Separation(len(good), len(bad), len(bases), None, None, None, 0.0, 0)
-    places = {base: number for number, base in enumerate(bases)}
-    interval = _interval(higher, *([places[edit.base] for edit, _ in some] for some in (good, bad)), count=len(bases))
-    low, high = (None, None) if interval is None else interval
+    first, second = (np.array([value for _, value in some]) for some in (good, bad))
+    higher = (first[:, None] > second) + 0.5 * (first[:, None] == second)
+    together = np.array([[one.group == other.group for other, _ in bad] for one, _ in good])
+    places = [[bases.index(edit.base) for edit, _ in some] for some in (good, bad)]
+    low, high = _interval(higher, *places, count=len(bases)) or (None, None)
     right, pairs = float(higher[together].sum()), int(together.sum())
     return Separation(len(good), len(bad), len(bases), float(higher.mean()), low, high, right, pairs)
-
-
-def _higher(good: Sequence[float], bad: Sequence[float]) -> NDArray[np.float64]:
-    """good x bad: 1 where the good one is higher, 0.5 where they are equal."""
-    first, second = np.array(good, np.float64)[:, None], np.array(bad, np.float64)[None]
-    return np.asarray((first > second) + 0.5 * (first == second), np.float64)
 
 
 def _interval(
@@ -146,51 +140,42 @@ def baselines(edit: RealEdit) -> dict[str, float]:
 
 
 def agreement(rows: Sequence[Scored]) -> dict[str, Separation]:
-    """By title: of the reward and of the baselines, on all edits and on those with boxes."""
-    sets = {"all": list(rows), "with boxes": [row for row in rows if row.edit.boxes]}
-    tables: dict[str, Separation] = {}
-    simple = {row.edit.id: baselines(row.edit) for row in rows}
-    for title, some in sets.items():
-        edits = [row.edit for row in some]
-        tables[f"reward, {title}"] = separation(edits, [row.score.value for row in some])
-        tables[f"reward, {title}, missing as 0"] = separation(edits, [row.score.value or 0.0 for row in some])
-        for name in next(iter(simple.values()), {}):
-            tables[f"{name}, {title}"] = separation(edits, [simple[row.edit.id][name] for row in some])
+    """By title: of the reward and of the baselines, on all edits and on those with boxes; and of its parts."""
     boxed = [row for row in rows if row.edit.boxes]
-    numbers: dict[str, list[float | None]] = {
-        "reward": [row.score.value for row in boxed],
-        "reward, missing as 0": [row.score.value or 0.0 for row in boxed],
+    simple = {row.edit.id: baselines(row.edit) for row in rows}
+    numbers: dict[str, Callable[[Scored], float | None]] = {
+        "reward, {}": lambda row: row.score.value,
+        "reward, {}, missing as 0": lambda row: row.score.value or 0.0,
+        "-L1 outside of the target, {}": lambda row: simple[row.edit.id]["-L1 outside of the target"],
+        "SSIM outside of the target, {}": lambda row: simple[row.edit.id]["SSIM outside of the target"],
     }
-    for name in next(iter(simple.values()), {}):
-        numbers[name] = [simple[row.edit.id][name] for row in boxed]
-    for name, values in numbers.items():
-        tables[f"{name}, with boxes, place aside"] = separation(
-            [row.edit for row in boxed], values, lambda edit: edit.is_kept
+    tables: dict[str, Separation] = {}
+    for title, some in (("all", rows), ("with boxes", boxed)):
+        for name, number in numbers.items():
+            tables[name.format(title)] = separation([row.edit for row in some], list(map(number, some)))
+    for name, number in numbers.items():
+        tables[name.replace(", {}", "") + ", with boxes, place aside"] = separation(
+            [row.edit for row in boxed], list(map(number, boxed)), lambda edit: edit.is_kept
         )
-    edits = [row.edit for row in rows]
-    tables["preservation, intact or drifted : damaged"] = separation(
-        edits, [row.part("preservation") for row in rows], lambda edit: _told(edit.preserved, ("damaged",))
-    )
-    tables["preservation, intact : damaged"] = separation(
-        edits, [row.part("preservation") for row in rows], lambda edit: _told(edit.preserved, ("damaged",), _DRIFTED)
-    )
-    tables["preservation, intact : drifted"] = separation(
-        edits, [row.part("preservation") for row in rows], lambda edit: _told(edit.preserved, _DRIFTED, ("damaged",))
-    )
-    tables["following, followed : not"] = separation(
-        edits, [row.part("following") for row in rows], lambda edit: _told(edit.followed, ("no",), ("partly",))
-    )
-    tables["region, place clean : broken"] = separation(
-        edits, [row.part("region") for row in rows], lambda edit: _told(edit.place, ("broken",), ("traces",))
-    )
+    for title, label, bad, neither in (
+        ("preservation, intact or drifted : damaged", "preserved", "damaged", None),
+        ("preservation, intact : damaged", "preserved", "damaged", "minor drift"),
+        ("preservation, intact : drifted", "preserved", "minor drift", "damaged"),
+        ("following, followed : not", "followed", "no", "partly"),
+        ("region, place clean : broken", "place", "broken", "traces"),
+    ):
+        part = title.partition(",")[0]
+        tables[title] = separation(
+            [row.edit for row in rows],
+            [row.part(part) for row in rows],
+            partial(_told, label=label, bad=bad, neither=neither),
+        )
     return tables
 
 
-_DRIFTED = ("minor drift",)
-
-
-def _told(label: str | None, bad: Sequence[str], neither: Sequence[str] = ()) -> bool | None:
-    return None if label is None or label in neither else label not in bad
+def _told(edit: RealEdit, label: str, bad: str, neither: str | None) -> bool | None:
+    said = getattr(edit, label)
+    return None if said in (None, neither) else said != bad
 
 
 @dataclass(frozen=True)
@@ -199,31 +184,23 @@ class Quartiles:
 
     name: str
     count: int
-    quartiles: tuple[float, float, float]
+    quartiles: list[float]
     low: int
 
 
 def part_quartiles(rows: Sequence[Scored]) -> list[Quartiles]:
     """`following` of honest edits; `preservation` and `region` by what the reader says of them."""
     honest = [row for row in rows if row.edit.is_good]
-    groups: list[tuple[str, float, list[float | None]]] = [
-        ("following, honest edits", FOLLOWED_FROM, [row.part("following") for row in honest]),
-        ("region, honest edits", 0.8, [row.part("region") for row in honest]),
-    ]
-    for label in PRESERVED:
-        some = [row for row in rows if row.edit.preserved == label]
-        groups.append((f"preservation, {label}", 0.5, [row.part("preservation") for row in some]))
-    for state in STATES:
-        some = [row for row in rows if row.edit.place == state]
-        groups.append((f"region, place {state}", 0.8, [row.part("region") for row in some]))
+    groups = [("following", FOLLOWED_FROM, "honest edits", honest), ("region", 0.8, "honest edits", honest)]
+    groups += [("preservation", 0.5, told, [row for row in rows if row.edit.preserved == told]) for told in PRESERVED]
+    groups += [("region", 0.8, f"place {state}", [row for row in rows if row.edit.place == state]) for state in STATES]
     found = []
-    for name, bar, values in groups:
-        known = [value for value in values if value is not None]
+    for part, bar, title, some in groups:
+        known = [value for row in some if (value := row.part(part)) is not None]
         if known:
-            low, middle, high = (float(number) for number in np.quantile(known, [0.25, 0.5, 0.75]))
-            found.append(
-                Quartiles(f"{name} (below {bar})", len(known), (low, middle, high), sum(v < bar for v in known))
-            )
+            quartiles = np.quantile(known, [0.25, 0.5, 0.75]).tolist()
+            low = sum(value < bar for value in known)
+            found.append(Quartiles(f"{part}, {title} (below {bar})", len(known), quartiles, low))
     return found
 
 
@@ -241,26 +218,24 @@ class ReaderAgreement:
 
 def reader_agreement(edits: Sequence[RealEdit]) -> list[ReaderAgreement]:
     """Of the edits that a second reader has labelled, by label, and on whether they are good; empty without any."""
-    both = [(edit, edit.second) for edit in edits if edit.second is not None]
-    columns: list[tuple[str, Sequence[Any], list[tuple[Any, Any]]]] = [
-        ("followed", FOLLOWED, [(edit.followed, second[0]) for edit, second in both]),
-        ("preserved", PRESERVED, [(edit.preserved, second[1]) for edit, second in both]),
-        ("place", STATES, [(edit.place, second[2]) for edit, second in both]),
-        (
-            "good, neither or bad",
-            (True, None, False),
-            [
-                (edit.is_good, replace(edit, followed=second[0], preserved=second[1], place=second[2]).is_good)
-                for edit, second in both
-            ],
-        ),
+    both = [
+        (edit, replace(edit, followed=edit.second[0], preserved=edit.second[1], place=edit.second[2]))
+        for edit in edits
+        if edit.second is not None
     ]
     if not both:
         return []
-    return [
-        ReaderAgreement(label, len(pairs), sum(one == other for one, other in pairs), _weighted_kappa(order, pairs))
-        for label, order, pairs in columns
-    ]
+    found = []
+    for label, name, order in (
+        ("followed", "followed", FOLLOWED),
+        ("preserved", "preserved", PRESERVED),
+        ("place", "place", STATES),
+        ("good, neither or bad", "is_good", (True, None, False)),
+    ):
+        pairs = [(getattr(one, name), getattr(other, name)) for one, other in both]
+        equal = sum(one == other for one, other in pairs)
+        found.append(ReaderAgreement(label, len(pairs), equal, _weighted_kappa(order, pairs)))
+    return found
 
 
 def _weighted_kappa(order: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> float | None:
@@ -271,6 +246,63 @@ def _weighted_kappa(order: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> f
 
 def surprises(rows: Sequence[Scored], count: int) -> list[Scored]:
     """The edits whose value is furthest from what the reader says of them, a missing one counting as 0."""
-    told: Mapping[str, bool | None] = {row.edit.id: row.edit.is_good for row in rows}
-    known = [row for row in rows if told[row.edit.id] is not None]
-    return sorted(known, key=lambda row: -abs((row.score.value or 0.0) - float(bool(told[row.edit.id]))))[:count]
+    known = [row for row in rows if row.edit.is_good is not None]
+    return sorted(known, key=lambda row: -abs((row.score.value or 0.0) - float(bool(row.edit.is_good))))[:count]
+
+
+THRESHOLD = 0.5
+"""An honest edit is to have at least this, a wrong one less."""
+
+
+@dataclass(frozen=True)
+class HandScore:
+    """An edit with its score. boxed: whether it was scored with its boxes."""
+
+    edit: HandEdit
+    boxed: bool
+    score: Score
+
+    @property
+    def is_right(self) -> bool | None:
+        """None without a value."""
+        return None if self.score.value is None else (self.score.value >= THRESHOLD) == self.edit.is_honest
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.edit.id,
+            "instruction": self.edit.instruction,
+            "fault": self.edit.fault,
+            "boxed": self.boxed,
+            "value": self.score.value,
+            "right": self.is_right,
+            "status": self.score.status,
+            "reason": self.score.reason,
+        }
+
+
+def hand_scores(reward: Reward) -> list[HandScore]:
+    """Each edit without boxes, then with them."""
+    rows = []
+    for boxed in (False, True):
+        for edit in HAND_EDITS:
+            (score,) = reward([edit.sample(boxed=boxed)])
+            rows.append(HandScore(edit, boxed, score))
+            echo(edit.id)
+    return rows
+
+
+def hand_figures(rows: Sequence[HandScore]) -> dict[str, dict[str, int]]:
+    """Counts without and with boxes: edits, scored, right, honest ones that are scored, right honest ones."""
+    figures = {}
+    for title, boxed in (("without boxes", False), ("with boxes", True)):
+        some = [row for row in rows if row.boxed == boxed]
+        scored = [row for row in some if row.is_right is not None]
+        honest = [row for row in scored if row.edit.is_honest]
+        figures[title] = {
+            "edits": len(some),
+            "scored": len(scored),
+            "right": sum(row.is_right is True for row in scored),
+            "honest scored": len(honest),
+            "honest right": sum(row.is_right is True for row in honest),
+        }
+    return figures

@@ -9,9 +9,10 @@ from zlib import crc32
 
 import numpy as np
 
+from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Image, Reward, Score
 
-from .fills import KINDS, FillKind, kinds_of
+from .fills import FillKind, kinds_of
 from .place import Place
 from .real_edit import RealEdit
 
@@ -59,12 +60,7 @@ class Destroyed:
 
 
 def destroyed(
-    reward: Reward,
-    edits: Iterable[RealEdit],
-    kinds: Sequence[FillKind] = KINDS,
-    *,
-    without: Collection[str] = (),
-    step: Callable[[str], None] = lambda name: None,
+    reward: Reward, edits: Iterable[RealEdit], kinds: Sequence[FillKind], without: Collection[str] = ()
 ) -> list[Destroyed]:
     """All kinds of fills of all good edits that have a place, one edit at a time. Fills in `without` are left out."""
     rows: list[Destroyed] = []
@@ -83,11 +79,11 @@ def destroyed(
             Destroyed(edit, kind, picture, score, honest)
             for (kind, picture), score in zip(pictures, scores, strict=True)
         ]
-        step(edit.id)
+        echo(edit.id)
     return rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Payment:
     """Of a set of fills. pays: how many are worth the honest edit. missing: how many have no value, which counts as 0.
     median, high: of their values, 95 % are below.
@@ -100,12 +96,12 @@ class Payment:
     median: float
     high: float
 
-    @staticmethod
-    def of(name: str, rows: Sequence[Destroyed]) -> Payment:
-        """Of at least one fill."""
-        median, high = np.quantile([row.value for row in rows], [0.5, 0.95])
-        missing = sum(row.score.value is None for row in rows)
-        return Payment(name, len(rows), sum(row.pays for row in rows), missing, float(median), float(high))
+
+def payment(name: str, rows: Sequence[Destroyed]) -> Payment:
+    """Of at least one fill."""
+    median, high = np.quantile([row.value for row in rows], [0.5, 0.95]).tolist()
+    missing = sum(row.score.value is None for row in rows)
+    return Payment(name, len(rows), sum(row.pays for row in rows), missing, median, high)
 
 
 def payments(rows: Sequence[Destroyed]) -> dict[str, list[Payment]]:
@@ -117,7 +113,7 @@ def payments(rows: Sequence[Destroyed]) -> dict[str, list[Payment]]:
         "operation and kind": lambda row: f"{row.edit.operation}: {row.kind.name}",
     }
     return {
-        title: [Payment.of(name, [row for row in rows if key(row) == name]) for name in sorted(set(map(key, rows)))]
+        title: [payment(name, [row for row in rows if key(row) == name]) for name in sorted(set(map(key, rows)))]
         for title, key in by.items()
     }
 

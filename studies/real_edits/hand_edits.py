@@ -430,19 +430,11 @@ HAND_EDITS: tuple[HandEdit, ...] = (
         "brighter", "skimage/camera.png", "Make the picture brighter", partial(_toned, gains=(1.15,) * 3, lift=14)
     ),
     HandEdit(
-        "darker",
-        "skimage/camera.png",
-        "Make the picture brighter",
-        partial(_toned, gains=(0.75,) * 3),
-        "it is darker",
+        "darker", "skimage/camera.png", "Make the picture brighter", partial(_toned, gains=(0.75,) * 3), "it is darker"
     ),
     HandEdit("contrast", "motorcycle", "Increase the contrast a bit", partial(_contrasted, factor=1.3)),
     HandEdit(
-        "duller",
-        "rocket",
-        "Make the colors more vivid",
-        partial(_saturated, factor=0.5),
-        "the colours are duller",
+        "duller", "rocket", "Make the colors more vivid", partial(_saturated, factor=0.5), "the colours are duller"
     ),
     HandEdit(
         "colder",

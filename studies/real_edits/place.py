@@ -123,10 +123,7 @@ class Place:
         after = self.source[y0:y1, x1 : x1 + 3].mean(axis=1) if x1 < width else None
         mean = self.ring(box).mean(axis=0)
         rows, columns = np.tile(mean, (x1 - x0, 1)), np.tile(mean, (y1 - y0, 1))
-        return (
-            *_either(above, below, rows),
-            *_either(before, after, columns),
-        )
+        return (*_either(above, below, rows), *_either(before, after, columns))
 
 
 def other_photograph(number: int) -> Plane:

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from editcritic.reward import Box, EditSample, Image
-from editcritic.reward.planners.rule_planner import RulePlanner
 
 Operation = Literal["removal", "recolour", "replacement", "addition", "text", "material", "other"]
 Followed = Literal["yes", "partly", "no"]
@@ -96,22 +95,3 @@ class RealEdit:
         return EditSample(
             f"{self.id}/{name}" if name else self.id, self.instruction, (self.source,), shown, boxes=given
         )
-
-
-_OF_TYPE: Mapping[str, Operation] = {
-    "subject_remove": "removal",
-    "color_alter": "recolour",
-    "subject_replace": "replacement",
-    "subject_add": "addition",
-    "text_change": "text",
-    "text_remove": "removal",
-    "material_alter": "material",
-}
-
-
-def operation_of(instruction: str) -> Operation:
-    """The operation of an instruction of one operation, as the rules plan it; `other` where they do not."""
-    plan = RulePlanner().plan(instruction)
-    if plan is None or len(plan.operations) != 1:
-        return "other"
-    return _OF_TYPE.get(plan.operations[0].type, "other")

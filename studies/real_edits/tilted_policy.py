@@ -1,29 +1,28 @@
 """Where a policy goes that draws from real edits and destroyed places, and when the monitor says so.
 
 For each source and instruction the pool is what editors made of it, the source itself, and the source with its place
-destroyed. A policy
-that is trained on a reward with a KL penalty, and can draw nothing else, has the probabilities of its start times
-exp(reward / beta) (Peters and Schaal 2007, "Reinforcement learning by reward-weighted regression", ICML; Rafailov et
-al. 2023, arXiv 2305.18290, equation 4). Training lowers beta: here 1 / beta grows by the same in each step. So the
-figure is exact about what the reward pays, and says nothing of how soon an editor finds it.
+destroyed. A policy that is trained on a reward with a KL penalty, and can draw nothing else, has the probabilities of
+its start times exp(reward / beta) (Peters and Schaal 2007, "Reinforcement learning by reward-weighted regression",
+ICML; Rafailov et al. 2023, arXiv 2305.18290, equation 4). Training lowers beta: here 1 / beta grows by the same in each
+step. So the figure is exact about what the reward pays, and says nothing of how soon an editor finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import EditSample, Reward, Score
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 
-from .fills import KINDS, FillKind, kinds_of
+from .fills import FillKind, kinds_of
 from .place import Place
 from .real_edit import RealEdit
 
@@ -58,7 +57,7 @@ class Pool:
         return probabilities
 
 
-def pools(edits: Iterable[RealEdit], kinds: Sequence[FillKind] = KINDS) -> list[Pool]:
+def pools(edits: Iterable[RealEdit], kinds: Sequence[FillKind]) -> list[Pool]:
     """One for each group that has a good edit, and a place that can be destroyed."""
     groups: dict[str, list[RealEdit]] = {}
     for edit in edits:
@@ -92,9 +91,6 @@ class Course:
     alarms: list[tuple[int, int, str]]
     values: list[list[float | None]]
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def first_alarms(self) -> dict[str, list[int]]:
         """By name, the step of the first one in each seed that has it."""
         first: dict[tuple[str, int], int] = {}
@@ -109,9 +105,7 @@ def course(
     scores: Sequence[Sequence[Score]],
     heldout: Sequence[Sequence[Score]],
     seeds: Sequence[int],
-    *,
     steps: int = STEPS,
-    step: Callable[[str], None] = lambda name: None,
 ) -> Course:
     """scores, heldout: of the trained and of a held-out reward, for each image of each pool; an image without a value
     has 0. seeds: of the draws that the monitor sees; the shares need none.
@@ -134,7 +128,7 @@ def course(
                 [heldout[g][i] for g, i in drawn],
             )
         alarms += [(seed, alarm.step, alarm.name) for alarm in monitor.alarms]
-        step(f"{name}, seed {seed}")
+        echo(f"{name}, seed {seed}")
     marks = ([one.good for one in pool], [one.is_fill for one in pool], values)
     good, fills, paid = (
         [float(np.mean([p @ m for p, m in zip(policy, mark, strict=True)])) for policy in policies] for mark in marks
@@ -147,12 +141,12 @@ def _tilted(pool: Pool, values: NDArray[np.float64], inverse_beta: float) -> NDA
     return np.asarray(weights / weights.sum(), np.float64)
 
 
-def score_pools(reward: Reward, pool: Sequence[Pool], step: Callable[[str], None]) -> list[Sequence[Score]]:
+def score_pools(reward: Reward, pool: Sequence[Pool]) -> list[Sequence[Score]]:
     """The scores of each pool's images."""
     scores: list[Sequence[Score]] = []
     for one in pool:
         scores.append(reward(one.samples))
-        step(one.samples[0].id)
+        echo(one.samples[0].id)
     return scores
 
 

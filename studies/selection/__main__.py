@@ -6,7 +6,6 @@ Held-out prompts, several seeds, one process each.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -14,8 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from editcritic.benchmarks.common import optional_imports
-from editcritic.benchmarks.common.argument_types import at_least_one, new_file, new_image_file
-from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -28,18 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--selectors", nargs="+", help="names of the selectors for prompts (default: all)")
     parser.add_argument("--calibration", type=Path, help="file of the calibration of previews; recorded if missing")
     parser.add_argument("--journal", type=Path, help="folder to resume from after an interruption")
-    parser.add_argument("--json", type=new_file, help="file to write the figures to")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of quality against evaluations")
     options = parser.parse_args(arguments)
-    try:
-        optional_imports.require_diffusers()
-        if options.plot is not None:
-            optional_imports.bench_library("matplotlib")
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    optional_imports.require_diffusers()
+    if options.plot is not None:
+        optional_imports.bench_library("matplotlib")
     from editcritic.verifiers.selectors import PreviewCalibration
+    from studies.selection.selection_study import plot, seeds_table, steps_table, table
 
-    from .selection_report import figures, plot, seeds_table, steps_table, table
     from .selection_study import (
         CALIBRATION_SEEDS,
         FIRST_REPORTED_SEED,
@@ -62,10 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.selectors is not None and set(options.selectors).isdisjoint(PREVIEW_NAMES.values()):
             pass
         elif options.calibration is not None and options.calibration.exists():
-            try:
-                calibration = PreviewCalibration.load(options.calibration)
-            except ValueError as error:
-                parser.error(f"--calibration: {error}")
+            calibration = PreviewCalibration.load(options.calibration)
         else:
             runs = [CalibrationSeedRun(seed, options.prompts, options.journal) for seed in CALIBRATION_SEEDS]
             calibration = merge_calibrations(list(processes.map(CalibrationSeedRun.run, runs)))
@@ -81,8 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study = merge_studies([part for part, _ in results])
     steps = {name: [row for _, part in results for row in part[name]] for name in results[0][1]}
     print("\n".join([*table(study), *seeds_table(study), *steps_table(steps)]), flush=True)
-    if options.json is not None:
-        options.json.write_text(json.dumps(figures(study, steps), indent=1) + "\n", encoding="utf-8")
     if options.plot is not None:
         plot(study, options.plot)
 

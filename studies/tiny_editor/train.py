@@ -9,7 +9,6 @@ from pathlib import Path
 
 from editcritic.benchmarks.common import optional_imports
 from editcritic.benchmarks.common.argument_types import at_least_one
-from editcritic.benchmarks.common.errors import InputError
 
 _THREADS = 2  # as for the committed weights: sums in floating point depend on it
 
@@ -24,15 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--examples", type=at_least_one, help="training examples (default: those of the package's editor)"
     )
     options = parser.parse_args(arguments)
-    if options.out is not None:
-        try:
-            options.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            parser.error(f"argument --out: cannot create the folder {options.out}: {error.strerror}")
-    try:
-        optional_imports.require_diffusers()
-    except InputError as error:
-        parser.exit(2, f"{parser.prog}: error: {error}\n")
+    optional_imports.require_diffusers()
 
     import torch
 

@@ -35,6 +35,8 @@ _TRUTH_OF: Mapping[str, TruthColumn] = {
 }
 BINARY: tuple[TruthColumn, ...] = ("followed", "clean")
 
+DEGRADED = "degraded"
+"""The mode that degrades only the look of an image."""
 
 SYSTEMS: Mapping[str, str] = {
     "edival-": "EdiVal",
@@ -58,18 +60,8 @@ MAX_SAMPLES = 4
 
 PRESETS = ("edit-balanced", "any-edit", "small-object", "compound", "multi-turn", "multi-reference")
 _ORDER = (
-    "EdiVal",
-    "Complex-Edit",
-    "DLEBench",
-    "I2I-Bench",
-    "I2I-Bench, several sources",
-    "ImgEdit-Bench",
-    "VIEScore",
-    "baselines",
-    "presets",
-    "parts of any-edit",
-    "guards",
-    "others",
+    *("EdiVal", "Complex-Edit", "DLEBench", "I2I-Bench", "I2I-Bench, several sources", "ImgEdit-Bench", "VIEScore"),
+    *("baselines", "presets", "parts of any-edit", "guards", "others"),
 )
 
 
@@ -107,32 +99,19 @@ class EvaluatedMetric:
         return "AUC" if self.truth_column in BINARY else "Spearman"
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedMetric:
-    """A metric that is not in the report, and the reason."""
-
-    name: str
-    reason: str
-
-
 def installed_metrics(
-    experts: Mapping[str, Expert], cases: Sequence[Case], variants: Iterable[str] = VARIANTS
-) -> tuple[list[EvaluatedMetric], list[SkippedMetric]]:
-    """The metrics that these experts can serve on these cases, and the others."""
+    experts: Mapping[str, Expert], cases: Sequence[Case]
+) -> tuple[list[EvaluatedMetric], dict[str, str]]:
+    """The metrics that these experts can serve on these cases; and of the others, by name, the reason."""
     metrics: list[EvaluatedMetric] = []
-    skipped: list[SkippedMetric] = []
-    extra = tuple(variants)
+    skipped: dict[str, str] = {}
     for reward in list_rewards():
         if reward.card is None:
-            parts = ", ".join(name for name in reward.options)
-            skipped.append(
-                SkippedMetric(
-                    reward.name, reward.problem or f"a composition, which takes its metrics from a file ({parts})"
-                )
-            )
+            composition = f"a composition, which takes its metrics from a file ({', '.join(reward.options)})"
+            skipped[reward.name] = reward.problem or composition
             continue
         if reason := _skip_reason(reward.card, experts, cases):
-            skipped.append(SkippedMetric(reward.name, reason))
+            skipped[reward.name] = reason
             continue
         choices = [
             [f"{option}={value}" for value in values] if option in reward.options and values else [""]
@@ -140,10 +119,13 @@ def installed_metrics(
         ]
         option_strings = ["&".join(filter(None, combination)) for combination in product(*choices)]
         specs = [f"{reward.name}?{value}" if value else reward.name for value in option_strings]
-        specs = [f"{spec}&n={MAX_SAMPLES}" if _is_sampled(spec) and "n" in reward.options else spec for spec in specs]
-        specs += [spec for spec in extra if spec.partition("?")[0] == reward.name]
+        specs = [
+            f"{spec}&n={MAX_SAMPLES}" if spec.endswith("mode=numeric") and "n" in reward.options else spec
+            for spec in specs
+        ]
+        specs += [spec for spec in VARIANTS if spec.partition("?")[0] == reward.name]
         metrics += [_evaluated_metric(spec, build(spec), cases) for spec in specs]
-    return sorted(metrics, key=lambda reward: _ORDER.index(reward.system)), skipped
+    return sorted(metrics, key=lambda metric: _ORDER.index(metric.system)), skipped
 
 
 def metrics_by_system(metrics: Sequence[EvaluatedMetric]) -> dict[str, list[EvaluatedMetric]]:
@@ -151,11 +133,6 @@ def metrics_by_system(metrics: Sequence[EvaluatedMetric]) -> dict[str, list[Eval
     return {
         system: members for system in _ORDER if (members := [metric for metric in metrics if metric.system == system])
     }
-
-
-def _is_sampled(spec: str) -> bool:
-    """Whether a metric averages sampled answers."""
-    return spec.endswith("mode=numeric")
 
 
 def select_metrics(specs: Iterable[str], experts: Mapping[str, Expert], cases: Sequence[Case]) -> list[EvaluatedMetric]:
@@ -176,10 +153,6 @@ def _evaluated_metric(spec: str, metric: Any, cases: Sequence[Case]) -> Evaluate
     if truth == "quality" and not any(case.mode == DEGRADED for case in cases):
         truth = "overall"
     return EvaluatedMetric(spec, metric, truth)
-
-
-DEGRADED = "degraded"
-"""The mode that degrades only the look of an image."""
 
 
 def _skip_reason(card: Card, experts: Mapping[str, Expert], cases: Sequence[Case]) -> str:

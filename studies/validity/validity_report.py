@@ -1,339 +1,327 @@
-"""Writes the validity report: an HTML file, JSON, and tables for the terminal."""
+"""Writes the validity report: an HTML file, and tables for the terminal."""
 
 from __future__ import annotations
 
 import base64
+import html
 import io
-import platform
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import jinja2
-from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
+from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.common.terminal import plain_table
 from editcritic.benchmarks.sceneedit.cases import Case
-from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
 from editcritic.reward import Image
+from studies.validity.metric_runner import kind_of, kinds, mode_of, modes, of_kind, of_mode, truth_agreement
 
-from . import validity_plots as plots
-from .disagreements import MetricVerdicts, TruthDisagreement
-from .metric_selection import EvaluatedMetric, TruthColumn, metrics_by_system
-from .noise_sweep import KINDS
-from .release_checks import GUARDED
-from .study import FLAWED_COMPOUND, by_mode, by_task, by_truth, kind_of, kinds, mode_of, modes
-from .validity_run import ValidityResult
-
-SCHEMA = 2
-"""Version of the JSON form."""
+from .metric_selection import TRUTH_COLUMNS, EvaluatedMetric, metrics_by_system
+from .validity_run import GUARDED, KINDS, LEVELS, PAPER, MetricVerdicts, ReleaseCheck, TruthDisagreement, ValidityResult
 
 _SIDE = 128
 """Pixels of the longer side of a thumbnail."""
 
+_COLUMNS = {
+    **{("followed", name): f"followed: {name}" for name in ("accuracy", "kappa", "AUC")},
+    ("kept", "Spearman"): "kept: Spearman",
+    ("overall", "Spearman"): "overall: Spearman",
+    ("overall", "AUC"): "overall: AUC",
+    **{("clean", name): f"no hack: {name}" for name in ("accuracy", "AUC")},
+    ("quality", "Spearman"): "quality: Spearman",
+}
+"""Truth and statistic -> title."""
+
+_STYLE = """
+body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem; }
+table { border-collapse: collapse; font-size: .86rem; display: block; overflow-x: auto; }
+th, td { border-bottom: 1px solid #ddd; padding: .25rem .5rem; text-align: left; }
+article { display: inline-block; width: 24rem; margin: .5rem; vertical-align: top; font-size: .84rem; }
+article img { width: 80px; image-rendering: pixelated; }
+"""
+
 
 def write_html(path: Path, result: ValidityResult, command: str) -> None:
     """Write the report as one self-contained file. Raises OSError."""
-    loader = jinja2.FileSystemLoader(Path(__file__).parent / "templates")
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    study, cases = result.study, result.study.cases
-    pieces = environment.get_template("validity.html").stream(
-        study=study,
-        cases=cases,
-        edits=result.edit_count,
-        groups=metrics_by_system(study.metrics),
-        checks=result.checks,
-        counts=_counts(cases[: result.edit_count]),
-        extra_cases=_extra_cases(cases),
-        headline=checks_summary(result),
-        truths=by_truth(study),
-        has_quality=any(metric.truth_column == "quality" for metric in study.metrics),
-        tasks=kinds(cases),
-        task_counts=Counter(map(kind_of, cases)),
-        by_task=by_task(study),
-        modes=_modes(cases),
-        by_mode=by_mode(study),
-        kinds=KINDS,
-        sweep=result.sweep,
-        noise_groups=metrics_by_system(_noise_metrics(result)),
-        noise_skipped=len(study.metrics) - len(_noise_metrics(result)),
-        verdicts=result.verdicts,
-        hacking=result.hacking,
-        skipped=result.skipped,
-        plots=_plots(result),
-        command=command,
-        seed=result.seed,
-        versions=versions(),
-        seconds=result.seconds,
-        thumbnail=thumbnail,
-        mode_name=mode_name,
-        truth_name=truth_name,
-        verdict=verdict,
-        counted=lambda verdicts: _summed(verdicts, cases),
+    title = f"Validity of {len(result.study.metrics)} metrics on {result.edit_count} edits, {_extra_cases(result)}"
+    head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+    path.write_text("\n".join([f"{head}</head><body>", *_sections(result, command), "</body></html>"]), "utf-8")
+
+
+def _sections(result: ValidityResult, command: str) -> Iterator[str]:
+    study, cases, edits = result.study, result.study.cases, result.study.cases[: result.edit_count]
+    honest, hacks = sum(not case.mode for case in edits), sum(case.is_hack for case in edits)
+    yield f"<h1>Validity of {len(study.metrics)} metrics</h1>"
+    flawed = len(edits) - honest - hacks
+    yield _paragraph(
+        f"{len(edits)} edits of drawn scenes ({honest} honest, {flawed} flawed, {hacks} hacks), and "
+        f"{_extra_cases(result)}, with known ground truth: scores are compared with what each edit really did. Made by "
+        f"{command}."
     )
-    with path.open("wb") as file:
-        pieces.dump(file, encoding="utf-8", errors="replace")
+    yield _table(
+        "Checks",
+        ("check", "measured", "threshold", "", "details"),
+        ([check.name, *_checked(check), check.note] for check in result.checks),
+    )
+    yield "<h2>Metrics against the truth</h2>"
+    yield _paragraph(
+        "followed: the instruction was carried out. kept: the preserved share of what it does not mention. overall: "
+        "the geometric mean of both. no hack: the edit does not game a scorer. Accuracy and kappa are taken at 0.5; "
+        "AUC is the probability that a right edit has the higher score; Spearman is the rank correlation. A dash: "
+        "undefined. A metric is compared on the cases it applies to. Starred: the truth that it estimates."
+    )
+    yield _by_metric(
+        result, ["scored", "no value", "not applicable", *_COLUMNS.values()], lambda metric: _truths(result, metric)
+    )
+    tasks = kinds(cases)
+    counts = Counter(map(kind_of, cases))
+    yield "<h2>By task type</h2>"
+    yield _paragraph("Each metric against the truth it estimates. A dash: undefined. Empty: no value.")
 
+    def of_tasks(metric: EvaluatedMetric) -> Iterator[str]:
+        yield f"{metric.main_statistic}, {metric.truth_column}"
+        for task in tasks:
+            value, scored = of_kind(study, metric, task)
+            yield _number(value) if scored else ""
 
-def _noise_metrics(result: ValidityResult) -> list[EvaluatedMetric]:
-    """The metrics that are evaluated again with noise."""
-    return [
-        metric for metric in result.study.metrics if result.sweep is not None and metric.spec in result.sweep.statistics
-    ]
-
-
-def _plots(result: ValidityResult) -> dict[str, str]:
-    svgs = {}
+    yield _by_metric(result, ["statistic", *(f"{task} ({counts[task]})" for task in tasks)], of_tasks)
     if result.verdicts:
-        svgs["verdicts"] = plots.verdicts(result)
-    if result.drift is not None:
-        svgs["drift"] = plots.drift(result.drift)
-    if GUARDED in result.study.rows:
-        svgs["hacks"] = plots.hacks(result)
-    if result.sweep is not None:
-        svgs["noise"] = plots.noise(result.sweep, _noise_metrics(result))
-    return svgs
+        yield _plot(_verdicts_plot, result)
+        yield _paragraph(
+            "Filled: the share of correct verdicts on instruction following. Hollow: the same with perfect experts, "
+            "the upper bound of the protocol's own rules."
+        )
+    names = modes(cases)
+    members = {mode: [case for case in cases if mode_of(case) == mode] for mode in names}
+    yield "<h2>By failure mode</h2>"
+    yield _paragraph("Mean score, and the share of edits accepted (0.5 and above).")
+
+    def of_modes(metric: EvaluatedMetric) -> Iterator[str]:
+        for mode in names:
+            mean, accepted = of_mode(study, metric, mode)
+            yield ("" if mean is None else _number(mean)) + ("" if accepted is None else f" ({accepted:.0%})")
+
+    heads = [
+        f"{mode or 'honest'}{' (hack)' if members[mode][0].is_hack else ''}: {_mode(members[mode])}" for mode in names
+    ]
+    yield _by_metric(result, heads, of_modes)
+    if result.drift:
+        yield "<h2>Consistency as the background drifts</h2>" + _plot(_drift_plot, result)
+    if GUARDED[0] in study.rows:
+        yield f"<h2>Values under {GUARDED[0]}</h2>" + _plot(_hacks_plot, result)
+    for hacking in result.hacking:
+        rows = [(cases[hack.case], hack.value, cases[good.case], good.value) for hack, good in hacking.violations]
+        yield _table(
+            f"Hacks that pay under {hacking.preset}",
+            ("hack", "mode", "value", "honest edit", "task", "value"),
+            ([a.sample.id, a.mode, _number(v, 4), b.sample.id, b.task, _number(w, 4)] for a, v, b, w in rows),
+        )
+    if sweep := result.sweep:
+        yield "<h2>Noise on experts</h2>"
+        yield _paragraph(
+            f"{sweep.cases} of the cases again, with noise on the experts' answers. Of {sweep.query_count} queries, "
+            f"{sweep.uncached_count} reached the experts underneath. Metrics whose mode or pipeline resembles another "
+            f"one's are skipped: {len(study.metrics) - len(sweep.metrics)} of {len(study.metrics)}."
+        )
+        yield _plot(_noise_plot, result)
+        points = [(kind, level) for kind in KINDS for level in LEVELS]
+        yield _table(
+            "",
+            ("metric", *(f"{kind} {level:g}" for kind, level in points)),
+            ([m.name, *(_number(sweep.statistics[m.spec][point]) for point in points)] for m in sweep.metrics),
+        )
+    for verdicts in result.verdicts.values():
+        yield from _disagreements(verdicts, cases)
+    yield _table("Not compared", ("metric", "reason"), result.skipped.items())
+    yield _paragraph(", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.seconds.items()))
 
 
-# -- text -------------------------------------------------------------------------------------------------------------
+def _truths(result: ValidityResult, metric: EvaluatedMetric) -> Iterator[str]:
+    counts = result.study.statuses(metric)
+    yield from map(str, (counts["scored"], counts["abstained"] + counts["failed"], counts["not_applicable"]))
+    found = {str(truth): truth_agreement(result.study, metric, truth) for truth in TRUTH_COLUMNS}
+    for truth, statistic in _COLUMNS:
+        yield _number(found[truth][statistic]) + ("*" if truth == metric.truth_column else "")
 
 
-def checks_summary(result: ValidityResult) -> str:
-    """The results of the checks, in a sentence."""
-    if not result.checks:
-        return "No check was run."
-    failed = sum(not check.passed for check in result.checks)
-    count = len(result.checks)
-    return f"All {count} checks passed." if not failed else f"{failed} of {count} checks failed."
+def _mode(members: Sequence[Case]) -> str:
+    kept = [case.truth.kept for case in members if case.truth.kept is not None]
+    followed = fmean(case.truth.followed for case in members)
+    return f"{len(members)} cases, followed {followed:.2f}, kept {_number(fmean(kept) if kept else None)}"
 
 
-def _counts(cases: Sequence[Case]) -> str:
-    honest, hacks = sum(not case.mode for case in cases), sum(case.is_hack for case in cases)
-    chained = sum(bool(case.sample.history) for case in cases)
-    return f"{honest} honest, {len(cases) - honest - hacks} flawed, {hacks} hacks; {chained} later turns of chains"
-
-
-def _extra_cases(cases: Sequence[Case]) -> str:
-    kinds_of = Counter(map(kind_of, cases))
-    return (
-        f"{kinds_of['compound']} compounds of up to eight steps, {kinds_of['composition']} compositions of two sources"
+def _disagreements(verdicts: MetricVerdicts, cases: Sequence[Case]) -> Iterator[str]:
+    counts = Counter(
+        (one.cause, str(cases[one.case_index].task), cases[one.case_index].mode, _verdict(one.verdict))
+        for one in verdicts.disagreements
     )
+    yield _table(
+        f"{verdicts.metric.name}: {len(verdicts.disagreements)} wrong verdicts of {verdicts.cases}",
+        ("cause", "task", "mode", "verdict", "cases"),
+        ([*key, str(count)] for key, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))),
+    )
+    yield _paragraph("expert: right with perfect experts. rule: wrong even then. unknown: they cannot answer.")
+    yield from (_card(one, cases[one.case_index]) for one in sorted(verdicts.disagreements, key=lambda one: one.cause))
 
 
-def mode_name(mode: str) -> str:
-    """A mode's name as text."""
-    return mode.replace("_", " ") or "honest"
+def _card(one: TruthDisagreement, case: Case) -> str:
+    words = (
+        f"{one.cause}: {case.sample.instruction} | {case.sample.id}; {case.task}; {case.mode or 'honest'} | truth: "
+        f"{_verdict(case.truth.followed)}; verdict: {_verdict(one.verdict)}; with perfect experts: "
+        f"{_verdict(one.oracle_verdict)} | {one.reason}"
+    )
+    return f"<article>{_thumbnail(case.sample.source)} {_thumbnail(case.sample.edited)}{_paragraph(words)}</article>"
 
 
-def truth_name(truth: TruthColumn) -> str:
-    """A truth column's name as text."""
-    return "no hack" if truth == "clean" else truth
-
-
-def verdict(value: float | None) -> str:
-    """A verdict as text."""
+def _verdict(value: float | None) -> str:
     return "no value" if value is None else "followed" if value >= 0.5 else "not followed"
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of the libraries behind the numbers."""
-    versions = {"python": platform.python_version()}
-    for name in ("editcritic", "numpy", "scipy", "opencv-python-headless", "matplotlib"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "unknown"
-    return versions
+def _extra_cases(result: ValidityResult) -> str:
+    counts = Counter(map(kind_of, result.study.cases))
+    return f"{counts['compound']} compounds of up to eight steps, {counts['composition']} compositions of two sources"
 
 
-def thumbnail(image: Image) -> str:
-    """The image, reduced if it is larger than a thumbnail, as a JPEG data URI."""
+def _checked(check: ReleaseCheck) -> tuple[str, str, str]:
+    sign = "<=" if check.is_upper_bound else ">="
+    return _number(check.measured, 4), f"{sign} {check.threshold:g}", "passed" if check.passed else "failed"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+# -- HTML -------------------------------------------------------------------------------------------------------------
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
+
+
+def _table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """With its title; nothing without rows."""
+    lines = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
+    if not lines:
+        return ""
+    heads = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<h2>{html.escape(title)}</h2><table><tr>{heads}</tr>\n{body}</table>"
+
+
+def _by_metric(result: ValidityResult, head: Sequence[str], cells: Callable[[EvaluatedMetric], Iterable[str]]) -> str:
+    rows: list[list[str]] = []
+    for system, members in metrics_by_system(result.study.metrics).items():
+        rows += [[system.upper()], *([metric.name, *cells(metric)] for metric in members)]
+    return _table("", ("metric", *head), rows)
+
+
+def _thumbnail(image: Image) -> str:
     small = image.pil()
     small.thumbnail((_SIDE, _SIDE))
     encoded = io.BytesIO()
     small.save(encoded, "JPEG", quality=85, subsampling=0)
-    return "data:image/jpeg;base64," + base64.b64encode(encoded.getvalue()).decode("ascii")
+    return f'<img src="data:image/jpeg;base64,{base64.b64encode(encoded.getvalue()).decode("ascii")}">'
 
 
-@dataclass(frozen=True, slots=True)
-class _ModeRow:
-    name: str
-    description: str
-    is_hack: bool
-    count: int
-    followed: float
-    kept: float | None
+def _plot(draw: Callable[[Any, ValidityResult], Any], result: ValidityResult) -> str:
+    """draw: of pyplot and the result, a figure."""
+    pyplot, encoded = bench_library("matplotlib.pyplot"), io.BytesIO()
+    figure = draw(pyplot, result)
+    figure.savefig(encoded, dpi=110)
+    pyplot.close(figure)
+    return f'<img src="data:image/png;base64,{base64.b64encode(encoded.getvalue()).decode("ascii")}">'
 
 
-def _modes(cases: Sequence[Case]) -> list[_ModeRow]:
-    descriptions = {mode.name: mode.description for mode in FAILURE_MODES}
-    descriptions |= {FLAWED_COMPOUND: "some steps go wrong", "wrong_source": "takes another object of the second image"}
-    rows = []
-    for name in modes(cases):
-        members = [case for case in cases if mode_of(case) == name]
-        kept = [case.truth.kept for case in members if case.truth.kept is not None]
-        followed = fmean(case.truth.followed for case in members)
-        description = descriptions.get(name, "")
-        rows.append(
-            _ModeRow(name, description, members[0].is_hack, len(members), followed, fmean(kept) if kept else None)
-        )
-    return rows
+# -- plots ------------------------------------------------------------------------------------------------------------
 
 
-def _summed(verdicts: MetricVerdicts, cases: Sequence[Case]) -> list[tuple[tuple[str, str, str, str], int]]:
-    """(cause, task, mode, verdict) -> number of cases, the most frequent first."""
-    counts = Counter(
-        (
-            disagreement.cause,
-            str(cases[disagreement.case_index].task),
-            cases[disagreement.case_index].mode,
-            verdict(disagreement.verdict),
-        )
-        for disagreement in verdicts.disagreements
-    )
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+def _noise_plot(pyplot: Any, result: ValidityResult) -> Any:
+    """The main statistic of one metric of each system against noise, a panel for each kind."""
+    assert result.sweep is not None
+    figure, panels = pyplot.subplots(2, 2, figsize=(8.4, 6.2), sharex=True, sharey=True, layout="constrained")
+    for kind, axes in zip(KINDS, panels.flat, strict=True):
+        for members in metrics_by_system(result.sweep.metrics).values():
+            metric = max(members, key=lambda metric: len(metric.card.roles))
+            points = [(level, result.sweep.statistics[metric.spec][kind, level]) for level in LEVELS]
+            defined = [(level, value) for level, value in points if value is not None]
+            if defined:
+                axes.plot(*zip(*defined, strict=True), marker="o", label=metric.name)
+        axes.set_title(kind)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
 
 
-# -- JSON -------------------------------------------------------------------------------------------------------------
+def _drift_plot(pyplot: Any, result: ValidityResult) -> Any:
+    """Consistency against background drift: a thin line for each series, and their mean."""
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
+    by_level: dict[float, list[float]] = {}
+    for points in result.drift:
+        if points:
+            axes.plot(*zip(*sorted(points), strict=True), color="C0", lw=0.9, alpha=0.5)
+        for severity, value in points:
+            by_level.setdefault(severity, []).append(value)
+    levels = sorted(by_level)
+    axes.plot(levels, [fmean(by_level[level]) for level in levels], color="C1", marker="o", label="mean")
+    axes.set(xlabel="background drift", ylabel="edival-cc fixed")
+    return figure
 
 
-def to_json(result: ValidityResult, command: str) -> dict[str, Any]:
-    """All numbers of the report, and every disagreement; null where a number is undefined."""
-    study = result.study
-    truths, tasks, by_modes = by_truth(study), by_task(study), by_mode(study)
-    return {
-        "schema": SCHEMA,
-        "command": command,
-        "seed": result.seed,
-        "cases": result.edit_count,
-        "extra_cases": dict(Counter(kind_of(case) for case in study.cases[result.edit_count :])),
-        "checks": [{**asdict(check), "passed": check.passed} for check in result.checks],
-        "metrics": {
-            metric.spec: {
-                "name": metric.name,
-                "system": metric.system,
-                "truth_column": metric.truth_column,
-                "main_statistic": metric.main_statistic,
-                "value": study.main_statistic(metric),
-                "statuses": asdict(study.statuses(metric)),
-                "truths": {truth: asdict(numbers) for truth, numbers in truths[metric.spec].items()},
-                "tasks": {kind: asdict(numbers) for kind, numbers in tasks[metric.spec].items()},
-                "modes": {mode_name(mode): asdict(numbers) for mode, numbers in by_modes[metric.spec].items()},
-                "noise": _noise(result, metric.spec),
-            }
-            for metric in study.metrics
-        },
-        "skipped": {metric.name: metric.reason for metric in result.skipped},
-        "verdicts": {spec: _judged(verdicts, study.cases) for spec, verdicts in result.verdicts.items()},
-        "hacking_violations": [
-            {"reward": hacking.preset, **_pair(pair, study.cases)}
-            for hacking in result.hacking
-            for pair in hacking.violations
-        ]
-        if result.hacking
-        else None,
-        "noise": None
-        if result.sweep is None
-        else {
-            "cases": result.sweep.cases,
-            "queries": result.sweep.query_count,
-            "uncached": result.sweep.uncached_count,
-        },
-        "versions": versions(),
-        "seconds": {name: round(seconds, 2) for name, seconds in result.seconds.items()},
-        "exit_code": result.exit_code,
-    }
+def _hacks_plot(pyplot: Any, result: ValidityResult) -> Any:
+    """Cumulative distribution of the guarded value: honest edits, flawed ones, and hacks."""
+    edits = result.study.first(result.edit_count)
+    values: dict[str, list[float]] = {"hacks": [], "flawed": [], "honest": []}
+    for row, case in zip(edits.rows[GUARDED[0]], edits.cases, strict=True):
+        if row.value is not None:
+            values["hacks" if case.is_hack else "flawed" if case.mode else "honest"].append(row.value)
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
+    for name, some in values.items():
+        if some:
+            axes.ecdf(some, label=name)
+    axes.set(xlabel=GUARDED[0], ylabel="cumulative share of edits")
+    axes.legend()
+    return figure
 
 
-def _noise(result: ValidityResult, spec: str) -> list[dict[str, Any]] | None:
-    if result.sweep is None or spec not in result.sweep.statistics:
-        return None
-    numbers = result.sweep.statistics[spec].items()
-    return [{"kind": kind, "level": level, "value": value} for (kind, level), value in numbers]
-
-
-def _judged(verdicts: MetricVerdicts, cases: Sequence[Case]) -> dict[str, Any]:
-    counted: dict[str, Any] = {
-        "cases": verdicts.cases,
-        "agreements": verdicts.agreements,
-        "oracle_agreements": verdicts.oracle_agreements,
-    }
-    counted |= {"agreement_without_hacks": verdicts.agreement_without_hacks}
-    return {
-        **counted,
-        "disagreements": [
-            _disagreement(disagreement, cases[disagreement.case_index]) for disagreement in verdicts.disagreements
-        ],
-    }
-
-
-def _disagreement(disagreement: TruthDisagreement, case: Case) -> dict[str, Any]:
-    return {
-        "id": case.sample.id,
-        "task": case.task,
-        "mode": case.mode,
-        "severity": case.severity,
-        "instruction": case.sample.instruction,
-        "truth": float(case.truth.followed),
-        "verdict": disagreement.verdict,
-        "reason": disagreement.reason,
-        "cause": disagreement.cause,
-        "oracle_verdict": disagreement.oracle_verdict,
-        "oracle_reason": disagreement.oracle_reason,
-    }
-
-
-def _pair(pair: tuple[Any, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    hack, honest = pair
-    return {
-        "hack": cases[hack.case].sample.id,
-        "mode": cases[hack.case].mode,
-        "hack_value": hack.value,
-        "honest": cases[honest.case].sample.id,
-        "honest_value": honest.value,
-    }
+def _verdicts_plot(pyplot: Any, result: ValidityResult) -> Any:
+    """Agreement with the truth by task type: the paper's protocol and the released code's, and with perfect experts."""
+    cases = result.study.cases[: result.edit_count]
+    tasks = sorted({case.task for case in cases}, reverse=True)
+    figure, axes = pyplot.subplots(figsize=(6.4, 0.42 * len(tasks) + 1.3), layout="constrained")
+    for spec, verdicts in result.verdicts.items():
+        colour, up = ("C0", 0.14) if spec == PAPER else ("C1", -0.14)
+        for causes, filled in ((("expert", "rule", "unknown"), True), (("rule",), False)):
+            wrong = Counter(cases[one.case_index].task for one in verdicts.disagreements if one.cause in causes)
+            totals = Counter(case.task for case in cases)
+            shares = [1 - wrong[task] / totals[task] for task in tasks]
+            places = [row + up for row in range(len(tasks))]
+            label = verdicts.metric.name if filled else None
+            axes.plot(shares, places, "o", color=colour, mfc=None if filled else "none", label=label)
+    axes.set_yticks(range(len(tasks)), tasks)
+    axes.set(xlabel="share of correct verdicts")
+    axes.legend()
+    return figure
 
 
 # -- the terminal -----------------------------------------------------------------------------------------------------
 
 
-def terminal_tables(result: ValidityResult) -> RenderableType:
+def terminal_tables(result: ValidityResult) -> list[Table]:
     """Tables of metrics and checks for the terminal."""
-    study = result.study
-    title = f"Metrics on {result.edit_count} edits, {_extra_cases(study.cases)}"
     numbers = ("", "scored", "no value", "not applicable")
     columns = ("metric", "truth", "statistic", *numbers)
+    title = f"Metrics on {result.edit_count} edits, {_extra_cases(result)}"
     metrics = plain_table(title, *columns, right=numbers, fixed=columns)
-    for system, members in metrics_by_system(study.metrics).items():
+    for system, members in metrics_by_system(result.study.metrics).items():
         metrics.add_row(Text(system, style="bold"))
         for metric in members:
-            counts = study.statuses(metric)
-            row = (
-                f"  {metric.name}",
-                truth_name(metric.truth_column),
-                metric.main_statistic,
-                _text(study.main_statistic(metric)),
-                str(counts.scored),
-            )
-            metrics.add_row(*map(Text, (*row, str(counts.abstained + counts.failed), str(counts.not_applicable))))
-    checks = plain_table("\nChecks")
+            value = _number(result.study.main_statistic(metric), 3)
+            counts = list(_truths(result, metric))[:3]
+            metrics.add_row(f"  {metric.name}", metric.truth_column, metric.main_statistic, value, *counts)
+    checks = plain_table("\nChecks", "check", "measured", "threshold", "", "details")
     for check in result.checks:
-        sign = "<=" if check.is_upper_bound else ">="
-        passed = Text("passed", style="green") if check.passed else Text("failed", style="red")
-        measured = f"{_text(check.measured, 4)} {sign} {check.threshold:g}"
-        checks.add_row(passed, Text(check.name), Text(measured), Text(check.note, style="dim"))
-    return Group(metrics, checks) if result.checks else Group(metrics)
-
-
-def _text(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def timing_summary(seconds_by_step: Mapping[str, float]) -> str:
-    """Seconds by step, in a line."""
-    return ", ".join(f"{name} {seconds:.0f} s" for name, seconds in seconds_by_step.items())
+        checks.add_row(check.name, *_checked(check), check.note)
+    return [metrics, checks]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.suite import FOLLOWED, UNCHANGED, SceneEdit, prompt_of
 from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
 from editcritic.benchmarks.suites.results import load_results
@@ -90,7 +91,5 @@ def test_five_editors_are_made_judged_and_reported_once(
     assert len(loaded) == 2
     assert capsys.readouterr().out == table
 
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(InputError, match="pass another --out"):
         five_editors.main([*options[:-1], "4"])
-    assert refused.value.code == 2
-    assert "pass another --out" in capsys.readouterr().err

@@ -4,15 +4,7 @@ from collections import Counter
 
 import pytest
 
-from studies.performance.prefix_caching import (
-    BLOCK,
-    PrefixCache,
-    counting_servers,
-    edits,
-    measure,
-    send,
-    share_cached,
-)
+from studies.performance.prefix_caching import BLOCK, PrefixCache, counting_servers, edits, measure, send, share_cached
 
 PICTURE = 64
 """Tokens of a picture: four blocks."""

@@ -12,8 +12,7 @@ pytest.importorskip("torch")
 
 from studies.preservation.__main__ import main
 from studies.preservation.damages import DAMAGES, HARMLESS, damaged
-from studies.preservation.ladder_scores import summary, values_of
-from studies.preservation.ladders import KINDS, Rung, is_clear, ladders
+from studies.preservation.ladders import KINDS, Rung, is_clear, ladders, summary, values_of
 from studies.preservation.photographs import DEVELOPMENT, HELD_OUT, photograph
 from studies.preservation.scenes import SCENES
 
