@@ -1,6 +1,5 @@
 """Letters are distinct, and names are unambiguous."""
 
-
 from editcritic.benchmarks.sceneedit.vocabulary import (
     BACKDROPS,
     COLOURS,
