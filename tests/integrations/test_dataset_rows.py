@@ -106,7 +106,8 @@ def test_columns_say_what_is_known_of_an_edit():
     "columns",
     [
         *({"instruction": nothing} for nothing in ("", " \n", None, *PANDAS_NONE)),
-        *({"source": nothing} for nothing in (None, [], *PANDAS_NONE)),
+        *({"source": missing} for missing in (None, *PANDAS_NONE)),
+        {"source": []},
         {"source": None, "images": []},
         {"source": None, "images": np.array([], object)},
     ],

@@ -99,7 +99,7 @@ def test_scores_and_random_numbers_are_the_same_with_a_monitor_and_columns_have_
     assert states[0] == states[1]
     assert set(results[1].columns) - set(results[0].columns) == {"alarms"}
     assert results[1].columns["alarms"] == [0.0] * 16
-    monitor = rewards[1].monitor
+    monitor: Any = rewards[1].monitor
     assert (monitor.probe_failures, monitor.steps) == (0, 1)
     assert "hack/best" in monitor.latest
     assert monitor.latest["reward"] == pytest.approx(np.mean(results[0].values))
