@@ -27,8 +27,8 @@ from ..reward.experts.judging.chat_completions import content_texts
 from ..reward.image import PixelFormatError
 from ..reward.plain_text import check_text, one_line
 from ..reward.regular_files import MAX_LINE_BYTES
-from ..reward.sample_files import sample_from_json, sample_problem
 from ..reward.sample import SampleTooLarge
+from ..reward.sample_files import sample_from_json, sample_problem
 from ..reward.strict_json import MAX_DEPTH, UnsafeJSON, parse_json
 
 METADATA_KEY: Final = "editcritic"

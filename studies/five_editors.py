@@ -160,9 +160,10 @@ def score_outputs(suite: SceneEdit, folders: Mapping[str, Path], out: Path) -> d
     results = {}
     for name, outputs in folders.items():
         echo(f"{name}: scoring")
-        results_folder = out / RESULTS / name
-        execution = ExecutionOptions(invocation=RunSpec(spec, None, outputs, name, (EXPERTS,)).to_json(results_folder))
-        run = execute(RunConfig(suite, outputs, name, scene_experts()), execution, out=results_folder)
+        settings = RunSettings(
+            suite=spec, outputs=outputs, editor_name=name, experts=(EXPERTS,), out=out / RESULTS / name
+        )
+        run = execute(RunConfig.build(settings, scene_experts(), suite))
         assert run is not None  # None only in other processes
         results[name] = run
     return results

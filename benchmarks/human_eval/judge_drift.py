@@ -20,8 +20,7 @@ from typing import Any
 from ...reward import Score
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..run.recordings import RecordingReader
-from ..run.replay import replay_recording
+from ..run.replay import RecordingReader, replay_recording
 from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.results import ResultRow, Results, load_results, parsed_lines, require_schema, text_field
 from .weighted_statistics import mean_by_case

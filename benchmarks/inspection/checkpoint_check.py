@@ -23,8 +23,7 @@ from ...reward.experts.loading.local_expert import LocalExpert
 from ...reward.file_specs import require_trusted
 from ...reward.queries import Detect, Detections, Embed, Embeddings, ExpertDown, Failure, Measurement, Rate, Region
 from ...reward.queries.kinds import EmbedText, Query
-from ...reward.toml_files import read_toml
-from ...reward.tomllib_compat import tomllib
+from ...reward.toml_files import read_toml, tomllib
 from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
 from ..common.terminal import plain_table

@@ -13,7 +13,7 @@ import numpy as np
 from ...reward.plain_text import one_line
 from ...reward.strict_json import json_lines
 from ..common.errors import InputError
-from ..suites.dlebench.tables import MILLION, WINDOW_SIZE, SizeCurve, size_curve
+from ..suites.dlebench.suite import MILLION, WINDOW_SIZE, SizeCurve, size_curve
 from ..suites.results import ResultRow, Results
 from ..suites.suite import LabelValue
 from ..suites.tables import TableCell

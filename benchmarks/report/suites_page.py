@@ -17,7 +17,6 @@ from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..common.markdown import markdown_text, table_lines
 from ..common.problems import num_problems
-from ..run.suite_metric import has_failed
 from ..suites.leaderboards import EditorComparison, check_comparable
 from ..suites.results import Results
 from ..suites.suite import Suite
@@ -254,10 +253,10 @@ def _summary_rows(chapter: Chapter) -> Iterator[SummaryRow]:
     for one, results in zip(chapter.folders, comparison.results, strict=True):
         rows = results.rows
         missing = sum(bool(row.missing_reason) for row in rows)
-        failed = sum(any(map(has_failed, row.scores.values())) for row in rows)
+        failed = sum(any(score.status == "failed" for score in row.scores.values()) for row in rows)
         scored = sum(
             any(score.value is not None for score in row.scores.values())
-            and not any(map(has_failed, row.scores.values()))
+            and not any(score.status == "failed" for score in row.scores.values())
             for row in rows
         )
         yield SummaryRow(

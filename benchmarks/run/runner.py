@@ -31,7 +31,7 @@ from ...reward import (
     default_experts,
     load_experts,
 )
-from ...reward.engine.engine_stats import Stats
+from ...reward.engine.expert_queue import Stats
 from ...reward.queries.specs import Spec
 from ..common.errors import InputError
 from ..common.problems import num_problems

@@ -23,7 +23,7 @@ from rich.text import Text
 from ...reward import Card, EditSample, Program, Reward, Score, TooManyFailures
 from ...reward.atomic_files import named_if_full
 from ...reward.engine import gather
-from ...reward.engine.engine_stats import ExpertStats
+from ...reward.engine.expert_queue import ExpertStats
 from ...reward.metrics import Metric
 from ...reward.metrics.compose import score_with_signature
 from ...reward.metrics.edival.task_parser import task_of

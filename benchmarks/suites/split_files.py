@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ...reward import Image, ImageError
-from ...reward.digests import sha256
 from ...reward.cache_folder import CACHE_HINT, cache_folder
+from ...reward.digests import sha256
 from ...reward.image_decoding import read_bytes
 from ...reward.plain_text import check_name
 from ...reward.regular_files import open_regular

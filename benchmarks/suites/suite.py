@@ -23,9 +23,9 @@ from typing import Any, ClassVar, TypeVar
 from ...reward import EditSample, Image, ImageError, SpecError, build
 from ...reward.atomic_files import write_atomically
 from ...reward.cache_folder import cache_folder
+from ...reward.digests import record_checksum
 from ...reward.image import FileIndex, Reading
 from ...reward.queries.specs import Spec
-from ...reward.record_checksum import record_checksum
 from ...reward.regular_files import spellings
 from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES

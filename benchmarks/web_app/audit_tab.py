@@ -13,7 +13,7 @@ from ...reward.audit import Family, all_families, select_families
 from ...reward.audit.family import RELATIONS
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, SampleSource
-from ..demo.good_edits import good_edits
+from ..demo.candidate_edits import good_edits
 from .audit_jobs import AuditChoice, AuditJob, AuditJobs, done_html, progress_html, report_html, stored_report_html
 from .messages import QUICK, with_messages
 from .open_files import OpenFiles

@@ -18,7 +18,7 @@ from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec, Tr
 if TYPE_CHECKING:
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import LoadedResults
-    from ...benchmarks.report.suite_chapters import SuiteReport
+    from ...benchmarks.report.suites_page import SuiteReport
     from ...benchmarks.suites.leaderboards import EditorComparison
     from ...benchmarks.suites.tables import ComputedTable
 
@@ -168,8 +168,7 @@ def report_suites(
     as_json: bool,
 ) -> int:
     """Print or write summary and tables. Returns the exit code: 1 if some of the results could not be shown."""
-    from ...benchmarks.report.suite_chapters import SuiteReport
-    from ...benchmarks.report.suites_page import summary_json, summary_markdown, write_suites_page
+    from ...benchmarks.report.suites_page import SuiteReport, summary_json, summary_markdown, write_suites_page
     from ...benchmarks.suites.leaderboards import format_tables
 
     with progress_bar(None, "bootstrap"):

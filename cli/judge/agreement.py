@@ -342,9 +342,8 @@ def compare_on_sets(
     as_json: bool,
 ) -> int:
     """Score every set with every reward, and print the tables. 0 done, 1 scores failed, 2 rows were invalid."""
-    from ...benchmarks.human_eval.preference_report import SetReport, write_reports
     from ...benchmarks.human_eval.preference_scoring import load_rewards, score_comparisons
-    from ...benchmarks.human_eval.preference_tables import preference_tables
+    from ...benchmarks.human_eval.preference_tables import SetReport, preference_tables, write_reports
     from ...benchmarks.human_eval.table_output import compute_tables
     from ...benchmarks.run.scoring_run import forward_warnings
     from ...reward import AnswerLog, Engine, TooManyFailures

@@ -13,7 +13,7 @@ from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
-from editcritic.benchmarks.sceneedit.trials import request_sample
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import request_sample
 from editcritic.benchmarks.suites.bootstrap import Statistic
 from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog

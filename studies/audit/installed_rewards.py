@@ -25,16 +25,14 @@ from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.terminal import echo, limit_library_threads
 from editcritic.benchmarks.sceneedit.cases import Case, case_of, seeded_rng
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_requests import random_request
 from editcritic.benchmarks.sceneedit.simulated_edits import SimulatedEdit, honest_edit
 from editcritic.reward import BaseReward, Card, EditSample, Engine, Reward, Score, build
 from editcritic.reward.audit import AuditedReward, AuditReport, Family, Trial, TrialMaker, Variant, select_families
-from editcritic.reward.audit.findings import TOLERANCE, FamilyFinding
-from editcritic.reward.audit.intervals import Mean, Rate
+from editcritic.reward.audit.findings import TOLERANCE, FamilyFinding, Mean, Rate
 from editcritic.reward.audit.trials import score_batch, variant_batches
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.sample import TASK_TYPES, TaskType

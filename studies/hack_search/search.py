@@ -15,8 +15,7 @@ from editcritic.reward.audit.audited_edit import EditAgain
 from editcritic.reward.audit.audited_reward import AnyScorer, AuditedReward
 from editcritic.reward.audit.families import all_families
 from editcritic.reward.audit.family import Family
-from editcritic.reward.audit.findings import TIE, scale_of
-from editcritic.reward.audit.intervals import Mean, Rate, mean_of, rate_of
+from editcritic.reward.audit.findings import TIE, Mean, Rate, mean_of, rate_of, scale_of
 from editcritic.reward.audit.trials import BATCH, TrialMaker
 from editcritic.reward.config import ExpertBindings
 from editcritic.reward.queries.specs import Spec

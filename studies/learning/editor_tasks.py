@@ -22,7 +22,6 @@ from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
 )
 from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
 from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import EDITOR_SCENES
-from editcritic.benchmarks.sceneedit.trials import request_sample, without_annotations
 from editcritic.reward import Card, EditSample, Program, Score, ask
 from editcritic.reward.metrics import Gate, Threshold
 from editcritic.reward.metrics.any_edit.overall import any_edit

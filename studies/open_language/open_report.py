@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
-from editcritic.benchmarks.sceneedit.trials import single_edit_trials, without_annotations
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import single_edit_trials, without_annotations
 from editcritic.reward import Engine, Reward
 from editcritic.reward.queries.specs import Spec
 from editcritic.verifiers import BestOfN, Journal, select

@@ -16,8 +16,7 @@ from typing import Literal
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.benchmarks.sceneedit import cases as scenes
 from editcritic.benchmarks.sceneedit.cases import Case
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Expert
 from studies.validity.metric_runner import MetricValue, ValidityStudy, score_all

@@ -11,9 +11,12 @@ import pytest
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import random_scene
-from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
+    held_out_prompts,
+    request_sample,
+    without_annotations,
+)
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
-from editcritic.benchmarks.sceneedit.trials import request_sample, without_annotations
 from editcritic.reward import Image, Reward
 from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
 from editcritic.reward.metrics.baselines.reward_models import EditScore

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
-from editcritic.benchmarks.sceneedit.trials import compound_trials, single_edit_trials
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
+    compound_trials,
+    held_out_prompts,
+    single_edit_trials,
+)
 from editcritic.verifiers import BestOfN, Journal, SequentialEditing, select
 from editcritic.verifiers.selection import NoiseSpec, StepwiseEditor
 from editcritic.verifiers.selectors import SuccessiveHalving, ZeroOrderSearch

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.sceneedit.cases import Case, cases, drift_series
-from editcritic.benchmarks.sceneedit.compositions import composition_cases
-from editcritic.benchmarks.sceneedit.compound_requests import compound_cases
+from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
 from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
 from editcritic.benchmarks.sceneedit.render import render

@@ -13,7 +13,7 @@ from ....reward import EditSample, Image, Score
 from ....reward.audit.families.words import labelled, strip
 from ....reward.audit.whole_picture_changes import jpeg
 from ....reward.metrics.pairwise import PairedSampleMetric, PairwiseJudge, pack_pair
-from ....reward.sample_limits import MAX_INSTRUCTION
+from ....reward.sample import MAX_INSTRUCTION
 from .findings import SHARE, SIGNED, Condition, excess_change
 from .questions import (
     EXPECTED,

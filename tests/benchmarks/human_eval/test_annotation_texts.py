@@ -25,7 +25,8 @@ from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, L
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
 from ..suites.dlebench.layout import written as written_dlebench
-from ..suites.i2ibench.layout import outputs, rows, written
+from ..suites.i2ibench.layout import rows, written
+from ..suites.tiny_suite import outputs
 
 # -- DLEBench ----------------------------------------------------------------------------------------------------------
 

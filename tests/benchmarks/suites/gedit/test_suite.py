@@ -24,7 +24,7 @@ from editcritic.benchmarks.suites.tables import ComputedTable, Table
 from editcritic.reward import Score
 from editcritic.reward.metrics.viescore.metrics import overall
 from editcritic.reward.reward import default_experts
-from editcritic.reward.sample_limits import MAX_INSTRUCTION
+from editcritic.reward.sample import MAX_INSTRUCTION
 
 from .layout import KEYS, Grading, halves, instruction, key_of, on_hub, outputs, parquet, row, rows, source
 
