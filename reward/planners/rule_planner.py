@@ -91,10 +91,7 @@ def _read(sentence: str) -> EditPlan | str:
 
 
 def _plan_of_form(request: str) -> EditPlan | None:
-    """The plan of a sentence in EdiVal's own words, whose objects have no article: "Add cup on the left of red box".
-
-    Polite words around it are none of its own.
-    """
+    """The plan of a sentence in EdiVal's own words, which have no article: "Add cup on the left of red box"."""
     sentence = plain_request(request)
     task = parse_task(sentence)
     if task is None or not all(_is_bare(_without_marks(name, task)) for name in _objects(task)):

@@ -133,12 +133,7 @@ _MOVED = 3.0
 
 
 def _in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Framed]:
-    """An edit of another shape, back in that of the source, with the source itself where nothing is shown of it.
-
-    Of three ways (stretched, cut about the middle, put between bars) the one that leaves most of the structure outside
-    of the annotated boxes at its place; where the plan may change every pixel, most of the layout. As stretched counts,
-    as it is, what rounding alone has stretched.
-    """
+    """The edit in the source's shape: the way (stretched, cut, between bars) that leaves most structure in place."""
     source, edited = sample.source, sample.edited
     if any(operation.type in NEW_ASPECT_TYPES for operation in plan.operations):
         return Framed(sample, plan)
@@ -190,9 +185,7 @@ def middle_of_shape(size: tuple[int, int], aspect: float) -> tuple[int, int, int
 
 
 def _agreement(changes: ChangeMap, exempt: tuple[Box, ...], shown: Box | None) -> float:
-    """At most 1: share of the structure outside of some boxes, and inside of what is shown, that is at its place, less
-    what the alignment of all of it costs.
-    """
+    """At most 1: share of the structure outside of boxes that is at its place, less what the alignment costs."""
     measured = preservation(changes, exempt, within=None if shown is None else [shown])
     low, high = LOST_EXCESS
     amount = (changes.amplitude_before + changes.amplitude_after).sum(axis=2)[measured.is_compared]

@@ -221,9 +221,7 @@ def _plan_form() -> Json:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A judge's reply. plan: None for one without a plan. problem: why; empty where it says that nothing is asked
-    for.
-    """
+    """A judge's reply. problem: why it has no plan; empty where it says that nothing is asked for."""
 
     reply: str
     plan: EditPlan | None
@@ -247,11 +245,7 @@ def _attempt(
 
 
 def _confirms(sentence: str, plan: EditPlan) -> Program[bool | None]:
-    """Whether the judge says that the sentence asks for this plan and not for another one; None if it abstains.
-
-    A judge that copied the words of an order, a question or a caption to a plan of its own has to say so again, and one
-    that says yes to everything says so of the wrong plan too.
-    """
+    """Whether the judge says that the sentence asks for this plan and not for a wrong one; None if it abstains."""
     queries = []
     for one in (plan, near_miss_plan(plan)):
         slots = {"instruction": json.dumps(sentence, ensure_ascii=False), "changes": words_of_plan(one)}
@@ -298,11 +292,7 @@ def _reply(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_At
 
 
 def _plan(data: dict[str, Any], sentence: str) -> EditPlan:
-    """The plan in a reply. Raises ValueError with what to correct.
-
-    Its confidence is not the judge's to give, nor the language of an English sentence, whose words are all accounted
-    for. Its questions come after our own, so that it cannot choose an easier check.
-    """
+    """The plan in a reply, whose questions come after our own. Raises ValueError with what to correct."""
     data.pop("confidence", None)
     try:
         plan = plan_from_json(data)
@@ -322,10 +312,7 @@ def _plan(data: dict[str, Any], sentence: str) -> EditPlan:
 
 
 def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
-    """Words that a plan ascribes to the sentence and that are not in it; in other languages, the rest of the sentence.
-
-    The lists of English words cannot tell what a plan leaves out of another language, but the copied words can.
-    """
+    """Words of a plan that are not in its sentence; in other languages than English, the rest of the sentence too."""
     text = sentence.casefold()
     copied = [operation.words for operation in plan.operations] + [kept.words for kept in plan.keep]
     quoted = [collapsed(words).casefold() for words in copied if words.strip()]

@@ -107,12 +107,7 @@ def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap, ex
 
 
 def _colours(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Program[Score]:
-    """How much of an object before another background has its colours.
-
-    Of the patches that a segmenter finds to show nothing but the object; without a segmenter, or of an object thinner
-    than a patch, of the pixels of its boxes that are unlike what is around them. Not applicable to boxes that hold
-    nothing of the image.
-    """
+    """How much of an object before another background has its colours, in patches or, if it is thin, in pixels."""
     boxes = tuple(box for box in located.boxes if box.clipped_corners(sample.source.size) is not None)
     if not boxes:
         return Score.not_applicable(f"{located.target.words!r} is outside of the image")
@@ -361,8 +356,7 @@ class PlanPreservation(PlannedMetric):
 
 @dataclass(frozen=True, slots=True)
 class _Looks:
-    """What a plan asks of the look of everything, or of the background. indices: of the operations. beside: see
-    `MapChanges`. stays: boxes of what stands before a background that is to change."""
+    """What operations ask of the look of everything, or of a background behind `stays`. beside: `MapChanges`."""
 
     indices: frozenset[int] = frozenset()
     beside: tuple[Beside, ...] = ()
@@ -402,11 +396,7 @@ def _annotated_objects(sample: EditSample, plan: EditPlan) -> list[Kept]:
 
 
 def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> Score | None:
-    """The share of the annotated objects that nothing added stands on; None where nothing is annotated, or added.
-
-    What something added covers is no change that the map could charge, since it may stand there. Objects that the
-    instruction is about do not count.
-    """
+    """Share of annotated objects, but those of the plan, that nothing added stands on: the map cannot charge these."""
     if sample.history or not region.added:
         return None
     mentioned = {target.phrase.casefold() for operation in plan.operations for target in operation.targets}

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from itertools import chain
+from typing import Any, ClassVar
 
 import cv2
 import numpy as np
@@ -95,23 +96,13 @@ def edit_region(sample: EditSample, operations: Sequence[PlannedOperation], chan
             unlocated += _separate_changes(operation)
     if unlocated:
         regions.append(largest_changes(changes, unlocated))
-    return EditRegion(
-        boxes=tuple(box for region in regions for box in region.boxes),
-        leaving=tuple(box for region in regions for box in region.leaving),
-        added=tuple(box for region in regions for box in region.added),
-        guessed=tuple(box for region in regions for box in region.guessed),
-        old=tuple(box for region in regions for box in region.old),
-        new=tuple(box for region in regions for box in region.new),
-        notes=tuple(note for region in regions for note in region.notes),
-    )
+    names = ("boxes", "leaving", "added", "guessed", "old", "new", "notes")
+    joined: dict[str, Any] = {name: tuple(chain(*(getattr(region, name) for region in regions))) for name in names}
+    return EditRegion(**joined)
 
 
 def _is_detectable(sample: EditSample, operation: PlannedOperation) -> Program[bool]:
-    """Whether a detector knows what the operation is about, and finds its target in the source. A replacement stands
-    where the target was: a detector need not know it.
-
-    All queries are about the source: the same for every edit of a group.
-    """
+    """Whether a detector finds the target in the source, and knows what is new beside it; asks about the source."""
     if not operation.targets and operation.type == "text_change":
         return True  # a reader finds it
     targets = operation.targets
@@ -225,8 +216,12 @@ def _changed_around(changes: ChangeMap, box: Box, place: Box) -> Box:
         return box
     changed = (np.nan_to_num(preservation(changes).heat) > LOST_EXCESS[1]) & covered_patches([place], changes.shape)
     _, labels = cv2.connectedComponents((changed | inside).astype(np.uint8), connectivity=8)
-    rows, columns = np.nonzero(np.isin(labels, np.unique(labels[inside])))
-    height, width = changes.shape
+    return _box_of(np.isin(labels, np.unique(labels[inside])))
+
+
+def _box_of(patches: NDArray[np.bool_]) -> Box:
+    rows, columns = np.nonzero(patches)
+    height, width = patches.shape
     return Box.from_corners(columns.min(), rows.min(), columns.max() + 1, rows.max() + 1, (width, height))
 
 
@@ -309,12 +304,8 @@ def grown_places(region: EditRegion, changes: ChangeMap) -> tuple[Box, ...]:
 
 
 def _with_attached(box: Box, changes: ChangeMap) -> Box:
-    rows, columns = np.nonzero(attached_changes(changes, [box]))
-    if not rows.size:
-        return box
-    height, width = changes.shape
-    attached = Box.from_corners(columns.min(), rows.min(), columns.max() + 1, rows.max() + 1, (width, height))
-    return replace(box_around([box, attached]), label=box.label)
+    attached = attached_changes(changes, [box])
+    return replace(box_around([box, _box_of(attached)]), label=box.label) if attached.any() else box
 
 
 def _capped(boxes: Iterable[Box], most: float, what: str) -> EditRegion:
@@ -414,26 +405,17 @@ class PlanRegion(PlannedMetric):
         queries = [RateRegion(sample.source, sample.edited, box, change) for box, change in places]
         ratings = yield from ask_many(queries)
         worst = min(ratings, key=lambda rating: rating.value)
-        evidence = [
-            Evidence(
-                "redrawn",
-                sample.edited.digest,
-                (replace(box, score=rating.value).with_label(change),),
-                numbers=rating.faults,
-            )
-            for (box, change), rating in zip(places, ratings, strict=True)
-        ]
+        evidence = []
+        for (box, change), rating in zip(places, ratings, strict=True):
+            shown = (replace(box, score=rating.value).with_label(change),)
+            evidence.append(Evidence("redrawn", sample.edited.digest, shown, numbers=rating.faults))
         judged = yield from self._judged(sample, box_around([box for box, _ in places]))
         if isinstance(judged, Score):
             return replace(judged, evidence=tuple(evidence))
         return Score.of(worst.value * judged, _reason(worst, judged), evidence=evidence)
 
     def _judged(self, sample: EditSample, place: Box) -> Program[float | Score]:
-        """What a judge leaves, in [0, 1]: its probability that the crop is in order, relative to that of the source's.
-
-        1 for a judge that cannot tell about the source, or finds fault with it. One that can tell about the source and
-        abstains on the edit is a failure: an edit could aim at it otherwise.
-        """
+        """Probability that the crop is in order, relative to the source's, about which a judge must be able to tell."""
         prompt = self.prompt_pack.render("region")
         shown = scaled(place, _SURROUNDINGS)
         before, after = (
@@ -449,9 +431,8 @@ class PlanRegion(PlannedMetric):
         try:
             (left,) = yield from probabilities([after])
         except Abstained as abstained:
-            return Score.failed(
-                f"the judge rates the place in the source, and abstains on the edit: {abstained.reason}"
-            )
+            reason = f"the judge rates the place in the source, and abstains on the edit: {abstained.reason}"
+            return Score.failed(reason)  # an edit could aim at it otherwise
         return min(1.0, left / expected)
 
 
@@ -472,9 +453,7 @@ def _is_rated(box: Box, sample: EditSample) -> bool:
 
 
 def _is_everywhere(operation: PlannedOperation) -> bool:
-    """Whether nothing was to be redrawn in a place of its own: another look, frame or background. Of an object's look
-    its following measures what stands there.
-    """
+    """Whether another look, frame or background was asked for; its following measures the look of an object."""
     return is_whole(operation) or look_edit(operation) is not None or frame_edit(operation) is not None
 
 

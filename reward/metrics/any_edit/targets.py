@@ -41,6 +41,13 @@ def names_picture(target: Target) -> bool:
     return is_bare and target.noun.casefold() in SCENE_WORDS - {"frame"}  # a frame is around something
 
 
+def around(box: Box, w: float, h: float) -> Box:
+    """The part of the image that is w wide and h high, about the centre of a box."""
+    x0, y0 = max(0.0, box.cx - w / 2), max(0.0, box.cy - h / 2)
+    x1, y1 = min(1.0, box.cx + w / 2), min(1.0, box.cy + h / 2)
+    return Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
+
+
 def scaled(box: Box, factor: float) -> Box:
     """The box with sides times `factor`, about its centre."""
     return replace(box, w=factor * box.w, h=factor * box.h)
@@ -256,10 +263,7 @@ _EDIVAL = Prompts("editcritic.reward.metrics.edival")
 
 
 def _of_their_colour(source: Image, boxes: Mapping[str, tuple[Box, ...]]) -> Program[Mapping[str, tuple[Box, ...]]]:
-    """Phrase -> its boxes without those of another colour, for phrases with a colour and several boxes.
-
-    Detectors find the blue mug too when asked for the red one. A judge is asked about each box; without one, all count.
-    """
+    """Phrase -> its boxes without those of another colour, which detectors find too. Without a judge, all count."""
     colour_queries: list[tuple[str, Box, Judge]] = []
     for phrase, of_phrase in boxes.items():
         colours = [word for word in phrase.casefold().split() if word in COLORS]

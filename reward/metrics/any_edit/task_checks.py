@@ -31,7 +31,7 @@ from ..edival.pools import COLORS
 from .instruction_words import stem, words_of
 from .questions import unmentioned
 from .regions import lines_of_text
-from .targets import THRESHOLD, LocatedTarget, is_plain, locate_targets, same_object
+from .targets import THRESHOLD, LocatedTarget, around, is_plain, locate_targets, same_object
 from .text_checks import letters_to_read, text_written
 
 _REMOVED = 0.3
@@ -81,9 +81,7 @@ def no_longer_stands(
 
 
 def _finds_what_surrounded_it(inspector: EditInspector, task: Task, located: LocatedTarget) -> Program[bool]:
-    """Whether all that a detector finds in the edited image is at the object's place, and clearly less certain than the
-    object was.
-    """
+    """Whether all that a detector finds is at the object's place, and clearly less certain than the object was."""
     name = task.object or ""
     before, after = yield from _detect(inspector, ("source", name), ("edited", name), threshold=_REMOVED)
 
@@ -113,15 +111,10 @@ def _fewer_than_before(
 
 
 def _not_in_reverse(inspector: EditInspector, located: LocatedTarget, verdict: Condition) -> Program[Condition]:
-    """The verdict on a removal, unless its place shows the object in reverse, light for dark: what is left of one that
-    was taken off more than once. A detector finds no object in such a ghost.
-    """
-    crops = [
-        (crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in located.boxes[:_MAX_ORIGINALS]
-    ]
-    pairs = [
-        (before, after.resized(*before.size)) for before, after in crops if min(before.size) >= _MIN_STRUCTURED_SIDE
-    ]
+    """The verdict on a removal, unless its place shows the object in reverse: a ghost, which no detector finds."""
+    boxes = located.boxes[:_MAX_ORIGINALS]
+    crops = [(crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in boxes]
+    pairs = [(old, new.resized(*old.size)) for old, new in crops if min(old.size) >= _MIN_STRUCTURED_SIDE]
     similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
     least = min((answer.value for answer in similar if answer.value is not None), default=1.0)
     reason = f"its place shows it in reverse: structural similarity to the source {least:.2f}"
@@ -149,12 +142,9 @@ def check_replacement(
         return (yield from paper_protocol.evaluate_task(OPTIONS, inspector, task))
     except Abstained:
         old, new = task.object or "", task.new or ""
-        if (
-            located is None
-            or not located.boxes
-            or _head(old) == _head(new)
-            or (yield from _somebody_looks(inspector, task))
-        ):
+        if located is None or not located.boxes or _head(old) == _head(new):
+            raise
+        if (yield from _somebody_looks(inspector, task)):
             raise
     before, after, new_before, new_after = yield from _detect(
         inspector, ("source", old), ("edited", old), ("source", new), ("edited", new)
@@ -219,19 +209,10 @@ def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> 
 def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image], str]:
     """The crops around a box, and its corners in shares of their sides."""
     w, h = (_ROOM * max(side, OPTIONS.min_crop_size) for side in (box.w, box.h))
-    x0, y0, x1, y1 = (
-        max(0.0, box.cx - w / 2),
-        max(0.0, box.cy - h / 2),
-        min(1.0, box.cx + w / 2),
-        min(1.0, box.cy + h / 2),
-    )
-    around = Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
-    corners = (
-        *((box.x0 - x0) / around.w, (box.y0 - y0) / around.h),
-        *((box.x1 - x0) / around.w, (box.y1 - y0) / around.h),
-    )
-    place = " ".join(f"{min(max(share, 0.0), 1.0):.3f}" for share in corners)
-    return (crop_box(source, around), crop_box(edited, around)), place
+    area = around(box, w, h)
+    corners = [((x - area.x0) / area.w, (y - area.y0) / area.h) for x, y in ((box.x0, box.y0), (box.x1, box.y1))]
+    place = " ".join(f"{min(max(share, 0.0), 1.0):.3f}" for corner in corners for share in corner)
+    return (crop_box(source, area), crop_box(edited, area)), place
 
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
@@ -322,10 +303,7 @@ def _by_algorithm(
 def _as_many_more(
     inspector: EditInspector, operation: PlannedOperation, task: Task, verdict: Condition
 ) -> Program[Condition]:
-    """The verdict on something added, by its number too: EdiVal counts neither what is there already nor what is new.
-
-    Where the source has some already ("another cup"), there must be as many more, and the new one at its place.
-    """
+    """The verdict on something added, by its number too; of what the source has, that many more at its place."""
     new = operation.new
     if new is None or not isinstance(new.quantity, int):
         return verdict
@@ -347,10 +325,7 @@ def _as_many_more(
 def _beside_its_reference(
     inspector: EditInspector, operation: PlannedOperation, verdict: Condition
 ) -> Program[Condition]:
-    """The verdict on a text that is put below, above, left or right of an object, unless it is read elsewhere.
-
-    Not checked where the reader does not say where a text is, or the object is not found in the source.
-    """
+    """The verdict on a text beside an object, unless it is read elsewhere, and it is known where."""
     assert operation.position is not None
     assert operation.reference is not None
     located = yield from locate_targets(inspector.source, [operation.reference])
@@ -367,9 +342,7 @@ def _beside_its_reference(
 
 
 def _of_its_colour(inspector: EditInspector, operation: PlannedOperation, verdict: Condition) -> Program[Condition]:
-    """The verdict on a new object, unless a judge denies the colour in its name: detectors find a blue cup for a red
-    one. A name with two colours is left to the detector.
-    """
+    """The verdict on a new object, unless a judge denies the one colour in its name: detectors mix them up."""
     new = operation.new
     words = () if new is None else new.phrase.casefold().split()
     colours = [word for word in words if word in COLORS]
@@ -383,10 +356,7 @@ def _of_its_colour(inspector: EditInspector, operation: PlannedOperation, verdic
 def _looks_like_the_target(
     inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition
 ) -> Program[Condition]:
-    """The verdict on a moved or copied object, unless it looks unlike the one in the source: a ghost, another one.
-
-    Its crop is compared with the crop of the target that it is most like; of many, the first ones are compared.
-    """
+    """The verdict on a moved or copied object, unless it looks unlike all in the source: a ghost, another one."""
     (after,) = yield from _detect(inspector, ("edited", task.object or ""))
     # A moved object may overlap the place where it was.
     known = located.others if task.type == "position_change" else (*located.boxes, *located.others)

@@ -26,7 +26,7 @@ from ..edival.inspector import crop_box
 from ..text_matching import matching_letters, similarity
 from .instruction_words import GENERIC_TEXT_NAMES, TEXT_NAMES, stem, stems_of
 from .preservation import HARMLESS_EXCESS, covered_patches, preservation
-from .targets import LocatedTarget, known_boxes, referred_boxes, scaled, share_inside
+from .targets import LocatedTarget, around, known_boxes, referred_boxes, scaled, share_inside
 
 _MIN_CONFIDENCE = 0.5
 _SAME_WORD = 0.8
@@ -57,8 +57,7 @@ _DATE = re.compile(r"\d{1,4}\W{0,2}\d{1,2}|\d{4,}")
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line that was read, with its box in the frame of the whole image. at_rim: it touches the rim of what was read,
-    and may go on outside."""
+    """A line that was read, in the frame of the whole image. at_rim: it touches the rim, and may go on."""
 
     text: str
     box: Box
@@ -115,10 +114,7 @@ def text_written(
 def _without_text(
     new: Sequence[tuple[str, _Line]], wanted: str, staying: Counter[str]
 ) -> list[tuple[str, _Line]] | None:
-    """The new words without those that make up the requested text, in order; None where they do not.
-
-    Single characters may stand between its words, and the reader may have joined it with a word that stays.
-    """
+    """The new words without those of the requested text, maybe with single characters between; None without it."""
     for words in (new, [item for item in new if len(item[0]) > 1]):
         for first in range(len(words)):
             joined = ""
@@ -341,7 +337,7 @@ def letters_to_read(operation: PlannedOperation) -> str:
 
 def _read_lines(image: Image, boxes: Sequence[Box], wanted: str = "") -> Program[list[_Line]]:
     """The lines in an image, or those that stand in some boxes, which are read with what is around them."""
-    areas = [_area_around(box) for box in boxes]
+    areas = [around(box, max(_AROUND * box.w, _MIN_AREA), max(_AROUND * box.h, _MIN_AREA)) for box in boxes]
     crops = [crop_box(image, area) for area in areas] or [image]
     readings = yield from ask_many([ReadText(crop, wanted) for crop in crops])
     lines: list[_Line] = []
@@ -351,18 +347,9 @@ def _read_lines(image: Image, boxes: Sequence[Box], wanted: str = "") -> Program
             if line.box.score < _MIN_CONFIDENCE or not line.text.strip():
                 continue
             box = _in_frame(line.box, area)
-            stands_there = not boxes or not reading.is_localised or share_inside(box, boxes[index]) >= _IN_PLACE
-            if stands_there:
+            if not boxes or not reading.is_localised or share_inside(box, boxes[index]) >= _IN_PLACE:
                 lines.append(_Line(line.text, box, _touches_rim(box, area)))
     return lines
-
-
-def _area_around(box: Box) -> Box:
-    """What is read of an image for a box: inside of the image."""
-    w, h = max(_AROUND * box.w, _MIN_AREA), max(_AROUND * box.h, _MIN_AREA)
-    x0, y0 = max(0.0, box.cx - w / 2), max(0.0, box.cy - h / 2)
-    x1, y1 = min(1.0, box.cx + w / 2), min(1.0, box.cy + h / 2)
-    return Box((x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0)
 
 
 def _in_frame(box: Box, area: Box) -> Box:

@@ -301,11 +301,7 @@ def _detect_unless_abstained(queries: Sequence[Detect]) -> Program[tuple[Detecti
 
 
 def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
-    """The names that objects got with a new colour or material.
-
-    Such an object is also searched under its old name, so that a detector that knows only objects of the base image may
-    abstain on the new name.
-    """
+    """Names that objects got with a new colour or material: they are searched under the old ones too."""
     known_names = {name.casefold() for name in names}
     new_names = {
         renamed_object(task).casefold()

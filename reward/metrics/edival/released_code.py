@@ -213,11 +213,7 @@ _BACKGROUND_KEEPING = re.compile(rf"{_BACKGROUND}([^,]+), remain the (.+) unchan
 
 
 def _background_slots(instruction: str, value: str, keep: Sequence[str]) -> tuple[str, Sequence[str] | None]:
-    """The background and the names of what is kept; None in place of the names where the code reads neither.
-
-    By its sentence, where it has the words of the form, or else as given. Brackets are part of the names, unless the
-    background is in brackets and no names follow: then nothing is kept.
-    """
+    """The background and the names of what is kept (None where the code reads neither), by its sentence or as given."""
     if _BACKGROUND not in instruction:
         return value, keep or None
     if match := _BACKGROUND_KEEPING.search(instruction):

@@ -202,10 +202,7 @@ def _text(sentence: str) -> Task | None:
 
 
 def _replaced_text(sentence: str) -> tuple[str, str | None, str | None] | None:
-    """New text, object and old text of `Replace the text "X" on Y with "Z"`, whose old text and object may be left out.
-
-    The old text is the longest one after which the rest is of this form, and then the object is.
-    """
+    """New text, object and old text (the longest, then the object) of `Replace the text "X" on Y with "Z"`."""
     begin = _REPLACE_TEXT.match(sentence)
     last = len(sentence) - 1
     if begin is None or sentence[last] not in _QUOTES_CLOSE:

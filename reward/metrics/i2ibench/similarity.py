@@ -140,10 +140,7 @@ class RegionSimilarity(DimensionMetric):
     def _nothing_to_compare(
         self, commands: Sequence[tuple[int, str]], masks: Sequence[Mask]
     ) -> tuple[str, Cause] | None:
-        """Why a region has nothing to compare, and the cause: `edit` if its source image has something.
-
-        masks: of the source and the edited image of each command.
-        """
+        """Why a region has nothing to compare, by masks of both images; cause `edit` if its source has something."""
         problems: list[tuple[str, Cause]] = []
         for (index, command), before, after in zip(commands, masks[::2], masks[1::2], strict=True):
             if problem := self._is_empty(before, command):

@@ -93,10 +93,7 @@ class VieScoreOptions(PromptedMetric):
 
 @dataclass(frozen=True)
 class _TwoGrades(VieScoreOptions):
-    """The lower of two grades that a judge gives in one reply; `parts` has both.
-
-    One that is told the instruction sees both images, the other one the edited image.
-    """
+    """The lower of two grades in one reply; one that is told the instruction sees both images, else the edited."""
 
     topic: ClassVar[str]
     grade_names: ClassVar[tuple[str, str]]
@@ -322,9 +319,7 @@ def _of_object(text: str) -> Sequence[Any]:
 
 
 def _of_bare_words(line: str) -> Any:
-    """The number of an entry `score` in `{score: 7, reasoning: all clean}`: its keys need no quotes, its texts have
-    none. Raises ValueError for anything else.
-    """
+    """The number of `score` in `{score: 7, reasoning: all clean}`, without quotes. Raises ValueError."""
     problem = ValueError(f"expected a JSON object with score, got {shorten(line)}")
     if not (line.startswith("{") and line.endswith("}")):
         raise problem

@@ -17,12 +17,13 @@ from .noun_phrases import (
     has_with,
     is_one_name,
     is_tail,
+    joined,
     phrase_at,
     whole_phrase,
     with_pronoun_resolved,
 )
 from .replacements import changed
-from .sentences import Token, Tokens, text_of, words_in
+from .sentences import Token, Tokens, first_at, text_of, words_in
 from .texts import SIDE_POSITIONS, destination_of, text_added
 from .values import aspect_of, change_of, color_value, head_of, is_description, is_praise, material_value, plain_text
 
@@ -73,8 +74,7 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if is_nowhere and verb in lex.VERBS["put"] and not request.in_scene and tokens[-1].word not in lex.SCENES:
         return None  # "place bets"
     if verb == "set" and words_in(tokens[-2:]) == ["on", "fire"]:
-        burnt = request.target(tokens[:-2])
-        return None if burnt is None else request.operation("attribute", target=burnt.target, value="on fire")
+        return request.on(request.target(tokens[:-2]), "attribute", value="on fire")
     if verb == "set" and phrase.article == "the" and (change := change_of(tokens)) is not None:
         is_aspect = aspect_of(change.old) is not None or phrase.target.noun in lex.BACKGROUND_NOUNS
         return changed(change, request, verb) if is_aspect else None
@@ -101,8 +101,7 @@ def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             is_bare = following.target.relation.kind == "part"
             shared = None if is_bare else following.target.relation  # "a cat and a dog on the couch"
             resolved = replace(resolved, target=replace(resolved.target, relation=shared))
-        first = _added(resolved, [], request)
-        return None if first is None or second is None or len(second) > 3 else [*first, *second]
+        return joined((_added(resolved, [], request), None if second is None or len(second) > 3 else second))
     return _added(resolved, rest, request)
 
 
@@ -132,9 +131,8 @@ def _added(phrase: Phrase, rest: Tokens, request: Request) -> Operations | None:
         position, reference = cast(Position, new.relation.kind), new.relation.of
         new = replace(new, relation=None)
     if rest:
-        is_purpose = (
-            len(rest) > 1 and rest[0].word == "to" and rest[1].word in lex.ACTIONS
-        )  # "a dog to play with the cat"
+        # "a dog to play with the cat"
+        is_purpose = len(rest) > 1 and rest[0].word == "to" and rest[1].word in lex.ACTIONS
         ending = None if is_purpose else destination_of(rest, request)
         if ending is not None:
             kind, other, end_loose = ending
@@ -234,6 +232,9 @@ _INSIDE = word_set(
 )
 
 
+_LOOKS = word_set("look style appearance finish feel aesthetic vibe theme atmosphere makeover")
+
+
 def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     """Something new, a look or an expression, given to an owner."""
     words = words_in(new)
@@ -243,18 +244,7 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     if head in _LOOKS_OF_OBJECTS and not request.is_scene(owner):
         given = request.target(owner)
         return None if given is None else look_given(given, new, request)
-    if head in (
-        "look",
-        "style",
-        "appearance",
-        "finish",
-        "feel",
-        "aesthetic",
-        "vibe",
-        "theme",
-        "atmosphere",
-        "makeover",
-    ):
+    if head in _LOOKS:
         if request.is_scene(owner):
             is_look = is_description(new, 14) and not is_praise(words)
             return request.operation("style", value=plain_text(new)) if is_look else None
@@ -272,23 +262,16 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     if phrase is not None and target is not None:
         phrase = with_pronoun_resolved(phrase, target.target)  # "a ball in its mouth"
     if words[0] in ("less", "more"):
-        owned = request.target(owner)
-        is_clear = owned is not None and is_description(new, 6)
-        return request.operation("attribute", target=owned.target, value=text_of(new)) if owned and is_clear else None
+        return request.on(target if is_description(new, 6) else None, "attribute", value=text_of(new))
     if words_in(owner) == ["them"] and target is None and phrase is not None and phrase.end == len(new):
         if phrase.article == "the" or head in ("smile", "frown", "grin", "expression", "haircut", "hairstyle", "pose"):
             return None
         return request.operation("subject_add", new=phrase.target, loose=True)
     if target is None or phrase is None or phrase.article == "the":
         return None
-    rest = new[phrase.end :]
-    if words_in(rest) in (["to", "wear"], ["to", "hold"]):
-        rest = []
-    if (
-        rest
-        or (phrase.target.noun == "coat" and phrase.target.relation is not None)
-        or phrase.target.noun in _NOT_GIVEN
-    ):
+    is_coat = phrase.target.noun == "coat" and phrase.target.relation is not None
+    has_rest = words_in(new[phrase.end :]) not in ([], ["to", "wear"], ["to", "hold"])
+    if has_rest or is_coat or phrase.target.noun in _NOT_GIVEN:
         return None
     if head in ("light", "lighting"):
         return request.operation("light", target=target.target, value=phrase.target.phrase)
@@ -298,16 +281,13 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
     if head in _FEATURES | lex.BODY_PARTS and is_described and phrase.target.relation is None:
         return _feature_given(target, phrase.target, request)
     if head in ("smile", "frown", "grin", "expression"):
-        return request.operation("expression", target=target.target, value=phrase.target.phrase)
+        return request.on(target, "expression", value=phrase.target.phrase)
     if head in ("haircut", "hairstyle", "tone", "complexion", "pose"):
-        return request.operation("attribute", target=target.target, value=phrase.target.phrase)
-    added = phrase.target
-    loose = phrase.loose or target.loose
-    if added.relation is None and target.target.nesting < 3:
-        added = replace(added, relation=Relation("on", target.target))
-    else:
-        loose = True
-    return request.operation("subject_add", new=added, loose=loose)
+        return request.on(target, "attribute", value=phrase.target.phrase)
+    if phrase.target.relation is not None or target.target.nesting >= 3:
+        return request.operation("subject_add", new=phrase.target, loose=True)
+    added = replace(phrase.target, relation=Relation("on", target.target))
+    return request.operation("subject_add", new=added, loose=phrase.loose or target.loose)
 
 
 def _each_added(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
@@ -317,8 +297,7 @@ def _each_added(new: Tokens, owner: Tokens, request: Request) -> Operations | No
         if new[index].word == "and" and whole_phrase(one) is not None and whole_phrase(other) is not None:
             if len(other) == 1 and other[0].word in lex.ACTIONS:
                 return None  # "wear hats and swim"
-            first, second = added_to(one, owner, request), added_to(other, owner, request)
-            return None if first is None or second is None else [*first, *second]
+            return joined(added_to(part, owner, request) for part in (one, other))
     return None
 
 
@@ -333,12 +312,8 @@ _FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes
 
 def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operations | None:
     """`(give her) blue eyes` is another colour of hers, `long hair` a property."""
-    color = feature.attributes[0] if feature.attributes else ""
-    if (
-        len(feature.attributes) == 1
-        and set(color.split()) <= lex.COLORS | lex.COLOR_MODIFIERS
-        and owner.target.nesting < 3
-    ):
+    color = feature.attributes[0] if len(feature.attributes) == 1 else "several"
+    if set(color.split()) <= lex.COLORS | lex.COLOR_MODIFIERS and owner.target.nesting < 3:
         part = Target(feature.noun, relation=Relation("part", owner.target))
         return request.operation("color_alter", target=part, value=color, loose=owner.loose)
     return request.operation("attribute", target=owner.target, value=feature.phrase)
@@ -365,13 +340,11 @@ def look_given(target: Phrase, new: Tokens, request: Request) -> Operations | No
 
 def dress(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`dress the man in a suit`."""
-    for index, token in enumerate(tokens):
-        if token.word in ("in", "with") and index:
-            words = words_in(tokens[index + 1 :])
-            if not words or words[0] not in ("a", "an", "some") or head_of(words) in ("style",):
-                return None
-            return added_to(tokens[index + 1 :], tokens[:index], request)
-    return None
+    index = first_at(tokens, ("in", "with"))
+    words = words_in(tokens[index + 1 :])
+    if words[:1] not in (["a"], ["an"], ["some"]) or head_of(words) == "style":
+        return None
+    return added_to(tokens[index + 1 :], tokens[:index], request)
 
 
 def cover(verb: str, tokens: Tokens, request: Request) -> Operations | None:

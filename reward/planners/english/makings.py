@@ -10,7 +10,7 @@ from . import lexicon as lex
 from .additions import add, added_to, may_precede_object
 from .lexicon import word_set
 from .moves import remove
-from .noun_phrases import Operations, Phrase, Request
+from .noun_phrases import Operations, Phrase, Request, joined
 from .properties import each_made, is_prominence, multiple_start, open_or_close, property_made, scene_made, value_start
 from .replacements import changed, changed_object
 from .sentences import Token, Tokens, text_of, words_in
@@ -66,10 +66,8 @@ def _each_its_own(
         start = value_start(first)
         if start is None or start == len(first):
             continue
-        made = frame(verb, first, request)  # tried once, so that the time stays linear
         rest = tokens[index + (2 if tokens[index + 1].word == "and" else 1) :]
-        others = None if made is None else frame(verb, rest, request)
-        return None if made is None or others is None else [*made, *others]
+        return joined(frame(verb, part, request) for part in (first, rest))  # once, so that the time stays linear
     return None
 
 
@@ -88,7 +86,7 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return several
     multiple = multiple_start(words)
     if multiple is not None:
-        return _resized(tokens[:multiple], tokens[multiple:], request)
+        return request.on(request.known(tokens[:multiple]), "resize", value=text_of(tokens[multiple:]))
     action = action_start(words)
     if action is not None:
         return acted(tokens[:action], tokens[action:], request)
@@ -135,13 +133,6 @@ def _open_material(tokens: Tokens) -> str | None:
     words = words_in(tokens)
     is_plain = 0 < len(words) <= 3 and not set(words) & (lex.STOPS | {"some", "any", "another"})
     return text_of(tokens) if is_plain and is_description(tokens) else None
-
-
-def _resized(object_tokens: Tokens, value: Tokens, request: Request) -> Operations | None:
-    target = request.known(object_tokens)
-    if target is None:
-        return None
-    return request.operation("resize", target=target.target, value=text_of(value))
 
 
 def _scene_prefix(tokens: Tokens, request: Request) -> int | None:
@@ -196,12 +187,7 @@ def _is_noun_at(words: list[str], index: int) -> bool:
         return False
     if before in lex.SIDES:
         return begins and (index < 3 or words[index - 3] not in lex.PREPOSITIONS)  # "the one on the left | bow"
-    return (
-        before in lex.ADJECTIVES
-        or before in lex.ORDINALS
-        or before in lex.LARGER_OF | lex.SMALLER_OF
-        or before in lex.NUMBERS
-    )
+    return before in lex.ADJECTIVES | lex.ORDINALS.keys() | lex.LARGER_OF | lex.SMALLER_OF | lex.NUMBERS.keys()
 
 
 _NOUNS = word_set(
@@ -234,10 +220,9 @@ def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations
     first = words[1] if len(words) > 1 else ""
     if verb == "wear" and (color_value(rest) is not None or head_of(words_in(rest)) in ("clothes", "clothing")):
         return None
-    if verb in ("wear", "have") or (
-        verb in ("hold", "carry") and first in ("a", "an", "some", "another", *lex.NUMBERS)
-    ):
-        is_new = verb == "wear" or first in (*lex.ARTICLES, *lex.NUMBERS, "some", "another")
+    is_counted = first in ("a", "an", "some", "another", *lex.NUMBERS)
+    if verb in ("wear", "have") or (verb in ("hold", "carry") and is_counted):
+        is_new = verb == "wear" or is_counted or first in lex.ARTICLES
         return added_to(rest, object_tokens, request) if is_new or request.target(rest) is not None else None
     if verb in ("open", "close") and not rest:
         return open_or_close(verb, object_tokens, request)

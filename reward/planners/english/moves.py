@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 from ...edit_plan import OperationType, Relation, Target
 from . import lexicon as lex
 from .lexicon import word_set
-from .noun_phrases import Operations, Phrase, Request, has_with, is_tail, objects_of, phrase_at, with_pronoun_resolved
-from .places import place_at
+from .noun_heads import place_at
+from .noun_phrases import (
+    Operations,
+    Phrase,
+    Request,
+    has_with,
+    is_tail,
+    joined,
+    objects_of,
+    phrase_at,
+    with_pronoun_resolved,
+)
 from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .texts import SIDE_POSITIONS, destination_of, text_removed
 from .values import is_description, plain_text
@@ -29,8 +38,9 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if start is None:
         return None
     target = request.target(tokens[:start])
-    if target is None or target.article == "a" or target.target.noun in lex.SCENES or _is_errand(tokens):
-        return None
+    is_named = any(token.text[:1].isupper() for token in tokens[2:]) and lex.SCENES.isdisjoint(words_in(tokens))
+    if target is None or target.article == "a" or target.target.noun in lex.SCENES or is_named:
+        return None  # "move the meeting to Friday"
     rest = tokens[start:]
     words = words_in(rest)
     if words[0] == "in" and words[1:2] in (["a"], ["an"]):
@@ -39,26 +49,21 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None  # a chore, or what is not in the picture
     if target.target.noun.split()[-1] in _NOT_MOVED:
         return None
-    found = (
-        destination_of(rest, request)
-        if words[0] not in ("closer", "further", "farther", "away", "up", "down", "lower", "higher")
-        else None
-    )
+    found = None if words[0] in _NEARER | {"up", "down", "lower", "higher"} else destination_of(rest, request)
     if found is not None:
         kind, reference, loose = found
         if kind in SIDE_POSITIONS and reference is not None:
-            return request.operation(
-                "position_change", target=target.target, position=kind, reference=reference, loose=target.loose or loose
-            )
+            side = {"position": kind, "reference": reference}
+            return request.on(target, "position_change", **side, loose=target.loose or loose)
         if reference is not None and reference.noun in _ELSEWHERE | lex.WEATHER_WORDS:
             return None  # another background, or a place in the picture
-        return request.operation("position_change", target=target.target, loose=True)
-    if all(word in _DIRECTION_WORDS or word.isdecimal() for word in words):
-        return request.operation("position_change", target=target.target, loose=True)
-    is_nearer = words[0] in ("closer", "further", "farther", "away") and words[1:2] and words[1] in ("to", "from")
-    if is_nearer and request.target(rest[2:]) is not None:
-        return request.operation("position_change", target=target.target, loose=True)
-    return None
+        return request.on(target, "position_change", loose=True)
+    is_direction = all(word in _DIRECTION_WORDS or word.isdecimal() for word in words)
+    is_nearer = words[0] in _NEARER and words[1:2] in (["to"], ["from"]) and request.target(rest[2:]) is not None
+    return request.on(target, "position_change", loose=True) if is_direction or is_nearer else None
+
+
+_NEARER = word_set("closer further farther away")
 
 
 def _into_new(target: Phrase, place: Tokens, request: Request) -> Operations | None:
@@ -100,12 +105,6 @@ _AT = word_set(
 )
 
 
-def _is_errand(tokens: Tokens) -> bool:
-    return any(token.text[:1].isupper() for token in tokens[2:]) and not any(
-        token.word in lex.SCENES for token in tokens
-    )
-
-
 def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`remove the dog and the cat`, `remove the text "SALE"`."""
     text = text_removed(tokens, request)
@@ -117,7 +116,9 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if whole is not None and whole.target.noun in _WEATHER and whole.target == Target(whole.target.noun):
         return request.operation("weather", value=f"without {whole.target.noun}")
     tokens = _from_as_relation(tokens)
-    objects = objects_of(tokens, request) if not _names_some(words_in(tokens)) else None
+    words = words_in(tokens)
+    is_open = words[:1] in (["one"], ["some"]) or bool(set(words[:2]) & (lex.VAGUE_QUANTITIES - {"extra"}))
+    objects = None if is_open else objects_of(tokens, request)  # "one cup", "a few people"
     if objects is None:
         return None
     operations: Operations = []
@@ -143,11 +144,6 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             return None
         operations += made
     return operations
-
-
-def _names_some(words: list[str]) -> bool:
-    """Whether it is open which ones are meant: "one cup", "a few people"."""
-    return words[:1] in (["one"], ["some"]) or bool(set(words[:2]) & (lex.VAGUE_QUANTITIES - {"extra"}))
 
 
 _TEXTS = word_set("text words lettering writing caption captions watermark watermarks letters subtitles subtitle")
@@ -203,26 +199,22 @@ def extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             break
     tokens = tokens[:end]
     phrase = phrase_at(tokens)
-    if phrase is None or phrase.article == "a":
+    if phrase is None or phrase.article == "a" or phrase.target.noun.split()[-1] in _NOT_EXTRACTED:
         return None
     target = phrase.target
-    if target.noun.split()[-1] in _NOT_EXTRACTED:
-        return None
     resolved = with_pronoun_resolved(phrase, request.antecedent)
     if resolved is None:
         return None
     rest = tokens[phrase.end :]
-    if rest and rest[0].word == "from" and phrase_at(rest, 1) is not None:
-        end = cast(Phrase, phrase_at(rest, 1)).end
-        rest = rest[end:]
+    if rest and rest[0].word == "from" and (origin := phrase_at(rest, 1)) is not None:
+        rest = rest[origin.end :]
     if rest and rest[0].word == "and" and not has_with(target):
         return _extract_several(tokens, request)
     is_list = words_in(rest[:1]) in (["and"], [","]) and words_in(rest[1:2]) != ["the"]  # not "..., the ministry says"
-    if is_list and has_with(target) and is_description(rest):
-        return request.operation("extraction", target=resolved.target, value=shown)
-    if rest and not (is_tail(rest) and is_description([t for t in rest if not t.is_quote])):
+    is_more = is_list and has_with(target) and is_description(rest)
+    if rest and not is_more and not (is_tail(rest) and is_description([t for t in rest if not t.is_quote])):
         return None
-    return request.operation("extraction", target=resolved.target, value=shown)
+    return request.on(resolved, "extraction", value=shown)
 
 
 _NOT_EXTRACTED = word_set(
@@ -235,10 +227,6 @@ def _extract_several(tokens: Tokens, request: Request) -> Operations | None:
     objects = objects_of(tokens, request)
     if objects is None:
         return None
-    operations: Operations = []
-    for phrase in objects:
-        made = request.operation("extraction", target=phrase.target)
-        if made is None or phrase.target.noun.split()[-1] in _NOT_EXTRACTED:
-            return None
-        operations += made
-    return operations
+    if any(phrase.target.noun.split()[-1] in _NOT_EXTRACTED for phrase in objects):
+        return None
+    return joined(request.on(phrase, "extraction") for phrase in objects)

@@ -1,13 +1,15 @@
-"""The head of a noun phrase: determiner, adjectives, noun, and who owns it. One pass from left to right."""
+"""The head of a noun phrase: determiner, adjectives, noun, and who owns it, then places and relations."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from ...edit_plan import Place, Quantity, Relation, SizeRank, Target
+from ...edit_plan import Place, Quantity, Relation, RelationKind, SizeRank, Target
 from . import lexicon as lex
 from .lexicon import phrases, word_set
-from .sentences import Tokens, word_at, words_in
+from .sentences import Tokens, scene_end, word_at, words_in
 
 MAX_NOUN_WORDS = 6
 
@@ -86,19 +88,13 @@ def _determiner(words: list[str], draft: Draft) -> int:
         draft.size, draft.article = ("largest" if words[1] in lex.LARGER_OF else "smallest"), "the"
         return size
     if word_at(words, index) in lex.POSSESSIVES:
-        pronoun = words[index]
-        if pronoun in lex.PERSON_PRONOUNS:
-            draft.relation = Relation("part", Target(lex.PERSON_PRONOUNS[pronoun]))
-            draft.article = "the"
-            index += 1
-        elif pronoun == "its":
-            draft.relation = Relation("part", Target("it"))
-            draft.article = "the"
+        owner = "it" if words[index] == "its" else lex.PERSON_PRONOUNS.get(words[index])
+        if owner is not None:
+            draft.relation, draft.article = Relation("part", Target(owner)), "the"
             index += 1
     elif word_at(words, index) in lex.DETERMINERS:
         draft.article = "a" if words[index] in ("a", "an", "some", "another", "any") else "the"
-        if words[index] == "another":
-            draft.loose = True
+        draft.loose = words[index] == "another"
         index += 1
         if words[index : index + 1] == words[index - 1 : index]:  # "the the"
             index += 1
@@ -135,13 +131,8 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     """Whether the word at an index still belongs to the noun phrase."""
     word = words[index]
     if word in ("and", "&", ","):
-        before, after = words[index - 1] if index > begin else "", words[index + 1] if index + 1 < len(words) else ""
-        return (
-            before in lex.ADJECTIVES
-            and after in lex.ADJECTIVES
-            and index + 2 < len(words)
-            and words[index + 2] not in lex.STOPS
-        )
+        joins = index > begin and words[index - 1] in lex.ADJECTIVES and word_at(words, index + 1) in lex.ADJECTIVES
+        return joins and index + 2 < len(words) and words[index + 2] not in lex.STOPS
     if word in lex.NUMBERS and index > begin and words[index - 1] != "number":
         return False  # "the cat | three times"
     if word in ("can", "cans") and index:
@@ -150,11 +141,9 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
         return False  # "the star left of the heart"
     if word in ("right", "just") and index > begin and words[index + 1 : index + 2] in _AFTER_RIGHT:
         return False  # "the star | right behind the heart"
-    if word in lex.STOPS or not (word[0].isalnum()):
+    if word in lex.STOPS or word in _VERBS or not word[0].isalnum():
         return False
-    if word in _VERBS:
-        return False
-    return not (word.endswith("ly") and word not in _NOUNS_IN_LY)
+    return not word.endswith("ly") or word in _NOUNS_IN_LY
 
 
 _VERBS = word_set("remove delete add replace insert erase extract make keep")
@@ -167,9 +156,7 @@ _NOUNS_IN_LY = word_set(
 
 def _without_located(core: list[str], after: str = "") -> list[str]:
     """The words up to a participle after the noun: "the person | sitting on the bench". after: the next word."""
-    for index, word in enumerate(core):
-        if index == 0:
-            continue
+    for index, word in enumerate(core[1:], 1):
         is_last = index + 1 == len(core)
         if word == "set" and is_last and (core[index - 1] in _SETS or after not in lex.PREPOSITIONS):
             continue  # "the chess set"
@@ -181,12 +168,7 @@ def _without_located(core: list[str], after: str = "") -> list[str]:
             return core[:index]
         if word in lex.HOLDING or (word in lex.LOCATED and (is_last or core[index - 1] not in lex.ADJECTIVES)):
             return core[:index]
-        if (
-            word.endswith(("ing", "ed"))
-            and word not in lex.ADJECTIVES
-            and core[index - 1] not in lex.ADJECTIVES
-            and is_last
-        ):
+        if is_last and word.endswith(("ing", "ed")) and lex.ADJECTIVES.isdisjoint(core[index - 1 :]):
             if word in _NOUNS_IN_ING:
                 continue
             person = next((number for number, one in enumerate(core) if one in lex.PERSONS), index - 1)
@@ -292,18 +274,13 @@ def _fill(core: list[str], draft: Draft) -> bool:
         words = words[1:]
     if len(words) == 1 and words[0] in lex.COLORS - lex.OBJECT_COLORS:
         return False  # "replace red with blue"
-    if (
-        core[-1] in _WHERE
-        or _OPEN & set(core)
-        or any(word.startswith("non-") and word[4:] in lex.COLORS for word in core)
-    ):
+    is_other_color = any(word.startswith("non-") and word[4:] in lex.COLORS for word in core)
+    if core[-1] in _WHERE or _OPEN & set(core) or is_other_color:
         return False
     if "and" in words or not words or words[-1] in ("one", "ones", "thing", "things", "stuff"):
         return False
-    if len(words) > MAX_NOUN_WORDS or (len(words) == 1 and words[0] in _NO_NOUNS):
-        return False
     draft.nouns = words
-    return True
+    return len(words) <= MAX_NOUN_WORDS and not (len(words) == 1 and words[0] in _NO_NOUNS)
 
 
 _WHERE = word_set("outdoors indoors outside inside upstairs downstairs nearby here there overhead away elsewhere")
@@ -333,3 +310,140 @@ _OWN_SIDES = word_set(
 
 def _is_adjective(word: str) -> bool:
     return word in lex.ADJECTIVES or ("-" in word and word not in lex.SIDES and not word[0].isdigit())
+
+
+def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
+    """A place in the picture, as in "on the left (side (of the image))": the place, the index after it, and whether two
+    places were named. None for the side of an object, and without a place.
+    """
+    side = _side_at(tokens, start) or _depth_at(tokens, start)
+    if side is None:
+        return None
+    place, index, both, _ = side
+    both = both or tokens[start].word in ("near", "close", "toward", "towards", "by")
+    if index < len(tokens) and tokens[index].word == "of":
+        end = scene_end(tokens, index)
+        return None if end is None else (place, end, both)
+    return place, index, both
+
+
+_AT_SIDES = word_set("on in at to from near towards toward onto into by across along")
+
+
+def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
+    """A side: place, index after it, whether two places were named, whether a noun such as "side" follows."""
+    words = words_in(tokens[start : start + 8])
+    index = 0
+    if words[:1] and words[0] in lex.MENTIONED | lex.LOCATED:
+        index = 1
+    if words[index : index + 2] == ["close", "to"]:
+        index += 1
+    if word_at(words, index) not in _AT_SIDES:
+        return None
+    index += 1
+    has_article = words[index : index + 1] == ["the"]
+    if has_article:
+        index += 1
+    if words[index : index + 1] and words[index] in ("far", "very", "extreme", "immediate"):
+        index += 1
+    if index >= len(words):
+        return None
+    names = words[index].split("-") if words[index] not in lex.SIDES else [words[index]]
+    if not all(name in lex.SIDES for name in names) or not names:
+        return None
+    place = lex.SIDES[names[0]]
+    is_bare = not has_article and words[index + 1 : index + 2] != ["of"]  # "in center of the photo"
+    if is_bare and place not in ("left", "right", "foreground", "background", "top"):
+        return None
+    index += 1
+    both = len(names) > 1 and lex.SIDES[names[-1]] != place
+    if both and place == "center":
+        place = lex.SIDES[names[-1]]
+    if words[index : index + 1] and words[index] in lex.SIDES:
+        both = both or lex.SIDES[words[index]] != place
+        place = lex.SIDES[words[index]] if place == "center" else place
+        index += 1
+    has_noun = words[index : index + 1] != [] and words[index] in lex.SIDE_NOUNS
+    if has_noun:
+        index += 1
+        if words[index : index + 1] == ["side"]:
+            index += 1
+    after = word_at(words, index)
+    if not has_noun and after[:1].isalnum() and after not in lex.STOPS | lex.LOCATED | lex.HOLDING | {"next"}:
+        return None  # "in the left hand", "on the bottom shelf"
+    return place, start + index, both, has_noun
+
+
+_DEPTHS: dict[str, Place] = {"back": "background", "rear": "background"}
+_DEPTHS |= {"front": "foreground", "forefront": "foreground"}
+
+
+def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
+    """`in the back (of the photo)`, `at the front`, `in the back left corner`, as `_side_at` gives sides."""
+    words = words_in(tokens[start : start + 8])
+    index = 1 if words[:1] and words[0] in lex.MENTIONED | lex.LOCATED else 0
+    if words[index : index + 1] not in (["in"], ["at"], ["from"], ["to"], ["toward"], ["towards"]):
+        return None
+    has_article = words[index + 1 : index + 2] == ["the"]
+    if not has_article and words[index] != "in" and words[index + 2 : index + 3] != ["of"]:
+        return None  # "from front to back"
+    index += 2 if has_article else 1
+    if words[index : index + 1] and words[index] in ("far", "very", "extreme"):
+        index += 1
+    if not words[index:] or words[index] not in _DEPTHS:
+        return None
+    place, index, both = _DEPTHS[words[index]], index + 1, False
+    if words[index : index + 1] in (["left"], ["right"]):
+        place, index, both = lex.SIDES[words[index]], index + 1, True
+    has_noun = bool(words[index:]) and words[index] in lex.SIDE_NOUNS
+    index += has_noun
+    if words[index:] and words[index] not in lex.STOPS | lex.LOCATED | lex.HOLDING and words[index][0].isalnum():
+        return None  # "at the front door"
+    if word_at(words, index) == "and" and word_at(words, index + 1) in {*_DEPTHS, *lex.SIDES}:
+        return None  # "in the front and middle ground"
+    return place, start + index, both, has_noun
+
+
+_MULTIWORD: Mapping[tuple[str, ...], RelationKind] = MappingProxyType(
+    {
+        **dict.fromkeys(phrases("on top of, at the top of, worn by, attached to, off of"), "on"),
+        **dict.fromkeys(phrases("in front of, in the front of, at the front of"), "in_front"),
+        **dict.fromkeys(phrases("next to, close to, adjacent to"), "beside"),
+        **dict.fromkeys(phrases("at the back of, in back of"), "behind"),
+        ("right", "of"): "right",
+        ("left", "of"): "left",
+        ("held", "by"): "with",
+        ("out", "of"): "in",
+    }
+)
+
+
+def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
+    """A relation: its kind, the index after its words, and whether the kind leaves some of them out."""
+    words = tuple(words_in(tokens[start : start + 8]))
+    first, after = word_at(words, 0), word_at(words, 1)
+    if first in ("directly", "just", "right") and after in lex.PREPOSITIONS.keys() - {"of"}:
+        found = relation_at(tokens, start + 1)
+        return None if found is None else (found[0], found[1], True)
+    for phrase, kind in _MULTIWORD.items():
+        if words[: len(phrase)] == phrase:
+            return kind, start + len(phrase), kind not in ("beside", "in_front", "left", "right")
+    side = _side_at(tokens, start)
+    if side is not None:
+        place, index, both, _ = side
+        if index < len(tokens) and tokens[index].word == "of" and place in lex.SIDE_RELATIONS:
+            is_towards = tokens[start].word in ("towards", "toward", "near")
+            if is_towards or tokens[index - 1].word in lex.SIDE_NOUNS - {"side"}:
+                # "near the right edge of the lake" is within it
+                return ("beside" if tokens[start].word == "near" else "in"), index + 1, True
+            return lex.SIDE_RELATIONS[place], index + 1, both or place not in ("left", "right")
+        return None
+    if first in lex.HOLDING - {"with"} and after not in lex.PREPOSITIONS.keys() | lex.OTHER_PREPOSITIONS:
+        return "with", start + 1, True
+    if words[:2] == ("along", "with") or first not in lex.PREPOSITIONS or first == "without":
+        return None
+    return lex.PREPOSITIONS[first], start + 1, first not in _PLAIN
+
+
+_PLAIN = word_set("on in above below beside behind with of near under beneath underneath at by upon into onto over")
+"""Prepositions of whose words a relation's kind leaves none out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +11,7 @@ from ...metrics.any_edit.questions import own_questions
 from ...sample import TASK_TYPES
 from . import lexicon as lex
 from .lexicon import word_set
-from .noun_heads import Draft, head_end
-from .places import place_at, relation_at
+from .noun_heads import Draft, head_end, place_at, relation_at
 from .sentences import Tokens, is_scene, scene_end, text_of, word_at, words_in
 
 
@@ -70,22 +70,16 @@ def _modifiers(tokens: Tokens, index: int, draft: Draft, depth: int) -> int | No
         end = scene_end(tokens, index)
         if end is None:
             end = _order_end(tokens, index, draft)
-        if end is None:
-            found = place_at(tokens, index)
-            if found is not None:
-                place, end, both = found
-                if both or (draft.place is not None and draft.place != place):
-                    draft.loose = True
-                draft.place = draft.place or place
+        if end is None and (found := place_at(tokens, index)) is not None:
+            place, end, both = found
+            draft.loose = draft.loose or both or draft.place not in (None, place)
+            draft.place = draft.place or place
         if end is None:
             end = _participle_end(tokens, index, draft)
         if end is None:
-            result = _relation_end(tokens, index, draft, depth)
-            if result is None:
-                return index
-            if result < 0:
-                return None
-            end = result
+            end = _relation_end(tokens, index, draft, depth)
+        if end is None or end < 0:
+            return index if end is None else None
         index = end
     return index
 
@@ -148,7 +142,7 @@ def _relation_end(tokens: Tokens, index: int, draft: Draft, depth: int) -> int |
     is_doing = tokens[index].word in lex.HOLDING - {"with"}
     if is_doing and depth and draft.nouns[-1] not in lex.PERSONS:
         return None  # "a man on the bench | reading a newspaper"
-    if kind == "in" and tokens[after].word in lex.COLORS if after < len(tokens) else False:
+    if kind == "in" and after < len(tokens) and tokens[after].word in lex.COLORS:
         follows = tokens[after + 1].word if after + 1 < len(tokens) else "and"
         if follows in lex.STOPS or follows == ",":
             draft.attributes.append(f"in {tokens[after].word}")  # "the woman in red"
@@ -184,12 +178,10 @@ def _measured(tokens: Tokens, index: int, draft: Draft) -> int | None:
     end = head_end(tokens, index + 1, content)
     if end is None:
         return -1
-    is_bare = not content.article or (draft.nouns[-1] in lex.DEPICTIONS and content.article == "a")
     if content.relation is not None or content.place is not None:
         return -1
-    if is_bare:
-        text = text_of(tokens[index:end]).lower()
-        draft.nouns.append(text)
+    if not content.article or (draft.nouns[-1] in lex.DEPICTIONS and content.article == "a"):
+        draft.nouns.append(text_of(tokens[index:end]).lower())
         return end
     try:
         draft.relation = Relation("part", content.target())
@@ -222,6 +214,16 @@ def _resolved(target: Target, antecedent: Target | None) -> Target | None:
 Operations = list[PlannedOperation]
 
 
+def joined(parts: Iterable[Operations | None]) -> Operations | None:
+    """The operations of all parts; None where one of these is not read."""
+    operations: Operations = []
+    for part in parts:
+        if part is None:
+            return None
+        operations += part
+    return operations
+
+
 @dataclass(slots=True)
 class Request:
     """A clause while it is read. words: of the whole clause. note: how it shall be done. antecedent: what "it" is.
@@ -248,6 +250,10 @@ class Request:
             made = replace(made, questions=own_questions(made))
         return [made]
 
+    def on(self, phrase: Phrase | None, kind: OperationType, **slots: Any) -> Operations | None:
+        """One operation on an object; None without the object."""
+        return None if phrase is None else self.operation(kind, target=phrase.target, **slots)
+
     def target(self, tokens: Tokens) -> Phrase | None:
         """The object that all the tokens name; pronouns stand for what was named before."""
         words = words_in(tokens)
@@ -261,8 +267,13 @@ class Request:
 
     def known(self, tokens: Tokens) -> Phrase | None:
         """The object that all the tokens name, if it is in the picture: neither "a cup" nor an "it" without a name."""
+        phrase = self.definite(tokens)
+        return None if phrase is None or self.is_unnamed(phrase) else phrase
+
+    def definite(self, tokens: Tokens) -> Phrase | None:
+        """The object that all the tokens name, unless it is "a cup"."""
         phrase = self.target(tokens)
-        return None if phrase is None or phrase.article == "a" or self.is_unnamed(phrase) else phrase
+        return None if phrase is None or phrase.article == "a" else phrase
 
     def is_unnamed(self, phrase: Phrase) -> bool:
         """Whether a phrase is "it" or "them", and nothing was named before; "him" and "her" are persons."""
@@ -290,12 +301,8 @@ def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
     start = 1 if words_in(tokens[:1]) == ["both"] and "and" in words_in(tokens) else 0  # "both the bike and the car"
     while start < len(tokens):
         phrase = phrase_at(tokens, start)
-        if phrase is None:
-            return None
-        resolved = with_pronoun_resolved(phrase, request.antecedent)
-        if resolved is None:
-            return None
-        if found and is_one_name(found[-1], phrase):
+        resolved = None if phrase is None else with_pronoun_resolved(phrase, request.antecedent)
+        if phrase is None or resolved is None or (found and is_one_name(found[-1], phrase)):
             return None
         if found and tokens[start - 1].word == "," and phrase.end == len(tokens) and not phrase.article:
             return None  # "remove the boats, owners demand"
@@ -303,14 +310,10 @@ def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
         start = phrase.end
         if start == len(tokens):
             return _with_shared(found)
-        if has_with(phrase.target):
+        if has_with(phrase.target) or tokens[start].word not in (",", "and", "as", "well"):
             return None  # "the man with a hat and a coat"
-        separators = 0
         while start < len(tokens) and tokens[start].word in (",", "and", "as", "well"):
             start += 1
-            separators += 1
-        if not separators:
-            return None
     return None
 
 
@@ -356,28 +359,21 @@ def is_tail(tokens: Tokens) -> bool:
     words = words_in(tokens)
     word = words[0]
     if word == ",":
-        return (len(words) > 1 and is_tail(tokens[1:])) or (
-            len(words) > 1 and words[1] in ("slightly", "close", "visible")
-        )
-    if word in ("(",):
+        return len(words) > 1 and (is_tail(tokens[1:]) or words[1] in ("slightly", "close", "visible"))
+    if word == "(":
         return ")" in words
     if word == "without" and len(words) > 1 and words[1].endswith("ing"):
         return False
     if len(words) == 1 and (word in lex.PREPOSITIONS or word in lex.OTHER_PREPOSITIONS):
         return False  # "a cat | outside"
-    if (
-        word in lex.PREPOSITIONS
-        or word in lex.LOCATED
-        or word in ("next", "close", "so", "that", "which", "who", "slightly")
-    ):
-        return word != "so" or words[1:2] == ["that"]
-    if word in lex.OTHER_PREPOSITIONS - {"off", "out", "up", "down", "past"}:
+    if word in lex.PREPOSITIONS or word in lex.LOCATED or word in _LEADS or word in lex.OTHER_PREPOSITIONS - _PARTICLES:
         return True
-    if word == "to":
-        return True
+    if word == "so":
+        return words[1:2] == ["that"]
     if words[1:2] == ["of"] and word not in _WITH_OF:
         return False  # "insted of the bus"
     return (len(word) > 4 and (word.endswith(("ing", "ed")))) or word in ("worn", "set", "hung", "seen")
 
 
+_LEADS, _PARTICLES = word_set("next close that which who slightly to"), word_set("off out up down past so")
 _WITH_OF = word_set("consisting composed reminiscent dreaming thinking smelling formed")

@@ -36,9 +36,7 @@ def _shown(tokens: Tokens, request: Request) -> Operations | None:
         value = text_of(tokens[index:])
         if request.is_scene(tokens[:index]):
             return request.operation("camera", value=value)
-        target = request.target(tokens[:index])
-        is_clear = target is not None and target.article != "a"
-        return request.operation("camera", target=target.target, value=value) if target and is_clear else None
+        return request.on(request.definite(tokens[:index]), "camera", value=value)
     return None
 
 
@@ -59,11 +57,10 @@ _WAYS = word_set(
 def fragment(tokens: Tokens, request: Request) -> Operations | None:
     """A look alone: "as a watercolor painting", "in the style of Van Gogh"."""
     words = words_in(tokens)
-    if words[0] == "as" and words[1:2] in (["a"], ["an"]) and len(words) <= 10 and is_style(tokens[1:]):
-        return request.operation("style", value=plain_text(tokens[1:]))
-    if words[:4] == ["in", "the", "style", "of"] and len(words) <= 12 and is_style(tokens[1:]):
-        return request.operation("style", value=plain_text(tokens[1:]))
-    return None
+    is_look = words[0] == "as" and words[1:2] in (["a"], ["an"]) and len(words) <= 10
+    is_named = words[:4] == ["in", "the", "style", "of"] and len(words) <= 12
+    is_alone = (is_look or is_named) and is_style(tokens[1:])
+    return request.operation("style", value=plain_text(tokens[1:])) if is_alone else None
 
 
 def light(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -72,14 +69,13 @@ def light(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     words = words_in(tokens)
     if not tokens or (verb == "dim" and words[-1:] == ["lights"] and len(words) == 2):
         return None
+    value = f"{verb.rstrip('e')}ed"
     if request.is_scene(tokens):
-        return request.operation("light", value=f"{verb}ed" if not verb.endswith("e") else f"{verb}d")
+        return request.operation("light", value=value)
     target = request.known(tokens)
-    if target is None:
+    if target is None or target.target.noun.split()[-1] in ("color", "colour", "tone", "mood"):
         return None
-    if target.target.noun.split()[-1] in ("color", "colour", "tone", "mood"):
-        return None
-    return request.operation("light", target=target.target, value={"dim": "dimmed"}.get(verb, f"{verb.rstrip('e')}ed"))
+    return request.on(target, "light", value={"dim": "dimmed"}.get(verb, value))
 
 
 def apply_look(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -94,11 +90,12 @@ def apply_look(verb: str, tokens: Tokens, request: Request) -> Operations | None
         return request.operation("filter", value=plain_text(applied))
     if head == "effect" and is_style(applied[:-1]):
         head = "style"
-    kind: OperationType | None = {"style": "style", "blur": "filter"}.get(head)  # type: ignore[assignment]
-    target = None if is_whole or kind is None else request.target(owner)
-    if kind is None or not (is_whole or target):
+    if head not in ("style", "blur"):
         return None
-    return request.operation(kind, target=None if target is None else target.target, value=plain_text(applied))
+    kind: OperationType = "style" if head == "style" else "filter"
+    if is_whole:
+        return request.operation(kind, value=plain_text(applied))
+    return request.on(request.target(owner), kind, value=plain_text(applied))
 
 
 _PICTURE_PROPERTIES: Mapping[str, OperationType] = by_word(
@@ -120,19 +117,18 @@ def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | N
     if not core:
         return None
     if core[0] in _PICTURE_PROPERTIES:
-        start = words.index(core[0]) + 1
-        rest = tokens[start:]
+        rest = tokens[words.index(core[0]) + 1 :]
         if rest and scene_end(rest, 0) != len(rest):
             return None
         return request.operation(_PICTURE_PROPERTIES[core[0]], value=f"{verb} {core[0]}")
-    if core[0] in ("size", "scale") and core[1:2] == ["of"]:
-        target = request.target(tokens[words.index("of") + 1 :])
-        if target is None or verb not in ("increase", "decrease", "reduce", "double", "triple", "halve"):
-            return None
-        return request.operation("resize", target=target.target, value=f"{verb} size")
     if core[0] in ("number", "count") and core[1:2] == ["of"]:
         return change_object("change", tokens, request)
-    return None
+    if core[0] not in ("size", "scale") or core[1:2] != ["of"] or verb not in _SIZING:
+        return None
+    return request.on(request.target(tokens[words.index("of") + 1 :]), "resize", value=f"{verb} size")
+
+
+_SIZING = word_set("increase decrease reduce double triple halve")
 
 
 def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -144,10 +140,7 @@ def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None
     if request.is_scene(tokens[:end]):
         return request.operation("rotate", target=Target("image"), value=" ".join(tail))
-    target = request.known(tokens[:end])
-    if target is None:
-        return None
-    return request.operation("rotate", target=target.target, value=" ".join(tail))
+    return request.on(request.known(tokens[:end]), "rotate", value=" ".join(tail))
 
 
 _ROTATION_WORDS = word_set(
@@ -165,9 +158,9 @@ def crop(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if not rest:
         return request.operation("crop") if index == len(tokens) else None
     rest = stripped(rest, ("show", "only", "just", "focus", "on"))
-    target = request.target(rest)
-    if target is not None and target.article != "a":
-        return request.operation("crop", target=target.target)
+    target = request.definite(rest)
+    if target is not None:
+        return request.on(target, "crop")
     return request.operation("crop", value=plain_text(rest)) if is_description(rest, 8) else None
 
 
@@ -184,8 +177,7 @@ def zoom(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if not tokens or scene_end(tokens, 0) == len(tokens):
         return request.operation("zoom", value=value)
     if words[0] in ("on", "to", "onto", "from", "of"):
-        target = request.target(tokens[1:])
-        return None if target is None else request.operation("zoom", target=target.target, value=value)
+        return request.on(request.target(tokens[1:]), "zoom", value=value)
     return None
 
 
@@ -205,14 +197,9 @@ def restore(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`sharpen the image`, `restore the old photo`."""
     if request.is_scene(tokens) or (not tokens and verb in ("denoise", "deblur", "upscale")):
         return request.operation("restoration", value=f"{verb.removesuffix('e')}ed")
-    words = [word for word in words_in(tokens) if word not in lex.DETERMINERS]
-    if (
-        words[-1:]
-        and words[-1] in lex.SCENES
-        and all(word in ("old", "damaged", "blurry", "faded") for word in words[:-1])
-    ):
-        return request.operation("restoration", value=f"{verb.removesuffix('e')}ed")
-    return None
+    *before, last = [word for word in words_in(tokens) if word not in lex.DETERMINERS] or [""]
+    is_old = last in lex.SCENES and set(before) <= {"old", "damaged", "blurry", "faded"}
+    return request.operation("restoration", value=f"{verb.removesuffix('e')}ed") if is_old else None
 
 
 def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -224,10 +211,7 @@ def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None
     if request.is_scene(tokens[:end]):
         return None
-    target = request.known(tokens[:end])
-    if target is None:
-        return None
-    return request.operation("resize", target=target.target, value=" ".join([verb, *tail]))
+    return request.on(request.known(tokens[:end]), "resize", value=" ".join([verb, *tail]))
 
 
 _RESIZE_WORDS = word_set("by to slightly up down half twice double its original size the percent a bit little of")
@@ -253,14 +237,11 @@ def duplicate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if phrase is None or phrase.article == "a" or phrase.target.noun in lex.SCENES:
         return None
     rest = tokens[phrase.end :]
-    if rest and not (words_in(rest) in (["twice"], ["once"], ["three", "times"]) or _is_place_after(rest)):
+    words = words_in(rest)
+    is_placed = words[:2] == ["and", "place"] and is_description(rest, 12)
+    if not is_placed and words not in ([], ["twice"], ["once"], ["three", "times"]):
         return None
-    return request.operation("duplicate", target=phrase.target)
-
-
-def _is_place_after(tokens: Tokens) -> bool:
-    words = words_in(tokens)
-    return words[:2] == ["and", "place"] and is_description(tokens, 12)
+    return request.on(phrase, "duplicate")
 
 
 _POSE_ENDS = word_set("to up down towards toward away back over into")
@@ -273,18 +254,13 @@ def pose(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if end == len(tokens) > 2 and words[-1] in ("left", "right", "forward", "sideways"):
         end -= 1
     phrase = phrase_at(tokens[:end])
-    if phrase is None or phrase.article == "a":
-        return None
-    target = phrase.target
-    if target.noun.split()[-1] not in lex.BODY_PARTS or target.relation is None:
+    if phrase is None or phrase.article == "a" or phrase.target.relation is None:
         return None
     rest = tokens[phrase.end :]
-    if rest and not is_description(rest, 8):
+    if phrase.target.noun.split()[-1] not in lex.BODY_PARTS or not is_description(rest, 8):
         return None
     resolved = with_pronoun_resolved(phrase, request.antecedent)
-    if resolved is None:
-        return None
-    return request.operation("pose", target=resolved.target, value=" ".join([verb, *words_in(rest)]))
+    return request.on(resolved, "pose", value=" ".join([verb, *words_in(rest)]))
 
 
 _PICTURE = r"(?:(?:the |this |my )?(?:whole |entire )?(?:image|picture|photo|photograph)|it|this)"
@@ -352,17 +328,10 @@ def pixel_operation(tokens: Tokens, request: Request) -> Operations | None:
         return request.operation("crop", value=f"{_OPPOSITE[match['side']]} {_REST[match['share']]}")
     if match := _SIZED.fullmatch(text):
         return request.operation("resize", target=Target("image"), value=f"{words[0]} {match['value']}")
-    if words[0] == "crop" and (object_start := _object_of_crop(words)):
-        return crop("crop", [Token("it", "it"), Token("to", "to"), *tokens[object_start:]], request)
-    return _look(text, request)
-
-
-def _object_of_crop(words: list[str]) -> int:
-    """Where the object begins in "crop tightly around the dog"; 0 where the picture is named, or no object is."""
     start = 2 if words[1:2] in (["tightly"], ["closely"], ["in"], ["down"]) else 1
-    if words[start : start + 1] in (["to"], ["around"], ["on"]):
-        return start + 1
-    return 0
+    if words[0] == "crop" and words[start : start + 1] in (["to"], ["around"], ["on"]):  # "tightly around the dog"
+        return crop("crop", [Token("it", "it"), Token("to", "to"), *tokens[start + 1 :]], request)
+    return _look(text, request)
 
 
 def _look(text: str, request: Request) -> Operations | None:
@@ -415,13 +384,10 @@ def all_but(tokens: Tokens, request: Request) -> tuple[Operations, Kept] | None:
         kind = _TYPES.get(value, "filter")
     else:
         return None
-    start = next(
-        (index for index in range(len(tokens)) if " ".join(words_in(tokens[index:])).startswith(f"{name}")), None
-    )
-    if start is None:
-        return None
-    phrase = request.target(tokens[start : start + len(name.split())])
-    if phrase is None or phrase.pronoun or phrase.article == "a":
+    tails = (index for index in range(len(tokens)) if " ".join(words_in(tokens[index:])).startswith(name))
+    start = next(tails, len(tokens))
+    phrase = request.definite(tokens[start : start + len(name.split())])
+    if phrase is None or phrase.pronoun:
         return None
     made = request.operation(kind, target=Target("background"), value=value)
     return None if made is None else (made, Kept("object", phrase.target, text_of(tokens)))

@@ -48,20 +48,13 @@ def _is_within_name(words: list[str], index: int) -> bool:
     if index + 1 >= len(words):
         return False
     before, word = words[index - 1], words[index]
-    if before in _PAINTED:
+    if before in _PAINTED or (before not in lex.ADJECTIVES and before not in _SURELY_BEFORE_NOUN):
         return False
-    if before not in lex.ADJECTIVES and before not in _SURELY_BEFORE_NOUN:
-        return False
-    if word in ("and", ",", "of") or (
-        word not in _MAYBE_NOUNS and word not in lex.ADJECTIVES | lex.LARGER | lex.SMALLER
-    ):
+    if word in ("and", ",", "of") or word not in _MAYBE_NOUNS | lex.ADJECTIVES | lex.LARGER | lex.SMALLER:
         return False
     if before not in _MAYBE_NOUNS:
-        return before not in lex.SIDES or not any(
-            word in lex.PREPOSITIONS for word in words[max(0, index - 3) : index - 1]
-        )
-    is_shade = word in lex.COLOR_MODIFIERS and words[index + 1] in lex.COLORS
-    return word in _MAYBE_NOUNS and not is_shade
+        return before not in lex.SIDES or lex.PREPOSITIONS.keys().isdisjoint(words[max(0, index - 3) : index - 1])
+    return word in _MAYBE_NOUNS and not (word in lex.COLOR_MODIFIERS and words[index + 1] in lex.COLORS)
 
 
 _MAYBE_NOUNS = (lex.OBJECT_COLORS | lex.MATERIALS | lex.SHAPES) - word_set(
@@ -80,9 +73,7 @@ def _without_painted(tokens: Tokens) -> Tokens:
 
 
 def _is_value_word(word: str) -> bool:
-    return (
-        is_adjective(word) or word in _VALUE_WORDS or ("-" in word and word.rsplit("-", maxsplit=1)[-1] in lex.COLORS)
-    )
+    return is_adjective(word) or word in _VALUE_WORDS or ("-" in word and word.rpartition("-")[2] in lex.COLORS)
 
 
 _VALUE_WORDS = (
@@ -100,13 +91,14 @@ _VALUE_WORDS = (
 
 def _may_end_object(words: list[str]) -> bool:
     last = words[-1]
-    if words == ["her"]:
-        return True  # "make her older"
     if last in ("in", "to", "into", "with"):
         return len(words) > 1 and _may_end_object(words[:-1])
-    return last not in lex.DETERMINERS | {"'s", "and", ",", "of", "all", "both"} and (
-        last not in lex.PREPOSITIONS and last not in lex.OTHER_PREPOSITIONS
-    )
+    return words == ["her"] or last not in _OBJECT_GOES_ON  # "make her older"
+
+
+_OBJECT_GOES_ON = (
+    lex.DETERMINERS | lex.PREPOSITIONS.keys() | lex.OTHER_PREPOSITIONS | {"'s", "and", ",", "of", "all", "both"}
+)
 
 
 def multiple_start(words: list[str]) -> int | None:
@@ -196,30 +188,27 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
     head = target.noun.split()[-1]
     if head in ("side", "half", "part", "area", "top", "bottom", "corner") and target.relation is None:
         return None
-    if core in (["longer"], ["shorter"], ["long"], ["short"]) and head in (
-        "hair",
-        "beard",
-        "dress",
-        "skirt",
-        "sleeves",
+    kind: OperationType = "attribute"
+    if core in (["longer"], ["shorter"], ["long"], ["short"]) and head in _LENGTHS:
+        pass
+    elif set(core) <= lex.LARGER | lex.SMALLER:
+        kind = "resize"
+    elif core in (["blurry"], ["blurred"], ["blurrier"]):
+        kind = "filter"
+    elif core in (["brighter"], ["darker"], ["lighter"]):
+        if head not in lex.BACKGROUND_NOUNS | {"sky", "room", "lighting", "light"}:
+            return None  # its colour, or its light
+        kind = "light"
+    elif set(core) <= lex.EXPRESSIONS | {"and"} or (
+        core in (["open"], ["closed"], ["shut"]) and head in ("eyes", "eye", "mouth")
     ):
-        return request.operation("attribute", target=target, value=text_of(value))
-    if all(word in lex.LARGER or word in lex.SMALLER for word in core):
-        return request.operation("resize", target=target, value=text_of(value))
-    if core in (["blurry"], ["blurred"], ["blurrier"]):
-        return request.operation("filter", target=target, value=text_of(value))
-    if core in (["brighter"], ["darker"], ["lighter"]):
-        if head in lex.BACKGROUND_NOUNS | {"sky", "room", "lighting", "light"}:
-            return request.operation("light", target=target, value=text_of(value))
-        return None  # its colour, or its light
-    if all(word in lex.EXPRESSIONS or word == "and" for word in core):
-        return request.operation("expression", target=target, value=text_of(value))
-    text = state_value(value)
-    if core in (["open"], ["closed"], ["shut"]) and head in ("eyes", "eye", "mouth"):
-        return request.operation("expression", target=target, value=text_of(value))
-    if text is None or core[0] in ("same", "whole", "real") or not _CLEAN_UP.isdisjoint(core):
+        kind = "expression"
+    elif state_value(value) is None or core[0] in ("same", "whole", "real") or not _CLEAN_UP.isdisjoint(core):
         return None
-    return request.operation("attribute", target=target, value=text)
+    return request.operation(kind, target=target, value=text_of(value))
+
+
+_LENGTHS = word_set("hair beard dress skirt sleeves")
 
 
 # -- of the whole picture ----------------------------------------------------------------------------------------------
@@ -299,23 +288,23 @@ _OPENED = word_set(
 )
 
 
+def _in_state(tokens: Tokens, value: str, request: Request) -> Operations | None:
+    target = _object_of(tokens, request)
+    is_switched = target is not None and target.target.noun.split()[-1] in _SWITCHED
+    return request.on(target, "attribute", value=value) if is_switched else None
+
+
 def switch(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`turn on the lamp`, `switch the lights off`: the lamp is on or off."""
     state = next((word for word in (*verb.split(), *words_in(tokens[-1:])) if word in ("on", "off")), "")
     if tokens and tokens[-1].word == state and state not in verb.split():
         tokens = tokens[:-1]
-    target = _object_of(tokens, request)
-    if target is None or target.target.noun.split()[-1] not in _SWITCHED:
-        return None
-    return request.operation("attribute", target=target.target, value=f"turned {state}")
+    return _in_state(tokens, f"turned {state}", request)
 
 
 def kindle(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`light the candles on the cake`."""
-    target = _object_of(tokens, request)
-    if target is None or target.target.noun.split()[-1] not in _SWITCHED:
-        return None
-    return request.operation("attribute", target=target.target, value="lit")
+    return _in_state(tokens, "lit", request)
 
 
 def open_or_close(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -324,23 +313,21 @@ def open_or_close(verb: str, tokens: Tokens, request: Request) -> Operations | N
     while end > 1 and tokens[end - 1].word in _HOW_FAR:
         end -= 1
     target = _object_of(tokens[:end], request)
-    if target is None:
-        return None
-    head = target.target.noun.split()[-1]
+    head = "" if target is None else target.target.noun.split()[-1]
     if head not in _OPENED:
         return None
     state = {"open": "open", "close": "closed", "shut": "closed"}[verb]
     value = f"{state} {text_of(tokens[end:])}".strip()
     is_face = head in ("eye", "eyes", "mouth")
-    return request.operation("expression" if is_face else "attribute", target=target.target, value=value)
+    return request.on(target, "expression" if is_face else "attribute", value=value)
 
 
 _HOW_FAR = word_set("slightly wide halfway completely fully more partially half")
 
 
 def _object_of(tokens: Tokens, request: Request) -> Phrase | None:
-    target = request.target(tokens) if tokens else None
-    return None if target is None or target.article == "a" or target.pronoun == "them" else target
+    target = request.definite(tokens) if tokens else None
+    return None if target is None or target.pronoun == "them" else target
 
 
 _STRENGTHS = word_set("overall slight strong subtle faint")
@@ -372,13 +359,8 @@ def _cast_end(tokens: Tokens) -> int:
 
 
 def _is_shade(word: str) -> bool:
-    is_color = word in lex.COLORS or word in _WARMTH or word in ("color", "colour", "and")
-    return (
-        is_color
-        or word in lex.COLOR_MODIFIERS
-        or word.endswith("ish")
-        or word.rsplit("-", maxsplit=1)[-1] in lex.COLORS
-    )
+    is_color = word in lex.COLORS | lex.COLOR_MODIFIERS | _WARMTH or word in ("color", "colour", "and")
+    return is_color or word.endswith("ish") or word.rpartition("-")[2] in lex.COLORS
 
 
 def cast_changed(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -390,15 +372,10 @@ def cast_changed(verb: str, tokens: Tokens, request: Request) -> Operations | No
         rest = rest[:-1]
     while rest and rest[-1].word in ("bit", "little", "slightly", "a", "lot"):
         rest = rest[:-1]
-    words = text_of(cast)
-    if verb in _TAKEN:
-        value = f"without {words}"
-    elif verb in _OF_DEGREE:
-        value = f"{verb} {words}"
-    elif verb in _GIVEN:
-        value = words
-    else:
+    lead = "without " if verb in _TAKEN else f"{verb} " if verb in _OF_DEGREE else "" if verb in _GIVEN else None
+    if lead is None:
         return None
+    value = lead + text_of(cast)
     if not rest or _is_of_scene(rest, request):
         return request.operation("filter", value=value)
     owner = request.target(rest[1:]) if rest[0].word in ("to", "from", "of", "in", "on", "over", "off") else None

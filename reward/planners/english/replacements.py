@@ -9,7 +9,7 @@ from types import MappingProxyType
 from ...edit_plan import OperationType, Target
 from . import lexicon as lex
 from .lexicon import word_set
-from .noun_phrases import Operations, Phrase, Request, objects_of
+from .noun_phrases import Operations, Phrase, Request, joined, objects_of
 from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .texts import SIDE_POSITIONS, destination_of, text_replaced
 from .values import (
@@ -52,15 +52,10 @@ def _exchange(tokens: Tokens, separators: Sequence[str], request: Request) -> Op
         boundaries = [index for index in boundaries if tokens[index].word == first]
     if not boundaries:
         return None
-    if len(boundaries) > 1:
-        # "replace the man with a hat with a statue": the first one belongs to the object if two follow each other.
-        if len(boundaries) != 2 or tokens[boundaries[0]].word != tokens[boundaries[1]].word:
-            boundaries = boundaries[:1]
-        else:
-            return None
     index = boundaries[0]
-    change = Change(tokens[:index], tokens[index + 1 :])
-    return changed(change, request, verb="replace")
+    if len(boundaries) == 2 and tokens[index].word == tokens[boundaries[1]].word:
+        return None  # "replace the man with a hat with a statue"
+    return changed(Change(tokens[:index], tokens[index + 1 :]), request, verb="replace")
 
 
 def substitute(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -84,9 +79,8 @@ def change_object(verb: str, tokens: Tokens, request: Request) -> Operations | N
     for index, token in enumerate(change.new):  # "the left cup to red and the right cup to blue"
         following = change.new[index + 1 :]
         if token.word == "and" and following and following[0].word in ("the", "his", "her") and change_of(following):
-            first = changed(replace(change, new=change.new[:index]), request, verb)
-            second = change_object(verb, following, request)
-            return None if first is None or second is None else [*first, *second]
+            first = replace(change, new=change.new[:index])
+            return joined((changed(first, request, verb), change_object(verb, following, request)))
     return changed(change, request, verb)
 
 
@@ -98,13 +92,12 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
     if any(token.is_quote for token in (*old, *new)):
         named = [token for token in change.source or () if token.is_quote]
         return text_replaced(old, new, request, named[0] if named else None)
-    if not old:
-        return _whole(new, request)
-    if verb == "transfer" and request.is_scene(old) and new[0].word in ("a", "an") and is_description(new, 24):
+    is_scene = not old or request.is_scene(old)
+    if old and verb == "transfer" and is_scene and new[0].word in ("a", "an") and is_description(new, 24):
         return request.operation("style", value=plain_text(new))
-    if old[-1].word == "back":
+    if old and old[-1].word == "back":
         return None
-    if request.is_scene(old):
+    if is_scene:
         return _whole(new, request)
     if not starts_value(new):
         return None
@@ -117,12 +110,10 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
 def _whole(new: Tokens, request: Request) -> Operations | None:
     """Another look, weather or filter of the whole picture."""
     new = _without_scene(new)
-    if is_filter(new):
-        return request.operation("filter", value=plain_text(new))
-    if is_weather(new):
-        return request.operation("weather", value=plain_text(new))
-    if is_style(new):
-        return request.operation("style", value=plain_text(new))
+    kinds: tuple[OperationType, ...] = ("filter", "weather", "style")
+    for kind, fits in zip(kinds, (is_filter, is_weather, is_style), strict=True):
+        if fits(new):
+            return request.operation(kind, value=plain_text(new))
     return None
 
 
@@ -198,12 +189,10 @@ def _background_changed(old: Tokens, new: Tokens, request: Request, *, loose: bo
     if not value:
         return None
     phrase = request.target(old)
-    words = words_in(old)
-    head = head_of([word for word in words if word not in lex.DETERMINERS])
+    head = head_of([word for word in words_in(old) if word not in lex.DETERMINERS])
     if phrase is not None and head in lex.BACKGROUND_NOUNS and phrase.target.relation is None:
-        target: Target | None = phrase.target
-        if target is not None and target.phrase.casefold() in ("background", "backdrop") and target.place is None:
-            target = None
+        is_plain = phrase.target.phrase.casefold() in ("background", "backdrop") and phrase.target.place is None
+        target = None if is_plain else phrase.target
         return request.operation("background_change", target=target, value=value, loose=loose or phrase.loose)
     objects = objects_of(old, request)
     if objects is None:
@@ -252,13 +241,7 @@ def _several_changed(old: Tokens, new: Tokens, request: Request) -> Operations |
     objects = objects_of(old, request)
     if objects is None or color_value(new) is None:
         return None
-    operations: Operations = []
-    for phrase in objects:
-        made = changed_object(phrase, new, request)
-        if made is None:
-            return None
-        operations += made
-    return operations
+    return joined(changed_object(phrase, new, request) for phrase in objects)
 
 
 def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations | None:
@@ -281,10 +264,8 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     words = words_in(new)
     if words[0] in ("a", "an") and words[-1] in _SURFACES:
         material = material_value(new[1:-1])
-        if material is None:
-            return None
         value = plain_text(new) if words[-1] == "finish" else material
-        return request.operation("material_alter", target=target.target, value=value, loose=target.loose)
+        return request.on(target if material else None, "material_alter", value=value, loose=target.loose)
     if words[0] not in lex.ARTICLES and state_value(new, open_ended=False) is not None:
         return request.operation("attribute", target=target.target, value=text_of(new))
     if words[-1] in _PICTURED and words[0] in lex.ARTICLES and is_style(new):
@@ -292,35 +273,28 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if target.target.noun in ("light", "lighting", "sunlight"):
         return request.operation("light", target=target.target, value=plain_text(new)) if len(new) <= 4 else None
     is_sky = target.target == Target("sky") and words[0] in lex.ARTICLES
-    if (
-        (is_weather(new) and not is_sky)
-        or is_style(new)
-        or head_of(words) in ("setting", "environment", "finish", "look", "appearance")
-    ):
+    is_setting = head_of(words) in ("setting", "environment", "finish", "look", "appearance")
+    if (is_weather(new) and not is_sky) or is_style(new) or is_setting:
         return None
     if target.pronoun and target.pronoun not in ("him", "her") and request.antecedent is None:
         return None
     phrase = request.target(new)
     if phrase is None or phrase.pronoun or phrase.target.noun in lex.SCENES:
         return None
-    if phrase.article == "the" and phrase.target.relation is None and phrase.target.noun in _PLACES_TO_GO:
+    fresh, nouns = phrase.target, target.target.noun.split()
+    last = fresh.noun.split()[-1]
+    if phrase.article == "the" and fresh.relation is None and fresh.noun in _PLACES_TO_GO:
         return None
-    fresh = phrase.target
     if fresh.noun == "fabric" and not lex.MATERIALS.isdisjoint(fresh.attributes):
         return None  # another object, or another material of it
-    if fresh.noun.split()[-1] in _PATTERNS:
-        return request.operation("attribute", target=target.target, value=text_of(new))
-    is_worn = fresh.noun.split()[-1] in lex.CLOTHES and target.target.noun.split()[-1] in lex.PERSONS
-    if is_worn or fresh.noun.split()[-1] in _PROPERTIES:
+    if last in _PATTERNS:
+        return request.on(target, "attribute", value=text_of(new))
+    if last in _PROPERTIES or (last in lex.CLOTHES and nouns[-1] in lex.PERSONS):
         return None
-    nouns = target.target.noun.split()
     if nouns[-1] in ("hairstyle", "haircut"):
-        return request.operation("attribute", target=target.target, value=plain_text(new))
-    if nouns[-1] in _NOT_REPLACED or (nouns[0] in lex.TEXT_INTRODUCERS and len(nouns) > 1):
-        return None
-    if fresh.noun.split()[-1] in _NO_OBJECTS:
-        return None
-    if fresh.place is not None:
+        return request.on(target, "attribute", value=plain_text(new))
+    is_no_object = nouns[-1] in _NOT_REPLACED or (nouns[0] in lex.TEXT_INTRODUCERS and len(nouns) > 1)
+    if is_no_object or last in _NO_OBJECTS or fresh.place is not None:
         return None
     return request.operation("subject_replace", target=target.target, new=fresh, loose=target.loose or phrase.loose)
 

@@ -63,16 +63,10 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
     if "instead" in words:
         return _instead(tokens, request)
     change = change_of(tokens[1:]) if words[0] in lex.VERBS["change"] else None
-    if (
-        change is not None
-        and words[0] == "turn"
-        and change.old
-        and change.new[:1]
-        and change.new[0].word in lex.ACTIONS
-    ):
-        return make("make", [*change.old, *change.new], request)  # "turn the car to face left"
-    if change is not None and change.new and change.new[0].word in ("be", "look", "appear", "have", "wear"):
-        return make("make", [*change.old, *change.new], request)  # "edit the shirt to be blue"
+    first = change.new[0].word if change is not None and change.new else ""
+    is_turned = change is not None and words[0] == "turn" and change.old and first in lex.ACTIONS
+    if change is not None and (is_turned or first in ("be", "look", "appear", "have", "wear")):
+        return make("make", [*change.old, *change.new], request)  # "turn the car to face left", "edit it to be blue"
     frame, verb, start = _frame_at(words)
     rest = tokens[max(start, 1) :]
     if names_cast(rest):
@@ -168,11 +162,8 @@ def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
         return rotate, verb, 1
     if verb in ("turn", "switch") and words[-1] in ("on", "off"):
         return switch, verb, 1
-    if (
-        has_body
-        and verb in lex.VERBS["pose"]
-        and (verb != "turn" or (set(words[1:6]) & _HEADS and "into" not in words))
-    ):
+    is_head = bool(set(words[1:6]) & _HEADS) and "into" not in words
+    if has_body and verb in lex.VERBS["pose"] and (verb != "turn" or is_head):
         return pose, verb, 1
     if verb == "take":
         return take_away, verb, 1
@@ -248,13 +239,14 @@ def without_edit_lead(tokens: Tokens) -> Tokens:
     return tokens
 
 
+_BARE = MappingProxyType({"is": "be", "are": "be", "looks": "look", "has": "have", "wears": "wear"})
+
+
 def as_made(tokens: Tokens) -> Tokens:
     """`the car is red` as a request."""
     for index, token in enumerate(tokens):
         if token.word in ("is", "are", "looks", "look", "has", "have", "wears") and index:
-            verb = {"is": "be", "are": "be", "looks": "look", "has": "have", "wears": "wear"}.get(
-                token.word, token.word
-            )
+            verb = _BARE.get(token.word, token.word)
             return [Token("make", "make"), *tokens[:index], Token(verb, verb), *tokens[index + 1 :]]
     return []
 
@@ -262,33 +254,23 @@ def as_made(tokens: Tokens) -> Tokens:
 _CHANGE_NUMBER = [Token(word, word) for word in ("change", "the", "number", "of")]
 
 
-def _is_count(words: list[str]) -> bool:
-    """Whether words are a number and a name only: "three cups"."""
-    return len(words) in (2, 3) and (words[0] in lex.NUMBERS or words[0].isdecimal()) and not set(words[1:]) & lex.STOPS
+_WISHES = phrases("what if, i wish, i want, i'd like, i need, i would like, let, have")
 
 
 def as_imperative(tokens: Tokens) -> list[Token] | None:
     """A wish ("the cup should be blue", "what if the man had a hat", "let the cup be blue") as an imperative."""
     words = words_in(tokens)
     make, add, give = Token("make", "make"), Token("add", "add"), Token("give", "give")
-    start, is_wish = 0, False
-    if words[:2] == ["what", "if"] or words[:2] == ["i", "wish"]:
-        start, is_wish = 2, True
-    elif words[:2] in (["i", "want"], ["i'd", "like"], ["i", "need"]):
-        start = 2
-    elif words[:3] == ["i", "would", "like"]:
-        start = 3
-    elif words[0] in ("let", "have"):
-        start = 1
+    is_wish = words[:2] in (["what", "if"], ["i", "wish"])
+    start = next((len(lead) for lead in _WISHES if tuple(words[: len(lead)]) == lead), 0)
     if words[0] in ("can", "could", "would", "should", "will"):
         return _asked(tokens)
     if words[0] == "see" and words[1:2] and words[1] in ("a", "an", "some", *lex.NUMBERS):
         return [Token("put", "put"), *tokens[1:]]  # "I want to see"
     rest = list(tokens[start:])
     after = words[start:]
-    if start and after[:2] == ["there", "be"]:
-        return [add, *rest[2:]]
-    if is_wish and after[:2] in (["there", "was"], ["there", "were"], ["there", "is"]):
+    there = after[1] if after[:1] == ["there"] and len(after) > 1 else ""
+    if (start and there == "be") or (is_wish and there in ("was", "were", "is")):
         return [add, *rest[2:]]
     if is_wish:
         for index, word in enumerate(after):
@@ -300,15 +282,8 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
     if words[0] in ("let", "have"):
         return [make, *rest]
     if start:
-        for index, word in enumerate(after):
-            if word == "to" and after[index + 1 : index + 2] == ["be"] and index:
-                return [make, *rest[:index], *rest[index + 1 :]]
-            if (
-                word == "to"
-                and after[index + 1 : index + 2]
-                and after[index + 1] in ("have", "wear", "hold", "look")
-                and index
-            ):
+        for index, (word, verb) in enumerate(pairwise(after)):
+            if index and word == "to" and verb in ("be", "have", "wear", "hold", "look"):
                 return [make, *rest[:index], *rest[index + 1 :]]
         return [add, *rest] if after[:1] and after[0] in ("a", "an", "another", *lex.NUMBERS) else []
     for modal in (("should",), ("must",), ("needs", "to"), ("need", "to"), ("ought", "to")):
@@ -316,10 +291,12 @@ def as_imperative(tokens: Tokens) -> list[Token] | None:
         for index in range(1, min(len(words) - size, 24)):
             if tuple(words[index : index + size]) != modal:
                 continue
-            if words[:index] == ["there"] and words[index + size] == "be" and _is_count(words[index + size + 1 :]):
-                number, *of = tokens[index + size + 1 :]
-                return [*_CHANGE_NUMBER, *of, Token("to", "to"), number]
             if words[:index] == ["there"] and words[index + size] == "be":
+                number, *name = words[index + size + 1 :] or [""]
+                is_count = len(name) in (1, 2) and (number in lex.NUMBERS or number.isdecimal())
+                if is_count and not set(name) & lex.STOPS:  # "three cups"
+                    first, *of = tokens[index + size + 1 :]
+                    return [*_CHANGE_NUMBER, *of, Token("to", "to"), first]
                 return [add, *tokens[index + size + 1 :]]
             if words[0] in ("a", "an", "another", "some") and words[index + size] == "be":
                 return [add, *tokens[:index], *tokens[index + size + 1 :]]

@@ -9,8 +9,8 @@ from ...edit_plan import MAX_NESTING, Relation, Target
 from ...sample import Position
 from . import lexicon as lex
 from .lexicon import word_set
+from .noun_heads import place_at, relation_at
 from .noun_phrases import Operations, Request
-from .places import place_at, relation_at
 from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .values import color_value
 
@@ -30,13 +30,10 @@ def destination_of(tokens: Tokens, request: Request) -> tuple[str, Target | None
             after = end
         if after == len(tokens):
             return "place", None, True
-    if (
-        words[0] in ("to", "on", "at")
-        and len(words) == 3
-        and words[1] in lex.PERSON_PRONOUNS
-        and words[2] in ("left", "right", "side")
-    ):
-        return (words[2] if words[2] != "side" else "place"), Target(lex.PERSON_PRONOUNS[words[1]]), words[2] == "side"
+    is_of_person = len(words) == 3 and words[0] in ("to", "on", "at") and words[1] in lex.PERSON_PRONOUNS
+    if is_of_person and words[2] in ("left", "right", "side"):
+        is_side, person = words[2] == "side", Target(lex.PERSON_PRONOUNS[words[1]])
+        return "place" if is_side else words[2], person, is_side
     relation = relation_at(tokens, 0)
     start = relation[1] if relation is not None else 1 if words[0] in ("to", "around", "for", "between", "from") else 0
     if not start:
@@ -106,7 +103,8 @@ def with_text_quoted(tokens: Tokens) -> Tokens:
     if any(token.is_quote for token in tokens) or (len(tokens[0].text) > 1 and tokens[0].text.isupper()):
         return tokens
     words = words_in(tokens)
-    if words[0] in ("change", "replace") and all(_is_shouted(tokens[index : index + 1]) for index in (1, 3)):
+    shouted = [token for token in tokens[1:4:2] if len(token.text) > 2 and token.text.isupper()]
+    if words[0] in ("change", "replace") and len(shouted) == 2:
         return [Token(token.text, '"') if index in (1, 3) else token for index, token in enumerate(tokens)]
     for index in range(len(tokens) - 1):
         word, begin = words[index], index + 1
@@ -132,10 +130,6 @@ def with_text_quoted(tokens: Tokens) -> Tokens:
 
 _TEXTS = word_set("text word words caption title slogan writing lettering")
 _NO_TEXT = word_set("in on at to of something anything a the instead it , and")
-
-
-def _is_shouted(tokens: Tokens) -> bool:
-    return len(tokens) == 1 and len(tokens[0].text) > 2 and tokens[0].text.isupper()
 
 
 def _is_capital(token: Token) -> bool:
@@ -224,10 +218,7 @@ def text_said(tokens: Tokens, request: Request) -> Operations | None:
     """`(make) the sign say "OPEN"`."""
     if len(tokens) < 3 or not tokens[-1].is_quote or tokens[-2].word not in ("say", "read"):
         return None
-    target = request.target(tokens[:-2])
-    if target is None:
-        return None
-    return request.operation("text_change", target=target.target, text=tokens[-1].text, loose=True)
+    return request.on(request.target(tokens[:-2]), "text_change", text=tokens[-1].text, loose=True)
 
 
 def text_removed(tokens: Tokens, request: Request) -> Operations | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from . import lexicon as lex
 from .lexicon import by_word, word_set
-from .places import place_at
+from .noun_heads import place_at
 from .sentences import Tokens, scene_end, text_of, words_in
 
 
@@ -67,26 +67,14 @@ def state_value(tokens: Tokens, *, open_ended: bool = True) -> str | None:
     """The property that all the tokens say, as in "slightly older". open_ended: adjectives by their endings, too."""
     words = words_in(tokens)
     core = [word for word in words if word not in lex.DEGREES and word not in ("and", ",")]
-    if (
-        not core
-        or len(core) > 4
-        or words[-1] in lex.DEGREES - {"all"}
-        or words[-1] == "and"
-        or words[0] in ("a", "and")
-    ):
+    if not 0 < len(core) <= 4 or words[-1] in (lex.DEGREES - {"all"}) | {"and"} or words[0] in ("a", "and"):
         return None
     return text_of(tokens) if all(is_adjective(word, open_ended=open_ended) for word in core) else None
 
 
 def is_adjective(word: str, *, open_ended: bool = True) -> bool:
     """Whether a word is a property: listed, or by its ending."""
-    if (
-        word in lex.STATES
-        or word in lex.SIZES
-        or word in lex.COLORS
-        or word in lex.MATERIALS
-        or word in lex.WEATHER_WORDS - _WEATHER_NOUNS
-    ):
+    if word in _PROPERTIES:
         return True
     return open_ended and len(word) > 5 and word.endswith(lex.ADJECTIVE_ENDINGS) and word not in _NOUNS
 
@@ -96,6 +84,7 @@ _WEATHER_NOUNS = word_set(
     "summer spring autumn fall evening morning noon midnight twilight springtime wintertime summertime "
     "nightfall drizzle blizzard"
 )
+_PROPERTIES = lex.STATES | lex.SIZES | lex.COLORS | lex.MATERIALS | (lex.WEATHER_WORDS - _WEATHER_NOUNS)
 _NOUNS = word_set(
     "fabric picnic mechanic comic music plastic ceramic traffic mosaic attic clinic garlic tunic critic antic "
     "topic basic arctic public republic panic logic magic organic octopus handful relic radish british finish "
@@ -106,9 +95,7 @@ _NOUNS = word_set(
 def is_style(tokens: Tokens) -> bool:
     """Whether tokens name a look of a whole picture: "a watercolor painting", "pixel art", "the style of Van Gogh"."""
     words = [word for word in words_in(tokens) if word not in lex.ARTICLES]
-    if not words or len(words) > 14 or _has_request_word(words):
-        return False
-    if is_praise(words):
+    if not words or len(words) > 14 or _has_request_word(words) or is_praise(words):
         return False
     if words[0] in ("style", "manner") and words[1:2] == ["of"]:
         return len(words) > 2
@@ -146,14 +133,7 @@ def is_filter(tokens: Tokens) -> bool:
     words = [word for word in words_in(tokens) if word not in lex.ARTICLES]
     if words[-1:] and words[-1] in ("photo", "photograph", "image", "picture", "tone", "tones", "filter", "version"):
         words = words[:-1]
-    return words in (
-        ["black", "and", "white"],
-        ["black-and-white"],
-        ["grayscale"],
-        ["greyscale"],
-        ["sepia"],
-        ["monochrome"],
-    ) or (len(words) == 1 and words[0] in lex.FILTERS)
+    return words == ["black", "and", "white"] or (len(words) == 1 and words[0] in lex.FILTERS)
 
 
 def is_weather(tokens: Tokens) -> bool:
@@ -192,8 +172,8 @@ def starts_value(tokens: Tokens) -> bool:
 
 def _has_request_word(words: list[str]) -> bool:
     refused = lex.AUXILIARIES | lex.FIRST_AND_SECOND_PERSON | (lex.CONJUNCTIONS - {"and", "or", "that", "where"})
-    verbs = lex.EDIT_VERBS & word_set("remove delete erase add replace extract make keep insert eliminate change give")
-    return any(word in refused or word in verbs for word in words)
+    verbs = word_set("remove delete erase add replace extract make keep insert eliminate change give")
+    return not (refused | verbs).isdisjoint(words)
 
 
 def is_description(tokens: Tokens, most: int = 45) -> bool:
@@ -240,12 +220,7 @@ def is_part_of_place(tokens: Tokens, index: int) -> bool:
     after = words_in(tokens[index + 1 : index + 5])
     if after[:1] == ["the"]:
         after = after[1:]
-    return (
-        index > 0
-        and after[:1] != []
-        and after[0] in ("left", "right")
-        and (after[1:2] == ["of"] or after[1:3] == ["side", "of"])
-    )
+    return index > 0 and after[:1] in (["left"], ["right"]) and (after[1:2] == ["of"] or after[1:3] == ["side", "of"])
 
 
 @dataclass(frozen=True, slots=True)
