@@ -391,8 +391,8 @@ def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *
     for one in outcomes:
         reason = one["reason"]  # the whole one of a run that ended early stands above, with its tables
         reason = reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
-        texts = ("" if one[name] is None else str(one[name]) for name in numbers)
-        table.add_row(one["name"], one["state"], *texts, reason)
+        cells = ("" if one[name] is None else str(one[name]) for name in numbers)
+        table.add_row(one["name"], one["state"], *cells, reason)
     render(table)
     echo(f"editcritic: {len(was_run)} of {len(outcomes)} suites were run; their results are in {out}", stderr=False)
     return code
