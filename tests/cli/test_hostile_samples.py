@@ -146,8 +146,12 @@ ODD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", [*ODD_LINES, *ODD_FIELDS])
 def test_an_odd_line_or_field_is_named_in_one_line(kind: str, editcritic: Command, folder: Folder) -> None:
-    content, says = {**ODD_LINES, **ODD_FIELDS}[kind]
-    line = content if isinstance(content, str) else folder.row(**content)
+    line: object
+    if kind in ODD_LINES:
+        line, says = ODD_LINES[kind]
+    else:
+        fields, says = ODD_FIELDS[kind]
+        line = folder.row(**fields)
     result = score_beside_good_lines(editcritic, folder, line)
     assert result.exit_code == 2
     (message,) = (line for line in result.stderr.splitlines() if f"{folder / 'samples.jsonl'}:2: " in line)
