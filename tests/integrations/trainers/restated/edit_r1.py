@@ -59,7 +59,7 @@ class PerPromptStatTracker(DiffusionNFTStatTracker):
         self.ban_mean_thres = ban_mean_thres
         self.banned_prompts: set[Any] = set()
 
-    def update(self, prompts: Any, rewards: Any, exp: bool = False) -> Any:  # type: ignore[override]  # as in its trainer
+    def update(self, prompts: Any, rewards: Any, exp: bool = False) -> Any:  # type: ignore[override]
         return self._updated(prompts, rewards)
 
     def _judge(self, prompt: Any, std: float, mean: float) -> None:
