@@ -16,7 +16,9 @@ _ROUND_TRIP = 1e-6
 class Box:
     """A rectangle by centre and size, each a fraction of the image's width or height (the format of detectors).
 
-    score: the detector's confidence in [0, 1] (1.0 for a hand-drawn box). label: the phrase that it answers.
+    Args:
+        score: The detector's confidence in [0, 1] (1.0 for a hand-drawn box).
+        label: The phrase that it answers.
     """
 
     cx: float
@@ -40,8 +42,10 @@ class Box:
     def from_corners(
         x0: float, y0: float, x1: float, y1: float, size: tuple[int, int], *, score: float = 1.0, label: str = ""
     ) -> Box:
-        """A box from pixel corners in an image of `size` (width, height). Raises ValueError for corners in fractions:
-        all of them in 0 to 1, and not whole, unless that is the image's size.
+        """A box from pixel corners in an image of `size` (width, height).
+
+        Raises:
+            ValueError: For corners in fractions: all of them in 0 to 1, and not whole, unless that is the image's size.
         """
         width, height = size
         corners = (x0, y0, x1, y1)

@@ -18,17 +18,25 @@ ValueRange = tuple[float | None, float | None]
 class Card:
     """What a metric measures, asks and requires, and how it can be gamed.
 
-    name, version: make up a score's signature. summary: what 1.0 (or more) means, in a line.
+    Args:
+        name: Make up a score's signature.
+        version: Make up a score's signature.
+        summary: What 1.0 (or more) means, in a line.
+        range: Of the value.
+        roles: Experts that it queries; by default those of `kinds`.
+        requires: Required sample fields.
+        protocols: Named variants of the computation, default first (option `protocol`).
+        modes: Named variants of the queries (option `mode`).
+        source: Paper and section.
+        failure_modes: How an editor could score high without a good edit.
+        aspect: The aspect of an edit that it measures; the validity report compares the metric with this ground truth.
+        kinds: Role -> the kinds of queries that it sends there (`Query.kind`), in any protocol; a reward refuses
+            experts that do not accept them, and checks nothing for a role without an entry.
+        parts: Names that parts of its scores have, at any depth, such as `following`, which adapters to trainers log
+            only if it is among them.
 
-    range: of the value. roles: experts that it queries; by default those of `kinds`. kinds: role -> the kinds of
-    queries that it sends there (`Query.kind`), in any protocol; a reward refuses experts that do not accept them, and
-    checks nothing for a role without an entry. requires: required sample fields. protocols: named variants of the
-    computation, default first (option `protocol`). modes: named variants of the queries (option `mode`). source: paper
-    and section. failure_modes: how an editor could score high without a good edit. aspect: the aspect of an edit that
-    it measures; the validity report compares the metric with this ground truth. parts: names that parts of its scores
-    have, at any depth, such as `following`, which adapters to trainers log only if it is among them.
-
-    Raises ValueError for kinds of a role that is none of `roles`, and for a text in place of a tuple of kinds.
+    Raises:
+        ValueError: For kinds of a role that is none of `roles`, and for a text in place of a tuple of kinds.
     """
 
     name: str

@@ -249,9 +249,12 @@ def load_experts(bindings: ExpertBindings, defaults: Mapping[str, Expert] | None
     top level or as `experts`; or `module:function`, which returns the table. In a table, the key `bundle` names one.
     Roles override those of bundles, files and functions, and later words earlier ones: `small judge=openai:gpt-4o`.
 
-    defaults: experts for roles that the line leaves open; a bundle, file or function replaces all of them. Roles with
-    the same spec share one expert, also with experts that ask another one: `reader=judge-reader` reads with the expert
-    of the role `judge`. No weights are loaded yet. Raises `SpecError`.
+    Raises `SpecError`.
+
+    Args:
+        defaults: Experts for roles that the line leaves open; a bundle, file or function replaces all of them. Roles
+            with the same spec share one expert, also with experts that ask another one: `reader=judge-reader` reads
+            with the expert of the role `judge`. No weights are loaded yet.
     """
     tables, single = _read_bindings(bindings)
     experts = {} if tables or defaults is None else dict(defaults)

@@ -123,13 +123,20 @@ class Relation:
 class Target:
     """A referring expression, taken apart: "the second red cup from the left on the table".
 
-    noun: noun phrase for a detector, with neither article nor place ("cup", "traffic light"); it may keep attributes
-    that belong to the name. attributes: colours, materials and others ("red"). place: in the picture, or among several
-    of them. order, order_from: its number, from 1, counted from a side. size: among several. quantity: how many are
-    meant; 1 for "the cup". relation: to another object. boxes: where it is in the source, if annotated; nothing is
-    detected then.
+    Args:
+        noun: Noun phrase for a detector, with neither article nor place ("cup", "traffic light"); it may keep
+            attributes that belong to the name.
+        attributes: Colours, materials and others ("red").
+        place: In the picture, or among several of them.
+        order: Its number, from 1, counted from a side.
+        order_from: Its number, from 1, counted from a side.
+        size: Among several.
+        quantity: How many are meant; 1 for "the cup".
+        relation: To another object.
+        boxes: Where it is in the source, if annotated; nothing is detected then.
 
-    Raises ValueError for an empty noun, a text that is too long, or a contradiction.
+    Raises:
+        ValueError: For an empty noun, a text that is too long, or a contradiction.
     """
 
     noun: _Text
@@ -208,10 +215,14 @@ _RELATION_WORDS: Mapping[RelationKind, str] = MappingProxyType(
 class Question:
     """A yes/no question that checks an operation. Its text says nothing about the answer that is expected.
 
-    before, after: the expected answers about the source and about the edit. view: see `QuestionView`. parent: index, in
-    the operation's questions, of one that must have its expected answer for this one to count. near_miss: it asks about
-    the wrong object or the wrong value: yes about the edit means that another edit was made than requested.
-    paraphrase: the same question in other words, asked where the answer about the source is not the expected one.
+    Args:
+        before: The expected answers about the source and about the edit.
+        after: The expected answers about the source and about the edit.
+        view: See `QuestionView`.
+        parent: Index, in the operation's questions, of one that must have its expected answer for this one to count.
+        near_miss: It asks about the wrong object or the wrong value: yes about the edit means that another edit was
+            made than requested.
+        paraphrase: The same question in other words, asked where the answer about the source is not the expected one.
     """
 
     text: _Text
@@ -235,13 +246,21 @@ class Question:
 class PlannedOperation:
     """One operation of an instruction. Unused slots stay empty.
 
-    words: the words of the instruction that it accounts for, verbatim. target: what it is about, in the source. new:
-    what is added, or takes the target's place. value: the new colour, material, background, style, light or other
-    property. text, old_text: what is to be written, and what was there. count: how many there shall be. position,
-    reference: where something is put. questions: how to check it, where its type has no checks of its own, or beside
-    them; a parent stands before its children.
+    Args:
+        words: The words of the instruction that it accounts for, verbatim.
+        target: What it is about, in the source.
+        new: What is added, or takes the target's place.
+        value: The new colour, material, background, style, light or other property.
+        text: What is to be written, and what was there.
+        old_text: What is to be written, and what was there.
+        count: How many there shall be.
+        position: Where something is put.
+        reference: Where something is put.
+        questions: How to check it, where its type has no checks of its own, or beside them; a parent stands before its
+            children.
 
-    Raises ValueError for a missing slot of its type, and for questions that refer to none.
+    Raises:
+        ValueError: For a missing slot of its type, and for questions that refer to none.
     """
 
     type: OperationType
@@ -303,8 +322,11 @@ _REQUIRED_SLOTS: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Something that must stay. target: whose; None for the whole picture. words: those of the instruction that say
-    so; empty where it follows from the operations alone.
+    """Something that must stay.
+
+    Args:
+        target: Whose; None for the whole picture.
+        words: Those of the instruction that say so; empty where it follows from the operations alone.
     """
 
     aspect: KeptAspect
@@ -322,10 +344,13 @@ class Kept:
 class EditPlan:
     """What an instruction asks for: operations in order, and what must stay.
 
-    scope: what may change, see `Scope`. language: of the instruction, as an IETF tag ("en", "zh"). confidence: of the
-    planner, in [0, 1]; 1 for an annotation.
+    Args:
+        scope: What may change, see `Scope`.
+        language: Of the instruction, as an IETF tag ("en", "zh").
+        confidence: Of the planner, in [0, 1]; 1 for an annotation.
 
-    Raises ValueError without operations, with too many, or for a confidence outside of [0, 1].
+    Raises:
+        ValueError: Without operations, with too many, or for a confidence outside of [0, 1].
     """
 
     operations: Annotated[tuple[PlannedOperation, ...], Field(max_length=MAX_OPERATIONS)]

@@ -139,10 +139,12 @@ class Image:
         """The image in a file. Reads the file now, and decodes it now unless `index` has its content digest; it gets
         none of files with another colour profile than sRGB.
 
-        inside: a folder that the file has to lie in or below, links followed, where a stranger has named it. reading:
-        `upright`, or `stored` for the pixels that released code sees; see `Reading`.
+        Args:
+            inside: A folder that the file has to lie in or below, links followed, where a stranger has named it.
+            reading: `upright`, or `stored` for the pixels that released code sees; see `Reading`.
 
-        Raises `ImageError` for a file that is missing, empty, truncated, oversized, not regular or not an image.
+        Raises:
+            ImageError: For a file that is missing, empty, truncated, oversized, not regular or not an image.
         """
         path = Path(path)
         data = read_bytes(path, inside=inside)
@@ -179,7 +181,9 @@ class Image:
     def from_digest(digest: str, size: Size, recorded: DerivedDigest | None = None, raw: str = "") -> Image:
         """An image known by its digest only, as in a recording. Access to its pixels raises `ImageError`.
 
-        recorded: knows the digests of images derived from it. raw: the digest of its `raw`, if that is another.
+        Args:
+            recorded: Knows the digests of images derived from it.
+            raw: The digest of its `raw`, if that is another.
         """
         raw_image = Image(size, digest=raw, recorded=recorded) if raw else None
         return Image(size, digest=digest, recorded=recorded, raw=raw_image)
@@ -202,7 +206,11 @@ class Image:
 
     @property
     def pixels(self) -> Pixels:
-        """H x W x 3 uint8 RGB, read-only. Raises `ImageError` if they are not (or no longer) available."""
+        """H x W x 3 uint8 RGB, read-only.
+
+        Raises:
+            ImageError: If they are not (or no longer) available.
+        """
         if self._pixels is not None:
             return self._pixels
         if self._digest is not None and (cached := _cache.get(self._digest)) is not None:
@@ -316,7 +324,11 @@ class Image:
     # -- derived images -----------------------------------------------------------------------------------------------
 
     def crop(self, x0: int, y0: int, x1: int, y1: int) -> Image:
-        """The pixels in columns x0..x1-1 and rows y0..y1-1. Raises `ImageError` if the crop is empty or outside."""
+        """The pixels in columns x0..x1-1 and rows y0..y1-1.
+
+        Raises:
+            ImageError: If the crop is empty or outside.
+        """
         if not (0 <= x0 < x1 <= self.width and 0 <= y0 < y1 <= self.height):
             raise ImageError(f"crop {(x0, y0, x1, y1)} is empty or outside of a {self.width} x {self.height} image")
         if (x0, y0, x1, y1) == (0, 0, *self.size):
@@ -325,7 +337,11 @@ class Image:
         return Image((corners[2] - corners[0], corners[3] - corners[1]), derived=((self,), ("crop", *corners)))
 
     def resized(self, width: int, height: int, resample: Literal["lanczos", "bicubic", "area"] = "lanczos") -> Image:
-        """The image at another size; itself if it has that size already. Raises `ImageError` for an empty size."""
+        """The image at another size; itself if it has that size already.
+
+        Raises:
+            ImageError: For an empty size.
+        """
         width, height = operator.index(width), operator.index(height)
         if width < 1 or height < 1:
             raise ImageError(f"cannot resize to {width} x {height}: give at least 1 x 1")
@@ -367,7 +383,8 @@ class Image:
     def beside(self, right: Image, *, line: int = 0, colour: Colour = RED) -> Image:
         """This image and another of the same height to its right, with a line of `line` pixels between them.
 
-        Raises `ImageError` for another height.
+        Raises:
+            ImageError: For another height.
         """
         if self.height != right.height:
             raise ImageError(f"images of {self.size} and {right.size} do not fit side by side: resize one of them")
@@ -377,7 +394,8 @@ class Image:
     def pasted(self, part: Image, x: int, y: int) -> Image:
         """This image with another one over it, whose upper left corner is at (x, y).
 
-        Raises `ImageError` where it does not lie inside.
+        Raises:
+            ImageError: Where it does not lie inside.
         """
         if min(x, y) < 0 or x + part.width > self.width or y + part.height > self.height:
             raise ImageError(f"an image of {part.size} at {x}, {y} does not lie inside one of {self.size}")

@@ -41,8 +41,9 @@ _POLL_S = 0.1
 class TooManyFailures(RuntimeError):
     """More scores failed than `max_failure_rate` allows, or an outage was longer than `outage_timeout_s`.
 
-    scores: those computed so far, in order, after an outage one for each sample of the call; from a stream, which has
-    yielded the others, only the last one.
+    Args:
+        scores: Those computed so far, in order, after an outage one for each sample of the call; from a stream, which
+            has yielded the others, only the last one.
     """
 
     def __init__(self, message: str, scores: Sequence[Score]) -> None:
@@ -56,18 +57,23 @@ class TooManyFailures(RuntimeError):
 class Reward(BaseReward):
     """A metric or composition bound to experts.
 
-    metric: see `compose.Metric`. experts: role -> expert (`judge` also serves `judge.quality`); default: experts that
-    need no download. Raises ValueError for a role of the card without an expert, and for an expert that neither answers
-    nor adapts the kinds of queries that the card names for its role; one that does not say what it accepts is believed
-    (`queries.expert.accepted_kinds`). engine: rewards that share an engine share answers; by default created on first
-    use, with `log` (stores answers on disk) and `max_in_flight` (samples in flight).
+    Args:
+        metric: See `compose.Metric`.
+        experts: Role -> expert (`judge` also serves `judge.quality`); default: experts that need no download.
+        engine: Rewards that share an engine share answers; by default created on first use, with `log` (stores answers
+            on disk) and `max_in_flight` (samples in flight).
+        max_failure_rate: The reaction when more than `max_failure_rate` of the last 64 scores (at least 16) have
+            failed. `raise`: `TooManyFailures` with the scores so far. `none`: continue; failed values are None. `wait`:
+            every failed sample is asked again once, at once. While more than `max_failure_rate` have failed (of a call
+            with fewer than 16 samples, of these, for reasons of infrastructure), samples are asked again after pauses
+            that grow from 1 to 15 s, for `outage_timeout_s`, counted from the first failure, of the call. Then
+            `TooManyFailures`; a call has all scores in it.
+        on_failures: See `max_failure_rate`.
 
-    max_failure_rate, on_failures: the reaction when more than `max_failure_rate` of the last 64 scores (at least 16)
-    have failed. `raise`: `TooManyFailures` with the scores so far. `none`: continue; failed values are None. `wait`:
-    every failed sample is asked again once, at once. While more than `max_failure_rate` have failed (of a call with
-    fewer than 16 samples, of these, for reasons of infrastructure), samples are asked again after pauses that grow from
-    1 to 15 s, for `outage_timeout_s`, counted from the first failure, of the call. Then `TooManyFailures`; a call has
-    all scores in it.
+    Raises:
+        ValueError: For a role of the card without an expert, and for an expert that neither answers nor adapts the
+            kinds of queries that the card names for its role; one that does not say what it accepts is believed
+            (`queries.expert.accepted_kinds`).
     """
 
     def __init__(
@@ -116,10 +122,11 @@ class Reward(BaseReward):
     ) -> Reward:
         """Build a reward from a spec (see `queries.specs`), as in `Reward.of("edival-if", protocol="official")`.
 
-        experts: see `load_experts`.
-
         Options named like an argument of `Reward` (log, max_in_flight, max_failure_rate, on_failures,
         outage_timeout_s) are passed to it, the others to the metric. Raises `SpecError`.
+
+        Args:
+            experts: See `load_experts`.
         """
         reward_options = {key: options.pop(key) for key in _REWARD_OPTIONS if key in options}
         if isinstance(spec, Mapping) and "reward" in spec:
@@ -389,10 +396,18 @@ def score(
 ) -> Score:
     """Score one edit.
 
-    source, edited: any input of `Image.of`. experts: a bundle such as `small`, or any input of `load_experts`; by
-    default those that need no download, or the reward's own. Weights of the last bundle or line stay loaded; give a
-    `Reward` to hold several. boxes: objects of the source as pixel corners, name -> [(x0, y0, x1, y1),
-    ...]. fields: any other field of `EditSample`. Raises ImageError, SpecError or ValueError with what to do.
+    Args:
+        source: Any input of `Image.of`.
+        edited: Any input of `Image.of`.
+        experts: A bundle such as `small`, or any input of `load_experts`; by default those that need no download, or
+            the reward's own. Weights of the last bundle or line stay loaded; give a `Reward` to hold several.
+        boxes: Objects of the source as pixel corners, name -> [(x0, y0, x1, y1), ...].
+        fields: Any other field of `EditSample`.
+
+    Raises:
+        ImageError: With what to do.
+        SpecError: With what to do.
+        ValueError: With what to do.
     """
     before = Image.of(source)
     box_fractions = {name: boxes_of_corners(name, corners, before.size) for name, corners in (boxes or {}).items()}

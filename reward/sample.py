@@ -181,9 +181,11 @@ _REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 class Pools:
     """The objects of a scene after some turns (EdiVal, section 2.3).
 
-    all: every object that was ever present. available: objects that can be edited now. unchanged: objects of the
-    original image that no edit has changed. background: whether the background is still the original one, so that
-    its consistency can be scored.
+    Args:
+        all: Every object that was ever present.
+        available: Objects that can be edited now.
+        unchanged: Objects of the original image that no edit has changed.
+        background: Whether the background is still the original one, so that its consistency can be scored.
     """
 
     all: tuple[str, ...] = ()
@@ -197,7 +199,9 @@ class Pools:
 class Operation:
     """One edit of a compound instruction (an atomic instruction of Complex-Edit).
 
-    name: its type, as in "Add an Object", if known. task: the same in slots, if known.
+    Args:
+        name: Its type, as in "Add an Object", if known.
+        task: The same in slots, if known.
     """
 
     instruction: str
@@ -211,27 +215,34 @@ def _empty_mapping() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EditSample:
-    """One edit to score. Immutable. Raises ValueError without a source, and beyond the limits above: what a
-    stranger sends is compared, matched and shown to models word by word.
+    """One edit to score. Immutable.
 
-    id: identifies the sample in results.
-    instruction: the editor's prompt, verbatim.
-    sources: the input image or images (at turn t, the output of turn t-1).
-    edited: the output image. Without a colour profile of its own, while the source has one, it may be read by that of
-    the source: see `Image.as_edit_of`.
-    group: shared by candidates for the same source and instruction; derived from both when empty.
-    task: the instruction in slots, if annotated; otherwise it is parsed.
-    pools: the object pools *after* this turn. Derived from `boxes` and the instructions when missing
-    (`pools_of` in `reward.metrics.edival.pools`).
-    boxes: objects of the *base* image (the first source of the first turn) and their boxes in it.
-    mask: white where the edit may change pixels. reference: an example of the result.
-    operations: the edits of a compound instruction, in order.
-    plan: the instruction taken apart, if annotated; otherwise a planner is asked, where a metric needs one.
-    targets: boxes of the objects to edit, in the source.
-    target_text: the text that the edited image must show. hint: success criterion in words.
-    dimensions: the dimensions of I2I-Bench that apply to this instruction; None where not annotated.
-    history: the turns before this one, oldest first, each an EditSample.
-    metadata: JSON values, passed through to the results. A tuple in it is a list once the sample was written as JSON.
+    Args:
+        id: Identifies the sample in results.
+        instruction: The editor's prompt, verbatim.
+        sources: The input image or images (at turn t, the output of turn t-1).
+        edited: The output image. Without a colour profile of its own, while the source has one, it may be read by that
+            of the source: see `Image.as_edit_of`.
+        group: Shared by candidates for the same source and instruction; derived from both when empty.
+        task: The instruction in slots, if annotated; otherwise it is parsed.
+        pools: The object pools *after* this turn. Derived from `boxes` and the instructions when missing (`pools_of` in
+            `reward.metrics.edival.pools`).
+        boxes: Objects of the *base* image (the first source of the first turn) and their boxes in it.
+        mask: White where the edit may change pixels.
+        reference: An example of the result.
+        operations: The edits of a compound instruction, in order.
+        plan: The instruction taken apart, if annotated; otherwise a planner is asked, where a metric needs one.
+        targets: Boxes of the objects to edit, in the source.
+        target_text: The text that the edited image must show.
+        hint: Success criterion in words.
+        dimensions: The dimensions of I2I-Bench that apply to this instruction; None where not annotated.
+        history: The turns before this one, oldest first, each an EditSample.
+        metadata: JSON values, passed through to the results. A tuple in it is a list once the sample was written as
+            JSON.
+
+    Raises:
+        ValueError: Without a source, and beyond the limits above: what a stranger sends is compared, matched and shown
+            to models word by word.
     """
 
     id: str

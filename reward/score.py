@@ -47,7 +47,13 @@ class Evidence:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Evidence:
-        """What `to_json` wrote. Raises KeyError, TypeError or ValueError for other data."""
+        """What `to_json` wrote.
+
+        Raises:
+            KeyError: For other data.
+            TypeError: For other data.
+            ValueError: For other data.
+        """
         boxes = tuple(Box(*numbers) for numbers in data.get("boxes", ()))
         what, image, text = data["what"], data.get("image", ""), data.get("text", "")
         _require(str, what, image, text, *(box.label for box in boxes))
@@ -69,15 +75,19 @@ def _require(kind: type | UnionType, *values: object) -> None:
 class Score:
     """The score of one edit. Higher is better.
 
-    value: a finite number, or None unless `status` is `scored`.
-    status: `scored`; `not_applicable` (decidable from source and instruction alone, hence equal across a group);
         `abstained` (an expert cannot determine an answer for this edit); `failed` (an expert could not answer).
-    reason: why there is no value, or a short explanation of the value.
-    parts: scores that this one is composed of. credits: scores of turns or operations, in order.
-    metric: signature of the metric, as in `edival-if@3/official`.
-    cause: `guard`, of a value: a guard rejected the edit, and the value is the lowest of the range. `edit`, of an
+
         abstained score: the edit made it undecidable, as by removing what is compared. `infrastructure`, of a failed
         one: nothing else can be the reason (time-out, connection, crash, out of memory). Empty: unknown, or none.
+
+    Args:
+        value: A finite number, or None unless `status` is `scored`.
+        status: `scored`; `not_applicable` (decidable from source and instruction alone, hence equal across a group).
+        reason: Why there is no value, or a short explanation of the value.
+        parts: Scores that this one is composed of.
+        credits: Scores of turns or operations, in order.
+        metric: Signature of the metric, as in `edival-if@3/official`.
+        cause: `guard`, of a value: a guard rejected the edit, and the value is the lowest of the range. `edit`, of an.
     """
 
     value: float | None
@@ -189,8 +199,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scores(Sequence[Score]):
-    """Scores of a batch, in the order of its samples, and their cost (`stats`). reward: the signature of the reward
-    that computed them, as in `edit-balanced@1#0123abcd`.
+    """Scores of a batch, in the order of its samples, and their cost (`stats`).
+
+    Args:
+        reward: The signature of the reward that computed them, as in `edit-balanced@1#0123abcd`.
     """
 
     scores: tuple[Score, ...]

@@ -23,7 +23,9 @@ ScoringFn = Callable[[BaseReward, Sequence[EditSample]], Sequence[Score]]
 class Decision:
     """Accept, reject, or "can't tell".
 
-    reason: for a user or an editor. scores: those it is based on, in the order they were computed.
+    Args:
+        reason: For a user or an editor.
+        scores: Those it is based on, in the order they were computed.
     """
 
     answer: VerifierAnswer
@@ -184,10 +186,11 @@ class Between:
 class Verifier:
     """`Verifier(reward, at_least(0.7))(samples)` decides on a batch.
 
-    rule: any function of a score that has a value, see `RuleResult`. A score without a value gives "can't tell"; an
-    edit that a guard rejected is rejected, whatever the rule: the parts that it asks about were not computed.
-    not_applicable: the answer for scores that are not applicable; an editor cannot exploit it, because source and
-    instruction alone decide applicability. Pickles if the reward has a spec and the rule can be imported.
+    Args:
+        rule: Any function of a score that has a value, see `RuleResult`. A score without a value gives "can't tell"; an
+            edit that a guard rejected is rejected, whatever the rule: the parts that it asks about were not computed.
+        not_applicable: The answer for scores that are not applicable; an editor cannot exploit it, because source and
+            instruction alone decide applicability. Pickles if the reward has a spec and the rule can be imported.
     """
 
     reward: BaseReward
@@ -208,7 +211,11 @@ class Verifier:
         return (self.reward,)
 
     def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:
-        """Decide on a batch. scoring: scores samples by a reward, as a run does, which counts the cost."""
+        """Decide on a batch.
+
+        Args:
+            scoring: Scores samples by a reward, as a run does, which counts the cost.
+        """
         return [self._apply_rule(score) for score in scoring(self.reward, samples)]
 
     def __call__(self, samples: Iterable[EditSample]) -> Decisions:

@@ -68,7 +68,11 @@ _POLL_INTERVAL_S = 0.5
 
 
 class RunIncomplete(RuntimeError):
-    """A run ended early; the message has the reason and what to do. results: scored rows, the others missing."""
+    """A run ended early; the message has the reason and what to do.
+
+    Args:
+        results: Scored rows, the others missing.
+    """
 
     def __init__(self, message: str, results: Results) -> None:
         super().__init__(message)
@@ -77,7 +81,12 @@ class RunIncomplete(RuntimeError):
 
 @dataclass(frozen=True)
 class RunResult:
-    """The outcome of a run. stop_reason: why it ended early, or empty. tables: empty for a run without results."""
+    """The outcome of a run.
+
+    Args:
+        stop_reason: Why it ended early, or empty.
+        tables: Empty for a run without results.
+    """
 
     results: Results
     stop_reason: str
@@ -134,12 +143,17 @@ def run_suite(
 ) -> Results:
     """Score an editor's outputs for a suite.
 
-    experts: role -> expert or its spec; by default those that need no download. out: the result folder; None writes
-    nothing. journal: folder of the resume state; by default in `out`. options: further settings, such as
-    `RunSettings(budget={"judge_calls": 100})`.
+    Items without an image become rows with a `missing_reason`.
 
-    Items without an image become rows with a `missing_reason`. Raises `InputError` for invalid input, `RunIncomplete`
-    if the run ended early and partial results are not allowed.
+    Args:
+        experts: Role -> expert or its spec; by default those that need no download.
+        out: The result folder; None writes nothing.
+        journal: Folder of the resume state; by default in `out`.
+        options: Further settings, such as `RunSettings(budget={"judge_calls": 100})`.
+
+    Raises:
+        InputError: For invalid input.
+        RunIncomplete: If the run ended early and partial results are not allowed.
     """
     given = {
         "outputs": outputs,

@@ -40,9 +40,13 @@ _DRIFT_STEPS = 9
 class Case:
     """An edit whose ground truth is known.
 
-    mode: its failure mode; empty for an honest edit. severity: in (0, 1]; 0 for an honest edit. is_hack: whether the
-    mode games a scorer instead of doing the edit. before, after: the visible scenes of the source and of the edited
-    image. steps_followed: of a compound instruction, whose task is "compound": which steps were followed.
+    Args:
+        mode: Its failure mode; empty for an honest edit.
+        severity: In (0, 1]; 0 for an honest edit.
+        is_hack: Whether the mode games a scorer instead of doing the edit.
+        before: The visible scenes of the source and of the edited image.
+        after: The visible scenes of the source and of the edited image.
+        steps_followed: Of a compound instruction, whose task is "compound": which steps were followed.
     """
 
     sample: EditSample
@@ -67,8 +71,10 @@ def cases(
 ) -> list[Case]:
     """`count` edits: task types in turn, two fifths honest, the others with failure modes in turn.
 
-    turns: every case is the last of a chain of this length; by default three in twenty are a second or third turn, the
-    others a first. small_share: share of cases whose targets are below 1 % of the image (at 128 px, whatever the size).
+    Args:
+        turns: Every case is the last of a chain of this length; by default three in twenty are a second or third turn,
+            the others a first.
+        small_share: Share of cases whose targets are below 1 % of the image (at 128 px, whatever the size).
     """
     if turns is not None and not 1 <= turns <= len(TASK_TYPES):
         raise ValueError(f"a chain has 1 to {len(TASK_TYPES)} turns, each of another type, got {turns}")

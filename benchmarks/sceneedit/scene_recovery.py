@@ -49,8 +49,12 @@ class RecoveredScene:
 def recover_scene(picture: Image, *guesses: Scene) -> RecoveredScene:
     """Detect every object of the guesses in an image, and others.
 
-    guesses: plausible scene graphs, such as the one before the edit and the requested one; all of one size and grain.
-    Raises ValueError without one, or where the sizes differ.
+    Args:
+        guesses: Plausible scene graphs, such as the one before the edit and the requested one; all of one size and
+            grain.
+
+    Raises:
+        ValueError: Without one, or where the sizes differ.
     """
     if not guesses:
         raise ValueError("recover_scene needs at least one scene graph to start from")

@@ -69,8 +69,13 @@ _MAX_PIXELS = 2**25
 class SceneEdit(Suite):
     """Edits of one instruction each, EdiVal's nine task types in turn.
 
-    prompts: how many. seed: which of them; the tiny editor was trained on none. size: pixels a side; the tiny editor
-    makes 32. Raises `InputError` for any `data`: the suite reads none.
+    Args:
+        prompts: How many.
+        seed: Which of them; the tiny editor was trained on none.
+        size: Pixels a side; the tiny editor makes 32.
+
+    Raises:
+        InputError: For any `data`: the suite reads none.
     """
 
     name: ClassVar[str] = "sceneedit"

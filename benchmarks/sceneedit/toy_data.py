@@ -38,7 +38,11 @@ class ToyData:
 
     @cached_property
     def editor(self) -> Editor:
-        """The tiny editor, for `select` and `RewardFunction`. Raises `InputError` without the extra `diffusers`."""
+        """The tiny editor, for `select` and `RewardFunction`.
+
+        Raises:
+            InputError: Without the extra `diffusers`.
+        """
         pipeline = self.pipeline()
         from ...integrations.diffusers.pipeline_editor import make_editor
 
@@ -57,7 +61,11 @@ class ToyData:
         return PRETRAINED_PATH
 
     def pipeline(self) -> SceneEditPipeline:
-        """The tiny editor as a diffusers pipeline, loaded anew on each call. Raises `InputError` as `editor` does."""
+        """The tiny editor as a diffusers pipeline, loaded anew on each call.
+
+        Raises:
+            InputError: As `editor` does.
+        """
         optional_imports.require_diffusers()
         from .tiny_editor.pipeline import load_pretrained
 
@@ -66,7 +74,8 @@ class ToyData:
     def truth(self, sample: EditSample, edited: Image) -> RecoveredTruth:
         """Whether an edit follows the instruction, and the share of other pixels it leaves unchanged.
 
-        Raises KeyError for a compound or for a sample of other data.
+        Raises:
+            KeyError: For a compound or for a sample of other data.
         """
         prompt = self.prompts[sample.id]
         return recovered_truth(prompt.request, prompt.before, edited)
@@ -75,9 +84,13 @@ class ToyData:
 def toy(count: int = 9, *, tasks: Sequence[TaskType] | None = None, steps: int = 1, seed: int = 0) -> ToyData:
     """Tasks on drawn images, the same for the same arguments, with a tiny editor and experts that know these images.
 
-    count: held-out tasks, task types in turn; samples have object pools. tasks: one sample for each of these task types
-    instead, with object boxes. steps: above 1, one compound instruction of that many steps, with boxes and operations.
-    Raises ValueError for an unknown task type, or where both `tasks` and `steps` are set.
+    Args:
+        count: Held-out tasks, task types in turn; samples have object pools.
+        tasks: One sample for each of these task types instead, with object boxes.
+        steps: Above 1, one compound instruction of that many steps, with boxes and operations.
+
+    Raises:
+        ValueError: For an unknown task type, or where both `tasks` and `steps` are set.
     """
     if steps > 1:
         if tasks is not None:

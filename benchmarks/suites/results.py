@@ -41,9 +41,12 @@ SCORES_FILE, RESULT_FILE, RUN_FILE = "scores.jsonl", "result.json", "run.json"
 class ResultRow:
     """The result of one item.
 
-    scores: by the names of `Suite.metrics`; empty if the item was not scored, then `missing_reason` is not "".
-    edited: digest of the scored image. instruction: for display. missing_as, ranges: what a missing value counts as in
-    `value`, see `Results.counting_missing`.
+    Args:
+        scores: By the names of `Suite.metrics`; empty if the item was not scored, then `missing_reason` is not "".
+        edited: Digest of the scored image.
+        instruction: For display.
+        missing_as: What a missing value counts as in `value`, see `Results.counting_missing`.
+        ranges: See `missing_as`.
     """
 
     id: str
@@ -122,7 +125,12 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class Results:
-    """Results of one editor. editor: its name in tables. provenance: see `run/provenance.py`."""
+    """Results of one editor.
+
+    Args:
+        editor: Its name in tables.
+        provenance: See `run/provenance.py`.
+    """
 
     editor: str
     rows: Sequence[ResultRow]
@@ -165,7 +173,11 @@ class Results:
     def pooled_mean(
         self, groups: Iterable[tuple[Sequence[ResultRow], Callable[[ResultRow], float | None]]]
     ) -> Statistic:
-        """Mean over all values of several groups, from their means and counts. groups: rows, and the value of each."""
+        """Mean over all values of several groups, from their means and counts.
+
+        Args:
+            groups: Rows, and the value of each.
+        """
         means, counts, cases = [], [], set()
         for rows, value in groups:
             means.append(self.mean(rows, value))

@@ -58,11 +58,14 @@ LabelValue = str | int
 class SuiteItem:
     """One edit of a suite.
 
-    id: in results, e.g. `12/multipass/2`. case: the source image it belongs to; the bootstrap samples cases, so items
-    that share a source image share a case (`share_cases`).
-    output_path: path of its output image under a folder of outputs, without suffix. sample: the edit request
-    (`verifiers.edit_request`) with annotations. previous: id of the item whose output replaces the sample's sources.
-    labels: for grouping in tables (`turn`, `type`, `level`, `mode`, `category`).
+    Args:
+        id: In results, e.g. `12/multipass/2`.
+        case: The source image it belongs to; the bootstrap samples cases, so items that share a source image share a
+            case (`share_cases`).
+        output_path: Path of its output image under a folder of outputs, without suffix.
+        sample: The edit request (`verifiers.edit_request`) with annotations.
+        previous: Id of the item whose output replaces the sample's sources.
+        labels: For grouping in tables (`turn`, `type`, `level`, `mode`, `category`).
     """
 
     id: str
@@ -75,7 +78,11 @@ class SuiteItem:
 
 @dataclass(frozen=True, slots=True)
 class SuiteInfo:
-    """Origin of a suite. licence: of the data, as its authors state it."""
+    """Origin of a suite.
+
+    Args:
+        licence: Of the data, as its authors state it.
+    """
 
     title: str
     citation: str
@@ -121,7 +128,11 @@ class Suite(ABC):
 
     @abstractmethod
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
-        """The metrics of the items: name in results -> spec. Raises `InputError` for an unknown protocol."""
+        """The metrics of the items: name in results -> spec.
+
+        Raises:
+            InputError: For an unknown protocol.
+        """
 
     def judges(self, metric: str, item: SuiteItem) -> bool:
         """Whether a metric is computed for an item; other items are not in its denominators."""
@@ -195,7 +206,8 @@ class Suite(ABC):
     ) -> EditSample:
         """The sample of an item with its output image and those of the previous items.
 
-        source: the picture that an edit starts from, instead of that of the data; None keeps it.
+        Args:
+            source: The picture that an edit starts from, instead of that of the data; None keeps it.
         """
         if not item.previous:
             edited, base = replace(item.sample, edited=picture(item)), source(item)

@@ -18,10 +18,16 @@ from .bootstrap import Numbers, Statistic
 class Table:
     """A table of statistics, before they are evaluated.
 
-    name: of its files, e.g. `leaderboard`. columns: in order. rows: name -> column -> statistic; absent columns are
-    empty. scale, unit: factor and name of the unit, e.g. 100 and "percent". digits: decimals. notes: e.g. options and
-    left-out items. lower_is_better: columns in which less is better. ranking_column: the column that ranks editors; the
-    last one by default.
+    Args:
+        name: Of its files, e.g. `leaderboard`.
+        columns: In order.
+        rows: Name -> column -> statistic; absent columns are empty.
+        scale: Factor and name of the unit, e.g. 100 and "percent".
+        unit: Factor and name of the unit, e.g. 100 and "percent".
+        digits: Decimals.
+        notes: E.g. options and left-out items.
+        lower_is_better: Columns in which less is better.
+        ranking_column: The column that ranks editors; the last one by default.
     """
 
     name: str
@@ -38,9 +44,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """An evaluated statistic. low, high: 95 % interval or None. count, num_missing: see `Statistic`.
+    """An evaluated statistic.
 
-    lowest, highest: its value with missing values at the ends of their range; None where that makes no difference.
+    Args:
+        low: 95 % interval or None.
+        high: 95 % interval or None.
+        count: See `Statistic`.
+        num_missing: See `Statistic`.
+        lowest: Its value with missing values at the ends of their range; None where that makes no difference.
+        highest: See `lowest`.
     """
 
     value: float | None

@@ -144,13 +144,6 @@ class PreviewScorer:
 class VerifierCallback(PreviewScorer):
     """Scores a preview of every row of a batch after some of a pipeline's steps; a `callback_on_step_end`.
 
-    pipeline: one of `latent_decoding.LATENT_DECODERS`. judge: a reward, or a verifier. samples: the requested edits
-    (see `editcritic.verifiers.edit_request`), one per row of the batch or one for all; the preview becomes the edited
-    image. preview_steps: numbers of denoiser evaluations after which to score. stop_on_reject: whether to stop a batch
-    that a verifier rejects: the remaining steps are skipped, and the preview is returned. A batch stops only if all its
-    rows are rejected; undecided rows, e.g. after a failed judge, are not rejected. log: receives the values as
-    `metric/sample/row`; rows without a value are missing.
-
     A preview that is none, as of latents with a NaN, is a failed score of its row, and the source takes its place.
 
     Previews do not change the images: they sample no random numbers, and torch's RNG state is restored after scoring.
@@ -160,6 +153,17 @@ class VerifierCallback(PreviewScorer):
     Raises TypeError for an unsupported pipeline or scheduler and, with `stop_on_reject`, one that cannot be
     interrupted; ValueError for samples that lack what the judge needs, and for invalid steps. The pipeline call raises
     ValueError at its first step if rows and samples do not match, or if it has too few steps.
+
+    Args:
+        pipeline: One of `latent_decoding.LATENT_DECODERS`.
+        judge: A reward, or a verifier.
+        samples: The requested edits (see `editcritic.verifiers.edit_request`), one per row of the batch or one for all;
+            the preview becomes the edited image.
+        preview_steps: Numbers of denoiser evaluations after which to score.
+        stop_on_reject: Whether to stop a batch that a verifier rejects: the remaining steps are skipped, and the
+            preview is returned. A batch stops only if all its rows are rejected; undecided rows, e.g. after a failed
+            judge, are not rejected.
+        log: Receives the values as `metric/sample/row`; rows without a value are missing.
     """
 
     def __init__(

@@ -37,17 +37,21 @@ def make_editor(
 
     A pipeline: `settings` are passed to each call (`num_inference_steps`, `guidance_scale`, …). An edit has the
     proportions of its (first) source, in a size of the model's own, unless `height` and `width` are fixed here; where
-    they distort one by more than 8 %, a warning says so once. Pixels are handed over in sRGB. `family`: the call
-    convention of a pipeline that is not in `pipeline_families.FAMILIES`. If its solver can pause
-    (`partial_denoising.RESUMABLE_SCHEDULERS`) the result is a `StepwiseEditor`, else a `SinglePassEditor`. Call this
-    after adapters and scheduler are set.
+    they distort one by more than 8 %, a warning says so once. Pixels are handed over in sRGB.
 
     A function: `f(image, instruction, seed) -> image`, or with `batched` the same with three lists, returning a list of
     at most `batch_size` images. Its argument is a PIL image, or a list of them for a sample with several sources; it
     returns anything `Image.of` takes. Earlier turns are not passed.
 
-    id: identifies the editor in journals; default: everything its images depend on, for a function its module and name.
-    Raises ValueError for an unsupported object.
+    Args:
+        id: Identifies the editor in journals; default: everything its images depend on, for a function its module and
+            name.
+        family: The call convention of a pipeline that is not in `pipeline_families.FAMILIES`. If its solver can pause
+            (`partial_denoising.RESUMABLE_SCHEDULERS`) the result is a `StepwiseEditor`, else a `SinglePassEditor`. Call
+            this after adapters and scheduler are set.
+
+    Raises:
+        ValueError: For an unsupported object.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")

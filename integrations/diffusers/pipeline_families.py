@@ -187,19 +187,20 @@ CallArgumentsFn = Callable[[Any, Sequence[tuple[Image, ...]], Sequence[str], Map
 class PipelineFamily:
     """The call convention of pipeline classes.
 
-    pipelines: names of the classes.
-    arguments: builds the keyword arguments of one call, including the settings, and a size of the source's proportions
-    where the pipeline would choose another. The editor adds the random generators,
-    the number of images per prompt, and the output type.
-    multi_source: an image may have several sources.
-    batched_rows: one call holds rows with their own images and instructions; all images have one size. Otherwise
-    `arguments` gets one row, and only candidates for the same images and instruction share a call.
-    num_images_per_prompt: such candidates use `num_images_per_prompt`; otherwise each has its own call.
-    in_context: images of earlier turns are passed after the sources, oldest first, each once. Other families ignore
-    earlier turns.
-    single_pass_reason: why the pipeline cannot pause, whatever the solver; empty if it can.
-    call_fn: called instead of the pipeline, with the pipeline and these arguments.
-    nfe: per image, from pipeline and settings, if it is not the number of solver steps.
+    Args:
+        pipelines: Names of the classes.
+        arguments: Builds the keyword arguments of one call, including the settings, and a size of the source's
+            proportions where the pipeline would choose another. The editor adds the random generators, the number of
+            images per prompt, and the output type.
+        multi_source: An image may have several sources.
+        batched_rows: One call holds rows with their own images and instructions; all images have one size. Otherwise
+            `arguments` gets one row, and only candidates for the same images and instruction share a call.
+        num_images_per_prompt: Such candidates use `num_images_per_prompt`; otherwise each has its own call.
+        in_context: Images of earlier turns are passed after the sources, oldest first, each once. Other families ignore
+            earlier turns.
+        single_pass_reason: Why the pipeline cannot pause, whatever the solver; empty if it can.
+        call_fn: Called instead of the pipeline, with the pipeline and these arguments.
+        nfe: Per image, from pipeline and settings, if it is not the number of solver steps.
     """
 
     pipelines: tuple[str, ...]

@@ -16,49 +16,48 @@ from .transitions import Sampling
 class DiffusionConfig:
     """Settings of `DiffusionTrainer`.
 
-    output_dir: for the log (`log.jsonl`), checkpoints, and the final LoRA.
-
-    max_steps: training steps. Each generates `groups` times `group_size` images per process and trains on them once, in
-    `num_mini_batches` optimizer steps. rollout_batch_size: images per pipeline call, where the pipeline family supports
-    batches; a source and its instruction are encoded once per call. train_batch_size: rows per backward pass.
-
-    noise_level: noise of the sampler's steps, in (0, 1]: Flow-GRPO's level a, or DDIM's eta. sampling: see
-    `transitions.Sampling`. sde_steps: indices of the steps that sample with noise; the other steps are the solver's own
-    and are not trained (mixed sampling: Li et al. 2025, arXiv 2507.21802). None: all; a flow's last step has no noise
-    in any case.
-
-    init_same_noise: the images of a group start from the same noise, so that they differ only by the noise of the
-    steps, which is what the policy learns from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
-
-    objective: see `objectives`. The gradient of `grpo` needs many images if the noise of a single step decides little
-    (docs/trainers/diffusion_trainer.md). `grpo` uses noise_level, sampling, sde_steps, init_same_noise, clip_range,
-    beta and transition_kl_beta. `nft` uses num_noise_levels (how many noise levels images are noised to), nft_beta, and
-    min_noise_level: at lower noise levels, in [0, 1], the denoiser is held at its initial weights. The content of an
-    image is decided before these levels; its rendering should stay. `raft` uses num_noise_levels, huber_c,
-    max_spread_ratio and beta (see `raft` and `nearest_winners` there).
-
-    lr_scheduler_type: of the learning rate after the warmup; `linear` decays to 0 at the last of `max_steps`.
-
-    clip_range: of the likelihood ratio. The log-likelihood is a mean over the elements of a latent, so it is far
-    smaller than for language models.
-
-    beta: for `grpo` weight of the distance from the editor without LoRA that Flow-GRPO's released code has under this
-    name, so that its values carry over. transition_kl_beta: weight of the KL divergence of a step that its paper
-    defines, 1 / dt times as large: 4 to 28 times in schedules of 4 to 10 steps (see `objectives.grpo`). With `cps` and
-    DDIM both are the same. For `raft`, beta is the weight of the distance of predictions (see `raft`). With 0 for both
-    the forward pass without LoRA is saved.
-
-    scale_rewards, judge_std, noise_correction, abstained: see `advantages`; an abstention counts as the lower bound of
-    the reward's range, or without one as its group's lowest value. advantage_clip: advantages are clipped to this; for
-    `nft` the clipped advantage maps to optimality 0 or 1.
-
-    lora_targets: module names, as in peft; None for every linear layer in the denoiser's blocks.
-    overlap: score images in a thread while the next ones are generated. These are then generated with weights one step
-    older than those that train on them, which `grpo`'s ratio corrects. Not across a checkpoint: a resumed run equals an
-    uninterrupted one bit for bit, on one device. save_steps: steps between checkpoints; 0 for none.
-    save_total_limit: checkpoints kept.
-    probe_steps: steps between probes, see `DiffusionTrainer`; 0 for none.
-    report_to: trackers of accelerate, such as "tensorboard" or "wandb".
+    Args:
+        output_dir: For the log (`log.jsonl`), checkpoints, and the final LoRA.
+        max_steps: Training steps. Each generates `groups` times `group_size` images per process and trains on them
+            once, in `num_mini_batches` optimizer steps.
+        rollout_batch_size: Images per pipeline call, where the pipeline family supports batches; a source and its
+            instruction are encoded once per call.
+        train_batch_size: Rows per backward pass.
+        objective: See `objectives`. The gradient of `grpo` needs many images if the noise of a single step decides
+            little (docs/trainers/diffusion_trainer.md). `grpo` uses noise_level, sampling, sde_steps, init_same_noise,
+            clip_range, beta and transition_kl_beta. `nft` uses num_noise_levels (how many noise levels images are
+            noised to), nft_beta, and min_noise_level: at lower noise levels, in [0, 1], the denoiser is held at its
+            initial weights. The content of an image is decided before these levels; its rendering should stay. `raft`
+            uses num_noise_levels, huber_c, max_spread_ratio and beta (see `raft` and `nearest_winners` there).
+        noise_level: Noise of the sampler's steps, in (0, 1]: Flow-GRPO's level a, or DDIM's eta.
+        sampling: See `transitions.Sampling`.
+        sde_steps: Indices of the steps that sample with noise; the other steps are the solver's own and are not trained
+            (mixed sampling: Li et al. 2025, arXiv 2507.21802). None: all; a flow's last step has no noise in any case.
+        init_same_noise: The images of a group start from the same noise, so that they differ only by the noise of the
+            steps, which is what the policy learns from (DanceGRPO: Xue et al. 2025, arXiv 2505.07818).
+        clip_range: Of the likelihood ratio. The log-likelihood is a mean over the elements of a latent, so it is far
+            smaller than for language models.
+        beta: For `grpo` weight of the distance from the editor without LoRA that Flow-GRPO's released code has under
+            this name, so that its values carry over.
+        transition_kl_beta: Weight of the KL divergence of a step that its paper defines, 1 / dt times as large: 4 to 28
+            times in schedules of 4 to 10 steps (see `objectives.grpo`). With `cps` and DDIM both are the same. For
+            `raft`, beta is the weight of the distance of predictions (see `raft`). With 0 for both the forward pass
+            without LoRA is saved.
+        lr_scheduler_type: Of the learning rate after the warmup; `linear` decays to 0 at the last of `max_steps`.
+        scale_rewards: See `advantages`; an abstention counts as the lower bound of the reward's range, or without one
+            as its group's lowest value.
+        judge_std: See `scale_rewards`.
+        noise_correction: See `scale_rewards`.
+        abstained: See `scale_rewards`.
+        advantage_clip: Advantages are clipped to this; for `nft` the clipped advantage maps to optimality 0 or 1.
+        lora_targets: Module names, as in peft; None for every linear layer in the denoiser's blocks.
+        overlap: Score images in a thread while the next ones are generated. These are then generated with weights one
+            step older than those that train on them, which `grpo`'s ratio corrects. Not across a checkpoint: a resumed
+            run equals an uninterrupted one bit for bit, on one device.
+        save_steps: Steps between checkpoints; 0 for none.
+        save_total_limit: Checkpoints kept.
+        probe_steps: Steps between probes, see `DiffusionTrainer`; 0 for none.
+        report_to: Trackers of accelerate, such as "tensorboard" or "wandb".
     """
 
     output_dir: str | Path

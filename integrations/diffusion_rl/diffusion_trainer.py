@@ -63,27 +63,30 @@ StepCallback = Callable[["DiffusionTrainer", int, dict[str, float]], Mapping[str
 class DiffusionTrainer:
     """Trains a diffusers pipeline on the rewards of its images.
 
-    pipeline: any that `make_editor` supports and whose solver is `FlowMatchEulerDiscreteScheduler` or `DDIMScheduler`,
-    on its final device. Its weights are frozen except for a LoRA that is added to its transformer or UNet. dataset: the
-    samples to edit (`edit_request`); shuffled in each epoch, from `seed`. reward: called once per step with all images
-    of a process; in an outage a reward does as its options say, and a callable is asked again for 480 s. Rows without a
-    value are left out of the loss.
+    Args:
+        pipeline: Any that `make_editor` supports and whose solver is `FlowMatchEulerDiscreteScheduler` or
+            `DDIMScheduler`, on its final device. Its weights are frozen except for a LoRA that is added to its
+            transformer or UNet.
+        reward: Called once per step with all images of a process; in an outage a reward does as its options say, and a
+            callable is asked again for 480 s. Rows without a value are left out of the loss.
+        dataset: The samples to edit (`edit_request`); shuffled in each epoch, from `seed`.
+        heldout: A reward that is not trained on, for `monitor`; scores the same images.
+        monitor: Raises alarms, on the main process and its own images; see `trainer.monitor.alarms`.
+        probes: Samples edited from fixed noise before the first step and every `probe_steps` steps, for
+            `monitor.observe_probe`; preferably 100 or more that are not trained on.
+        audit_probe: Measures on the images of some steps what hacks would gain, for `monitor.observe_hacks`; on the
+            main process, beside the scoring.
 
-    heldout: a reward that is not trained on, for `monitor`; scores the same images. monitor: raises alarms, on the main
-    process and its own images; see `trainer.monitor.alarms`. probes: samples edited from fixed noise before the first
-    step and every `probe_steps` steps, for `monitor.observe_probe`; preferably 100 or more that are not trained on.
-    audit_probe: measures on the images of some steps what hacks would gain, for `monitor.observe_hacks`; on the main
-    process, beside the scoring.
-
-    log_history: the metrics of each step, over the images of all processes: `reward`, `unscored`, `abstained`,
-    `frac_reward_zero_std` and the other metrics of `Advantages`; for `grpo` `clip_ratio` (fraction of clipped ratios),
-    `ratio_deviation` (mean distance of the ratio from 1), `kl` and `transition_kl` (what `beta` and
-    `transition_kl_beta` weigh); for `nft` `mse` and `prediction_shift` (root mean square change of the prediction, in
-    the denoiser's unit); for `raft` `mse`, and `frac_replaced` (fraction of images with another image as target);
-    `grad_norm`, and the parts of a score (as in `integrations.trl`). `frac_nonfinite`: fraction of images whose latents
-    became NaN or infinite, which take no part. `skipped_updates`: number of optimizer steps that were not made, since
-    their gradient was NaN or infinite. Means over processes: `seconds/*`, and the metrics of `monitor` and the
-    callbacks. A number that is not finite is left out.
+    Attributes:
+        log_history: The metrics of each step, over the images of all processes: `reward`, `unscored`, `abstained`,
+            `frac_reward_zero_std` and the other metrics of `Advantages`; for `grpo` `clip_ratio` (fraction of clipped
+            ratios), `ratio_deviation` (mean distance of the ratio from 1), `kl` and `transition_kl` (what `beta` and
+            `transition_kl_beta` weigh); for `nft` `mse` and `prediction_shift` (root mean square change of the
+            prediction, in the denoiser's unit); for `raft` `mse`, and `frac_replaced` (fraction of images with another
+            image as target); `grad_norm`, and the parts of a score (as in `integrations.trl`). `frac_nonfinite`:
+            fraction of images whose latents became NaN or infinite, which take no part. `skipped_updates`: number of
+            optimizer steps that were not made, since their gradient was NaN or infinite. Means over processes:
+            `seconds/*`, and the metrics of `monitor` and the callbacks. A number that is not finite is left out.
     """
 
     def __init__(
@@ -137,10 +140,16 @@ class DiffusionTrainer:
     def train(self, *, resume: bool = False) -> list[dict[str, float]]:
         """Run all steps and save the LoRA; returns `log_history`.
 
-        resume: from the newest sound checkpoint in `output_dir`, if there is one; a warning names those that were left
-        out. Raises ValueError if it was made with another configuration, if none is sound, and if there is one without
-        `resume`. Raises FloatingPointError, before anything is saved, once the gradient of three optimizer steps in a
-        row is NaN or infinite; the weights stay finite.
+        Raises FloatingPointError, before anything is saved, once the gradient of three optimizer steps in a row is NaN
+        or infinite; the weights stay finite.
+
+        Args:
+            resume: From the newest sound checkpoint in `output_dir`, if there is one; a warning names those that were
+                left out.
+
+        Raises:
+            ValueError: If it was made with another configuration, if none is sound, and if there is one without
+                `resume`.
         """
         config, folder = self.config, Path(self.config.output_dir)
         if resume:

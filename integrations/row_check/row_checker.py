@@ -54,9 +54,12 @@ _CERTAIN = ("ends the run", "unscored", "wrong groups")
 class CheckOptions:
     """What is checked, and how closely.
 
-    reward: checked for required fields, rejected plans and rows that it does not apply to; None: any, so that only
-    plans are compared with their instructions. pictures: see `PictureCheck`. folder: where relative paths of pictures
-    begin; None: where the trainer has it. examples: rows named for each finding.
+    Args:
+        reward: Checked for required fields, rejected plans and rows that it does not apply to; None: any, so that only
+            plans are compared with their instructions.
+        pictures: See `PictureCheck`.
+        folder: Where relative paths of pictures begin; None: where the trainer has it.
+        examples: Rows named for each finding.
     """
 
     reward: BaseReward | None = None
@@ -67,7 +70,11 @@ class CheckOptions:
 
 @dataclass(slots=True)
 class Finding:
-    """Rows with the same kind of problem. examples: (number of a row, words) of the first."""
+    """Rows with the same kind of problem.
+
+    Args:
+        examples: (number of a row, words) of the first.
+    """
 
     kind: str
     consequence: Consequence
@@ -89,8 +96,12 @@ class Finding:
 class RowsReport:
     """What a check found.
 
-    trainer: the name of the layout. unit: what the numbers of rows count, `row` (from 0) or `line` (from 1). rows:
-    all; unusable: those with a problem of their own; groups: different pairs of instruction and source.
+    Args:
+        trainer: The name of the layout.
+        unit: What the numbers of rows count, `row` (from 0) or `line` (from 1).
+        rows: All.
+        unusable: Those with a problem of their own.
+        groups: Different pairs of instruction and source.
     """
 
     trainer: str

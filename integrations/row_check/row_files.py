@@ -44,9 +44,13 @@ class BrokenFile(ValueError):
 
 
 class RowFile:
-    """A file of rows. is_parquet: decided by its first bytes, or its name.
+    """A file of rows.
 
-    Raises OSError for a file that cannot be opened.
+    Attributes:
+        is_parquet: Decided by its first bytes, or its name.
+
+    Raises:
+        OSError: For a file that cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -115,7 +119,8 @@ class RowFile:
 class RowReader:
     """Reads ranges of the rows of a file, in any order; one that follows the last, in its row group, goes on there.
 
-    columns: of parquet, where it has them.
+    Args:
+        columns: Of parquet, where it has them.
     """
 
     def __init__(self, file: RowFile, columns: Sequence[str]) -> None:
@@ -126,9 +131,12 @@ class RowReader:
         """The chunk that was read last, with the position of its first row."""
 
     def read(self, first: int, count: int | None) -> Iterator[NumberedRow]:
-        """`count` rows, or all, with their numbers; first: position, from 0, of lines without the blank ones.
+        """`count` rows, or all, with their numbers;
 
         Raises `BrokenFile`, and OSError as `open_regular`.
+
+        Args:
+            first: Position, from 0, of lines without the blank ones.
         """
         if self._chunk is None or first < self._chunk[0] or self._group(first) != self._group(self._chunk[0]):
             self._chunks, self._chunk = self._open_chunks(first), None

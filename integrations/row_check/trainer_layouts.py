@@ -21,14 +21,21 @@ class TrainerLayout:
     """A trainer's rows. Paths name a value in nested tables, as in extra_info.instruction; of several, the first that
     is present counts.
 
-    instruction: what the edit is judged by. sources: a picture, or a list of pictures. metadata: the tables in which
-    the adapter finds `editcritic`; an empty path is the row itself. columns: what is read besides. folder: where
-    relative picture paths begin, from the file's own folder; None: nobody knows, and --images has to say it. marks:
-    columns by which rows without a --trainer are recognised, any of each group; none where others look alike.
-
-    needs_source, opens_files: whether a row without a source, or with one that cannot be read, ends the run; else it is
-    unscored. groups_by_prompt: which part of it compares edits of equal prompts, whatever their sources. reshapes: what
-    it does to a source before the reward gets it. turns: whether it turns pictures upright as EXIF says.
+    Args:
+        instruction: What the edit is judged by.
+        sources: A picture, or a list of pictures.
+        metadata: The tables in which the adapter finds `editcritic`; an empty path is the row itself.
+        columns: What is read besides.
+        folder: Where relative picture paths begin, from the file's own folder; None: nobody knows, and --images has to
+            say it.
+        marks: Columns by which rows without a --trainer are recognised, any of each group; none where others look
+            alike.
+        needs_source: Whether a row without a source, or with one that cannot be read, ends the run; else it is
+            unscored.
+        opens_files: See `needs_source`.
+        groups_by_prompt: Which part of it compares edits of equal prompts, whatever their sources.
+        reshapes: What it does to a source before the reward gets it.
+        turns: Whether it turns pictures upright as EXIF says.
     """
 
     name: str
@@ -164,7 +171,11 @@ TRAINER_LAYOUTS: Final[Mapping[str, TrainerLayout]] = {layout.name: layout for l
 
 
 def layout_of(columns: Sequence[str]) -> TrainerLayout:
-    """The one trainer that is known by its columns. Raises ValueError if there is none, or several."""
+    """The one trainer that is known by its columns.
+
+    Raises:
+        ValueError: If there is none, or several.
+    """
     found = [
         one for one in _LAYOUTS if one.marks and all(any(name in columns for name in group) for group in one.marks)
     ]

@@ -31,10 +31,13 @@ _EPS = 1e-8
 
 
 class DanceGRPOReward:
-    """See the module. reward, options: see `TrainerReward`. missing="nan" is for use with `scored_advantages`.
+    """See the module.
 
-    image_root: the folder that sources named by the data set have to lie in or below, links followed; by default the
-    working folder, in which the script has `data`.
+    Args:
+        reward: See `TrainerReward`. missing="nan" is for use with `scored_advantages`.
+        image_root: The folder that sources named by the data set have to lie in or below, links followed; by default
+            the working folder, in which the script has `data`.
+        options: See `reward`.
     """
 
     def __init__(self, reward: ScoreFn | Spec, *, image_root: str | Path = ".", **options: Any) -> None:
@@ -45,10 +48,16 @@ class DanceGRPOReward:
     def __call__(self, images: Sequence[Any], captions: Sequence[Any]) -> torch.Tensor:
         """(N,) float32 on the CPU, NaN for a missing score.
 
-        images: N edits, as paths of files, PIL images, or tensors or arrays in [0, 1]. captions: N JSON
-        texts, or mappings, with `instruction` and `source_image`, a path or an image; `editcritic` in them as in all
-        adapters. Raises `UnscoredError`, PixelFormatError, ValueError for a caption that is not of this form or a
-        source outside `image_root`, FileNotFoundError for one that is not there, and what the reward raises.
+        Args:
+            images: N edits, as paths of files, PIL images, or tensors or arrays in [0, 1].
+            captions: N JSON texts, or mappings, with `instruction` and `source_image`, a path or an image; `editcritic`
+                in them as in all adapters.
+
+        Raises:
+            UnscoredError: For a caption that is not of this form or a source outside `image_root`.
+            PixelFormatError: For a caption that is not of this form or a source outside `image_root`.
+            ValueError: For a caption that is not of this form or a source outside `image_root`.
+            FileNotFoundError: For one that is not there, and what the reward raises.
         """
         import torch
 
@@ -97,10 +106,11 @@ class DanceGRPOReward:
 def scored_advantages(rewards: torch.Tensor, num_generations: int) -> torch.Tensor:
     """DanceGRPO's advantages with `--use_group` as if rows without a reward did not exist; theirs are 0.
 
-    rewards: (N,) of this process, NaN for a missing one; groups of num_generations stand together.
-
     (r - mean) / (std + 1e-8) of the group; std has n - 1. Without NaN it is what `train_one_step` computes. Where fewer
     than two rows of a group have a reward, there is nothing to compare: 0, where DanceGRPO has NaN.
+
+    Args:
+        rewards: (N,) of this process, NaN for a missing one; groups of num_generations stand together.
     """
     import torch
 

@@ -333,10 +333,15 @@ _Model, _Output = _flow_factory_classes()
 
 
 class FlowFactoryReward(_Model, RecordedReward):
-    """See the module. config: the options beside Flow-Factory's own are in its `extra_kwargs`.
+    """See the module.
 
-    Raises ValueError for unknown options and values, and `UnknownTrainerError` if `missing: nan` cannot be made
-    harmless in the Flow-Factory that is installed; with `missing: raise` that is a warning, and no columns are logged.
+    Args:
+        config: The options beside Flow-Factory's own are in its `extra_kwargs`.
+
+    Raises:
+        ValueError: For unknown options and values.
+        UnknownTrainerError: If `missing: nan` cannot be made harmless in the Flow-Factory that is installed; with
+            `missing: raise` that is a warning, and no columns are logged.
     """
 
     required_fields = ("prompt", "image", "condition_images")
@@ -374,13 +379,17 @@ class FlowFactoryReward(_Model, RecordedReward):
         metadata: Sequence[Any] | None = None,
         editcritic: Sequence[Any] | None = None,
     ) -> Any:
-        """`RewardModelOutput` with one float32 per edit. image: 3 x H x W tensors in [0, 1], or anything `Image.of`
-        takes; condition_images: the sources of each edit. metadata: JSON, one per row. editcritic: what `editcritic` is
-        in the metadata, as commits between the two that were read pass it.
+        """`RewardModelOutput` with one float32 per edit.
 
         Raises ValueError without images and for pixels of another range, `UnscoredError`, and what the reward raises.
 
         No **kwargs: Flow-Factory passes the keywords of the signature, and would convert all others.
+
+        Args:
+            image: 3 x H x W tensors in [0, 1], or anything `Image.of` takes.
+            condition_images: The sources of each edit.
+            metadata: JSON, one per row.
+            editcritic: What `editcritic` is in the metadata, as commits between the two that were read pass it.
         """
         import torch
 

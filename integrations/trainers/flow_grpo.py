@@ -49,8 +49,15 @@ def patch_flow_grpo(reward: ScoreFn | Spec, **options: Any) -> FlowGRPOReward:
     `rewards.multi_score`, which then also knows the name `editcritic` (`FlowGRPOReward.combined_with`), and `update` of
     `stat_tracking.PerPromptStatTracker`, which then leaves out edits without a value (`leave_out_missing`).
 
-    reward, options: see `TrainerReward`. Returns the reward. Raises `UnknownTrainerError`, with nothing replaced, if
-    either is not what was read, and what `TrainerReward` raises.
+    Raises `UnknownTrainerError`, with nothing replaced, if either is not what was read, and what `TrainerReward`
+    raises.
+
+    Args:
+        reward: See `TrainerReward`.
+        options: See `TrainerReward`.
+
+    Returns:
+        The reward.
     """
     own = FlowGRPOReward(reward, **options)
     multi_score = CODE.attribute("flow_grpo.rewards", "multi_score")
@@ -66,8 +73,11 @@ class FlowGRPOReward:
     The columns are the `filled_columns` of `TrainerScores`, which the scripts average for the log, such as
     `editcritic_following` and `editcritic_unscored`; the values have NaN where there is none.
 
-    reward, options: see `TrainerReward`. Thread-safe. Raises ValueError for calls without sources, `UnscoredError`, and
-    what the reward raises.
+    Raises ValueError for calls without sources, `UnscoredError`, and what the reward raises.
+
+    Args:
+        reward: See `TrainerReward`. Thread-safe.
+        options: See `TrainerReward`. Thread-safe.
     """
 
     def __init__(self, reward: ScoreFn | Spec, **options: Any) -> None:
@@ -145,8 +155,7 @@ Rows = NDArray[np.bool_]
 
 
 def leave_out_missing(tracker: type[T]) -> type[T]:
-    """Let the `update` of a `PerPromptStatTracker` leave out rows with a NaN, in this process. Returns the class, which
-    is changed; once is enough, and again changes nothing.
+    """Let the `update` of a `PerPromptStatTracker` leave out rows with a NaN, in this process.
 
     rewards: N, or N x timesteps. The results of the other rows, the statistics that the tracker keeps, and its counts
     are as if the rows were not in the batch; the missing rows have 0 in each result: an advantage of 0, and in Edit-R1
@@ -158,8 +167,12 @@ def leave_out_missing(tracker: type[T]) -> type[T]:
 
     The types `dpo` and `gardo` (scripts for text-to-image) need two rows with a value in each group.
 
-    Raises `UnknownTrainerError` if the class has another `update` than those that were read, or if that gives other
-    advantages for three rows.
+    Returns:
+        The class, which is changed; once is enough, and again changes nothing.
+
+    Raises:
+        UnknownTrainerError: If the class has another `update` than those that were read, or if that gives other
+            advantages for three rows.
     """
     _check(tracker)
     patched: Any = tracker

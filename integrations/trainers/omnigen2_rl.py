@@ -42,9 +42,13 @@ Evaluation = tuple[Any, ...]
 class OmniGen2Reward:
     """An `evaluate_images`; returns (scores, rewards, reasoning, meta_data), each with one item per edit.
 
-    reward, options: see `TrainerReward`. scores are the rewards: no pass mark is made up. reasoning: a text with
-    status, parts and reason. meta_data: see `evaluation`. Raises ValueError for lists of different lengths and for
-    metadata that is no JSON object, `UnscoredError`, and what the reward raises.
+    Raises ValueError for lists of different lengths and for metadata that is no JSON object, `UnscoredError`, and what
+    the reward raises.
+
+    Args:
+        reward: See `TrainerReward`. scores are the rewards: no pass mark is made up. reasoning: a text with status,
+            parts and reason. meta_data: see `evaluation`.
+        options: See `reward`.
     """
 
     def __init__(self, reward: ScoreFn | Spec, **options: Any) -> None:
@@ -131,7 +135,8 @@ def log_scores(accelerator: Any, meta_data: Sequence[Mapping[str, Any]]) -> dict
     """Means over the edits of all processes that have the number, to log, as `editcritic/following`. What no edit has
     is left out.
 
-    meta_data: of this process's edits, as `evaluate_images` returned them. Every process must call it.
+    Args:
+        meta_data: Of this process's edits, as `evaluate_images` returned them. Every process must call it.
     """
     from accelerate.utils import gather_object
 
@@ -151,16 +156,20 @@ def process_grpo_rewards(
 ) -> tuple[torch.Tensor, dict[str, dict[str, float]]]:
     """The advantages of this process's edits, and the statistics of each prompt's rewards, over all processes.
 
-    rewards: floats (N,), NaN for an edit without a value: its advantage is 0, and it is in no statistics, those of the
-    whole batch included. prompts: N. std_level: `group` or `batch`, whose standard deviation divides. Without NaN it is
-    the trainer's own function. A prompt without any value has no statistics.
+    Args:
+        rewards: Floats (N,), NaN for an edit without a value: its advantage is 0, and it is in no statistics, those of
+            the whole batch included.
+        prompts: N.
+        std_level: `group` or `batch`, whose standard deviation divides. Without NaN it is the trainer's own function. A
+            prompt without any value has no statistics.
+        judge_std: The judge's noise, in units of the reward, or what `measure_judge_variance` gives. Above 0 the
+            advantages are those of `advantages` with `scale_rewards=std_level`: a group whose spread the noise explains
+            has none. Standard deviations are then with n - 1, and that of the batch is about the means of its groups.
+        logs: Gets `editcritic/frac_within_noise` and `editcritic/noise_variance_share` of these (see `Advantages`), of
+            all processes.
 
-    judge_std: the judge's noise, in units of the reward, or what `measure_judge_variance` gives. Above 0 the advantages
-    are those of `advantages` with `scale_rewards=std_level`: a group whose spread the noise explains has none. Standard
-    deviations are then with n - 1, and that of the batch is about the means of its groups. logs: gets
-    `editcritic/frac_within_noise` and `editcritic/noise_variance_share` of these (see `Advantages`), of all processes.
-
-    Raises ValueError for another std_level, and for a judge_std below 0 or not finite.
+    Raises:
+        ValueError: For another std_level, and for a judge_std below 0 or not finite.
     """
     import torch
     from accelerate.utils import gather_object

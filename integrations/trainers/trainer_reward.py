@@ -76,7 +76,11 @@ log = logging.getLogger("editcritic.trainers")
 
 
 class UnscoredError(RuntimeError):
-    """Edits without a score, if the trainer cannot leave them out. scores: of all edits, in order."""
+    """Edits without a score, if the trainer cannot leave them out.
+
+    Args:
+        scores: Of all edits, in order.
+    """
 
     def __init__(self, message: str, scores: Sequence[Score]) -> None:
         super().__init__(message)

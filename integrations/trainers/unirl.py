@@ -50,13 +50,18 @@ class RewardResponse:
 
 
 class UniRLRewardBackend:
-    """See the module. reward, options: see `TrainerReward`; numbers may be strings, as from `${oc.env:...}`.
+    """See the module.
 
-    prompt_source: the prompt an edit is judged by: the one it was generated with (`generation`, UniRL's default), or
-    the user's before a model rewrote it (`original`). missing: `raise` or `nan`, see the module. base_device: as every
-    backend of UniRL takes it; not used.
+    Args:
+        reward: See `TrainerReward`; numbers may be strings, as from `${oc.env:...}`.
+        prompt_source: The prompt an edit is judged by: the one it was generated with (`generation`, UniRL's default),
+            or the user's before a model rewrote it (`original`).
+        missing: `raise` or `nan`, see the module.
+        base_device: As every backend of UniRL takes it; not used.
+        options: See `TrainerReward`; numbers may be strings, as from `${oc.env:...}`.
 
-    Raises ValueError for unknown options, and for `nan` beside a UniRL that does not leave NaN out.
+    Raises:
+        ValueError: For unknown options, and for `nan` beside a UniRL that does not leave NaN out.
     """
 
     input_kind = "image"
@@ -82,7 +87,11 @@ class UniRLRewardBackend:
         return self.reward.__name__
 
     def compute_rewards(self, request: Any) -> Any:
-        """`RewardResponse`. Raises ValueError if the request has no images or no sources."""
+        """`RewardResponse`.
+
+        Raises:
+            ValueError: If the request has no images or no sources.
+        """
         start = time.perf_counter()
         generated = request.generated.get("image")
         if generated is None:

@@ -216,14 +216,18 @@ async def compute_score(
     """{"score": value, "unscored": 0 or 1, ...}: the `filled_columns` of `TrainerScores`, and `reward_scored`, the
     value filled in the same way: where one is missing, verl-omni's own mean of the rewards is NaN.
 
-    solution_image: C x H x W, or N x C x H x W of which the first is scored; uint8, or floats in [0, 1]. ground_truth:
-    the instruction, unless `extra_info` has one. server_url: of a judge server; or reward: see
-    `trainer_reward.resolve_scorer`. image_root, image_size: see `SourcePictures`. missing and options: see
-    `TrainerReward`; `nan` needs the estimator. One scorer is made for each set of these, and kept for the process.
-    data_source and verl-omni's own reward model are not used.
-
     Raises ValueError without a source or for a wrong option, PixelFormatError for another scale of pixels,
     UnscoredError, and what the reward raises.
+
+    Args:
+        solution_image: C x H x W, or N x C x H x W of which the first is scored; uint8, or floats in [0, 1].
+        ground_truth: The instruction, unless `extra_info` has one.
+        server_url: Of a judge server; or reward: see `trainer_reward.resolve_scorer`.
+        image_root: See `SourcePictures`.
+        image_size: See `SourcePictures`.
+        missing: See `TrainerReward`; `nan` needs the estimator. One scorer is made for each set of these, and kept for
+            the process. data_source and verl-omni's own reward model are not used.
+        options: See `missing`.
     """
     word = checked_missing(missing)
     # In a thread: building a reward may take long, and the event loop has the other calls.

@@ -60,17 +60,24 @@ def describe_changes(sample: EditSample) -> str:
 class EditingEnvironments:
     """Creates one environment per rollout, all with one editor and one reward. Picklable like `RewardFunction`.
 
-    reward, experts, to_sample, offload, abstained, outage_timeout_s, name, options: as for `RewardFunction`. editor: an
-    `Editor`, or a spec of one. max_edits: edits that a rollout may request; the policy is told the number. Failed and
-    undone edits count.
-
-    image_observations: `look` returns the image, for vision-language policies; otherwise text only. describe: returns
-    the text of `look` for a sample with instruction, sources and image, without the other fields, so that nothing the
-    reward is computed from leaks. Called at each look; see `describe_changes`.
-
     All edits of a round, from the resets to the reward, use one seed, `seed` plus the trainer's step: within a group
     only the instructions differ, and equal instructions on equal images are one edit, generated once per process. TRL
     runs tools sequentially, so the editor generates one image at a time.
+
+    Args:
+        reward: As for `RewardFunction`.
+        experts: As for `RewardFunction`.
+        editor: An `Editor`, or a spec of one.
+        to_sample: As for `RewardFunction`.
+        max_edits: Edits that a rollout may request; the policy is told the number. Failed and undone edits count.
+        image_observations: `look` returns the image, for vision-language policies; otherwise text only.
+        describe: Returns the text of `look` for a sample with instruction, sources and image, without the other fields,
+            so that nothing the reward is computed from leaks. Called at each look; see `describe_changes`.
+        offload: As for `RewardFunction`.
+        abstained: As for `RewardFunction`.
+        outage_timeout_s: As for `RewardFunction`.
+        name: As for `RewardFunction`.
+        options: As for `RewardFunction`.
     """
 
     def __init__(
@@ -126,8 +133,10 @@ class EditingEnvironments:
         return edited
 
     def end_round(self, step: int | None) -> None:
-        """End a round and drop its images. Raises `EditorError` if no image at all could be generated in it, and what
-        building the editor raised.
+        """End a round and drop its images.
+
+        Raises:
+            EditorError: If no image at all could be generated in it, and what building the editor raised.
         """
         if self._edits is not None:
             self._edits.close()
@@ -140,14 +149,18 @@ class EditingEnvironments:
 class EditingEnvironment:
     """One rollout, with the tools `edit`, `undo` and `look`. TRL uses every public method except `reset` as a tool.
 
-    factory: the factory that created it. sample: the requested edit; its `edited` is the current image. instructions:
-    those that produced the current image. counts: of edits requested, undone, and failed. edit_errors: the editor's,
-    for the failed ones.
-
     What counts is the current image: after a failed edit the one before it, without any edit the source. A policy that
     makes no edit therefore has a score, as one that returns a copy. editor_error: why the last edit failed, if the
     editor is down: then the policy is not the reason, and there is nothing to score. unusable: why the row is no edit
     by its own content (see `RewardFunction`): the tools say that there is no picture, and the rollout has no score.
+
+    Args:
+        factory: The factory that created it.
+
+    Attributes:
+        sample: The requested edit; its `edited` is the current image.
+        instructions: Those that produced the current image.
+        counts: Of edits requested, undone, and failed. edit_errors: the editor's, for the failed ones.
     """
 
     def __init__(self, factory: EditingEnvironments) -> None:
@@ -181,11 +194,16 @@ class EditingEnvironment:
         return {"edits": len(self._edits) + self._undone + failed, "edits/undone": self._undone, "edits/failed": failed}
 
     def reset(self, **row: Any) -> str:
-        """Start with the source image of a row. Returns what is appended to the policy's prompt.
+        """Start with the source image of a row.
 
         A row without a prompt gets one from its instruction. A row that is no edit by its own content ends no training:
-        see `unusable`. Raises ValueError for a prompt that is a string, since tools need messages, and what else
-        `to_sample` raises.
+        see `unusable`.
+
+        Returns:
+            What is appended to the policy's prompt.
+
+        Raises:
+            ValueError: For a prompt that is a string, since tools need messages, and what else `to_sample` raises.
         """
         if isinstance(row.get("prompt"), str):
             raise ValueError("tools need prompts that are lists of messages, and this one is a text")

@@ -55,8 +55,9 @@ class PreferencePair:
 class PreferencePairs:
     """The pairs, and how many candidates and pairs were dropped, by reason.
 
-    dropped: `unscored` counts candidates without a value; `same`, `near ties` and `unbalanced` (also: above
-    `max_per_group`) count pairs.
+    Args:
+        dropped: `unscored` counts candidates without a value; `same`, `near ties` and `unbalanced` (also: above
+            `max_per_group`) count pairs.
     """
 
     pairs: tuple[PreferencePair, ...]
@@ -69,7 +70,8 @@ class PreferencePairs:
         """Rows for a policy that writes instructions: `prompt`, `chosen`, `rejected` (texts, or messages where prompts
         are messages), `margin` and `id`. `DPOTrainer` and `RewardTrainer` take them; only the latter uses the margin.
 
-        Raises ValueError if candidates differ only by their images.
+        Raises:
+            ValueError: If candidates differ only by their images.
         """
         rows = []
         for pair in self.pairs:
@@ -94,7 +96,10 @@ class PreferencePairs:
 
         `images` (PIL): the sources, the edit shown first, the edit shown second. `prompt`, `chosen`, `rejected`:
         messages; the answers are "first" and "second". `margin` and `id`. The chosen edit is shown first in every
-        second row. prompts: a folder whose `pairwise.txt` replaces the built-in prompt.
+        second row.
+
+        Args:
+            prompts: A folder whose `pairwise.txt` replaces the built-in prompt.
         """
         prompt_files = Prompts("editcritic.reward.metrics.baselines", prompts)
         rows = []
@@ -142,18 +147,19 @@ def make_preference_pairs(
 ) -> PreferencePairs:
     """Pairs of candidates for the same edit: the same sources and the same instruction.
 
-    results: selections, whose candidates differ by their images; or rollouts (`RewardFunction.rollouts`, or
-    `Rollout(sample, score)`), which differ by their text, if they have one. Candidates that failed or have no value are
-    in no pair, and one that a guard rejected is never chosen over another.
+    Raises ValueError.
 
-    margin: minimum difference of the values; smaller differences are ties. score_std: the standard deviation of a score
-    when the same edit is scored again; differences below 2 sqrt(2) of it are ties as well, since two scores of one edit
-    differ by less in 19 of 20 cases. max_per_group: maximum pairs per group.
-
-    balanced: the sign of the length difference (by `text_length`), the order of the two candidates, and their
-    combination are distributed equally over chosen and rejected: each kept pair has an opposite among the kept pairs.
-    If one side is always longer, no pair is kept. The same seed gives the same pairs in the same order. Raises
-    ValueError.
+    Args:
+        results: Selections, whose candidates differ by their images; or rollouts (`RewardFunction.rollouts`, or
+            `Rollout(sample, score)`), which differ by their text, if they have one. Candidates that failed or have no
+            value are in no pair, and one that a guard rejected is never chosen over another.
+        margin: Minimum difference of the values; smaller differences are ties.
+        score_std: The standard deviation of a score when the same edit is scored again; differences below 2 sqrt(2) of
+            it are ties as well, since two scores of one edit differ by less in 19 of 20 cases.
+        max_per_group: Maximum pairs per group.
+        balanced: The sign of the length difference (by `text_length`), the order of the two candidates, and their
+            combination are distributed equally over chosen and rejected: each kept pair has an opposite among the kept
+            pairs. If one side is always longer, no pair is kept. The same seed gives the same pairs in the same order.
     """
     if not (margin >= 0 and score_std >= 0):  # NaN would keep every pair
         raise ValueError(f"margin and score_std must be 0 or more, got {margin=}, {score_std=}")

@@ -37,10 +37,14 @@ from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolv
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A scored completion. instructions: those given to the editor; empty without an editor.
+    """A scored completion.
 
-    sample: `edited` is the source if no image was generated, and None stands for a row that is no edit; the score gives
-    the reason. prompt: text or messages. edit_errors: why edits were not made.
+    Args:
+        sample: `edited` is the source if no image was generated, and None stands for a row that is no edit; the score
+            gives the reason.
+        instructions: Those given to the editor; empty without an editor.
+        prompt: Text or messages.
+        edit_errors: Why edits were not made.
     """
 
     sample: EditSample | None
@@ -53,18 +57,9 @@ class Rollout:
 class RewardFunction:
     """A reward function for TRL: one number per completion, None if the reward has no value.
 
-    Pass ONE reward function, made of a composition, instead of one per part. Of several reward
-    functions TRL counts a None as 0, where a composition becomes None. A completion for which all are None is left out
-    by TRL: it gets no advantage and does not count in its group. abstained: by default, only completions that failed
-    for reasons of infrastructure are None. One that no expert could judge, or that a judge refused, gets the lower
-    bound of the reward's range, or without one the lowest value of its group in this call: a policy must not gain by
-    making edits unrecognisable. `exclude`: it is None, too.
-
-    reward: a `Reward`, a `RemoteReward`, a spec, with `experts` as in `Reward.of`, or the URL of a judge server;
-    `options` are those of `resolve_scorer`, as on_failures="raise". outage_timeout_s: seconds that a call waits during
-    an outage of what scores; see `TrainerReward`. to_sample: converts a row to the requested edit; see
-    `sample_from_row`. name: prefix of the logged metrics; default: the reward's name. The edited image is obtained in
-    one of three ways:
+    Pass ONE reward function, made of a composition, instead of one per part. Of several reward functions TRL counts a
+    None as 0, where a composition becomes None. A completion for which all are None is left out by TRL: it gets no
+    advantage and does not count in its group.
 
     - `editor`, for a policy that writes instructions: the editor (or a spec of one) applies the instructions of a
       completion one after the other to the row's source; the result is judged by the *row's* instruction.
@@ -78,10 +73,6 @@ class RewardFunction:
       `Image.of` takes, or None if the tokens are no image; that completion, and one with a NaN in it, counts as one
       that no expert could judge.
     - else `to_sample` returns the sample with its edited image, as `sample_from_row` does with a column `edited`.
-
-    offload: after each call, offload expert weights to the CPU (`Reward.offload`) so that the policy can use the
-    accelerator; the next call copies them back. Without it, call `RewardFunction.reward.offload()` when needed, e.g. in
-    a trainer callback.
 
     A row that is no edit by its own content, such as an instruction that is empty or of more than 4,000 characters, or
     a source that cannot be read, is unscored, and the others are scored. A `to_sample` says so by `UnusableRow`,
@@ -97,6 +88,21 @@ class RewardFunction:
     call) whose rewards are all equal: a process sees only its own slice of a group. Logged with `log_extra`, as
     text columns: `<name>/reason` (with the editor's errors), `<name>/evidence` (JSON) and, with an editor,
     `<name>/instructions`.
+
+    Args:
+        reward: A `Reward`, a `RemoteReward`, a spec, with `experts` as in `Reward.of`, or the URL of a judge server;
+            `options` are those of `resolve_scorer`, as on_failures="raise".
+        to_sample: Converts a row to the requested edit; see `sample_from_row`.
+        offload: After each call, offload expert weights to the CPU (`Reward.offload`) so that the policy can use the
+            accelerator; the next call copies them back. Without it, call `RewardFunction.reward.offload()` when needed,
+            e.g. in a trainer callback.
+        abstained: By default, only completions that failed for reasons of infrastructure are None. One that no expert
+            could judge, or that a judge refused, gets the lower bound of the reward's range, or without one the lowest
+            value of its group in this call: a policy must not gain by making edits unrecognisable. `exclude`: it is
+            None, too.
+        outage_timeout_s: Seconds that a call waits during an outage of what scores; see `TrainerReward`.
+        name: Prefix of the logged metrics; default: the reward's name. The edited image is obtained in one of three
+            ways:
     """
 
     def __init__(
@@ -155,9 +161,13 @@ class RewardFunction:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Called by TRL. Raises ValueError if rows lack what an edit or the reward needs, `PixelFormatError` for pixels
-        of another scale, `EditorError` if no image can be generated, and `TooManyFailures` as the reward's
-        `on_failures` says.
+        """Called by TRL.
+
+        Raises:
+            ValueError: If rows lack what an edit or the reward needs.
+            PixelFormatError: For pixels of another scale.
+            EditorError: If no image can be generated.
+            TooManyFailures: As the reward's `on_failures` says.
         """
         rollouts, seconds = self._scored(prompts, completions, completion_ids, trainer_state, columns)
         values = rollout_values(rollouts, self.reward, self.abstained)

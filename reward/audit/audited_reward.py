@@ -37,7 +37,9 @@ _OUTAGES = 3
 class AuditedReward:
     """Scores samples and never raises for what they contain: an exception is a failed score.
 
-    scorer: a `BaseReward`, or any callable that scores a batch. name: for reports; by default its own.
+    Args:
+        scorer: A `BaseReward`, or any callable that scores a batch.
+        name: For reports; by default its own.
     """
 
     scorer: AnyScorer
@@ -104,8 +106,10 @@ class AuditedReward:
         return self._each(self.scorer, samples, readable=True)
 
     def without_cache(self, samples: Sequence[EditSample], *, readable: bool = True) -> list[Score]:
-        """The same, with all experts of a `Reward` asked again. A server's cache cannot be left out. readable: whether
-        the pictures are; of others, an outage says nothing about the next one.
+        """The same, with all experts of a `Reward` asked again. A server's cache cannot be left out.
+
+        Args:
+            readable: Whether the pictures are; of others, an outage says nothing about the next one.
         """
         return self._each(self._uncached, samples, readable=readable)
 

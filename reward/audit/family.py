@@ -37,7 +37,9 @@ Damages = Literal["", "following", "preservation", "both"]
 class Severity:
     """How far a family goes.
 
-    amount: what `Family.vary` is called with, in units of the family. label: the amount in words, for reports.
+    Args:
+        amount: What `Family.vary` is called with, in units of the family.
+        label: The amount in words, for reports.
     """
 
     amount: float
@@ -46,7 +48,12 @@ class Severity:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A sample to score instead of the edit. before, after: samples scored in the same call, around it."""
+    """A sample to score instead of the edit.
+
+    Args:
+        before: Samples scored in the same call, around it.
+        after: Samples scored in the same call, around it.
+    """
 
     sample: EditSample
     before: tuple[EditSample, ...] = ()
@@ -57,17 +64,19 @@ class Variant:
 class Family:
     """One way to change an edit.
 
-    name: as in reports and options, with hyphens. relation: see `RELATIONS`.
-    reason: why a right reward behaves like this, in a sentence. severities: mildest first, with rising or falling
-    amounts; a search takes any amount between the first and the last.
-
-    vary: an edit and an amount -> the variant; None where the family does not apply to the edit. It changes nothing in
-    place, and draws what is random from `AuditedEdit.random` only. Without an amount in a severity's list it
-    interpolates, or rounds.
-
-    damages: of `lower` families. needs_good_edit: the order holds only if the edit does what its instruction asks, as
-    against the unchanged source; without it, the variant is worse than any edit that is not already as damaged.
-    unless_requested: what `vary` does, where an instruction may ask for it: the order is not known then.
+    Args:
+        name: As in reports and options, with hyphens.
+        relation: See `RELATIONS`.
+        reason: Why a right reward behaves like this, in a sentence.
+        severities: Mildest first, with rising or falling amounts; a search takes any amount between the first and the
+            last.
+        vary: An edit and an amount -> the variant; None where the family does not apply to the edit. It changes nothing
+            in place, and draws what is random from `AuditedEdit.random` only. Without an amount in a severity's list it
+            interpolates, or rounds.
+        damages: Of `lower` families.
+        needs_good_edit: The order holds only if the edit does what its instruction asks, as against the unchanged
+            source; without it, the variant is worse than any edit that is not already as damaged.
+        unless_requested: What `vary` does, where an instruction may ask for it: the order is not known then.
     """
 
     name: str

@@ -170,12 +170,17 @@ Outcome = Literal["right", "violation", "incomparable"]
 class FamilyFinding:
     """A family's violations.
 
-    rate: over all severities; by_severity: of each. gain: the variant's score minus the edit's, as a share of the
-    scale: what a policy would win by doing this instead, a missing value counting as the lowest. worst: the largest
-    gain (of families whose variants must score as the edit: the largest distance); None without comparable trials.
-    unscored: variants without a score. incomparable: trials whose edit has no score, or already the lowest of the
-    range or a guard's rejection, or whose variant has none for reasons of infrastructure. unmade: variants that are in
-    no trial, since the family failed.
+    Args:
+        rate: Over all severities.
+        by_severity: Of each.
+        gain: The variant's score minus the edit's, as a share of the scale: what a policy would win by doing this
+            instead, a missing value counting as the lowest.
+        worst: The largest gain (of families whose variants must score as the edit: the largest distance); None without
+            comparable trials.
+        unscored: Variants without a score.
+        incomparable: Trials whose edit has no score, or already the lowest of the range or a guard's rejection, or
+            whose variant has none for reasons of infrastructure.
+        unmade: Variants that are in no trial, since the family failed.
     """
 
     family: Family
@@ -212,12 +217,23 @@ class FamilyFinding:
 class AuditReport:
     """The result of an audit.
 
-    reward: its name; identity: its signature, empty where unknown. ids, sources: of each sample, its id and the key of
-    its sources. range: of the reward. scale: the reward's range, or, where it is unbounded, the distance of the 5 % and
-    95 % quantiles of all scores; gains and tolerances are shares of it. costs: of each expert, by id: queries, calls,
-    failed, seconds. seconds: of the audit; reward_seconds: of these, in the reward. scored: samples that it was given,
-    with companions of the batch and repetitions. roles: of each expert, by id. stopped: why it ended before all
-    variants were scored; empty: it did not. unmade: variants that are left out, since their family failed.
+    Args:
+        reward: Its name.
+        identity: Its signature, empty where unknown.
+        ids: Of each sample, its id and the key of its sources.
+        sources: Of each sample, its id and the key of its sources.
+        range: Of the reward.
+        costs: Of each expert, by id: queries, calls, failed, seconds.
+        seconds: Of the audit.
+        stopped: Why it ended before all variants were scored; empty: it did not.
+        reward_seconds: Of these, in the reward.
+        scored: Samples that it was given, with companions of the batch and repetitions.
+        roles: Of each expert, by id.
+        unmade: Variants that are left out, since their family failed.
+
+    Attributes:
+        scale: The reward's range, or, where it is unbounded, the distance of the 5 % and 95 % quantiles of all scores;
+            gains and tolerances are shares of it.
     """
 
     reward: str

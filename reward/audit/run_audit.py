@@ -33,15 +33,23 @@ def audit(
 ) -> AuditReport:
     """Metamorphic tests of a reward on edits of yours: variants of each whose right order is known without a truth.
 
-    reward: a `Reward`, a `RemoteReward`, a spec (with `experts`, as in `Reward.of`), or any callable that takes a list
-    of samples and returns for each a number, None or a `Score`; see `reward_of_pictures` for one that takes PIL images.
-    samples: edits that do what they were asked for, best 16 or more of different sources: families with
-    `needs_good_edit` compare them with what does not. families: by default all (see `all_families`). tolerance: of
-    `equal` families, as a share of the scale. seed: of what is random in variants. edit_again: the editor that is to be
-    trained; families use it where it helps. step: called after each edit.
+    An edit without a score is compared with nothing, so it has no variants.
 
-    An edit without a score is compared with nothing, so it has no variants. Raises ValueError without samples or
-    families, for a tolerance outside of [0, 1], and where samples lack fields that the reward requires.
+    Args:
+        reward: A `Reward`, a `RemoteReward`, a spec (with `experts`, as in `Reward.of`), or any callable that takes a
+            list of samples and returns for each a number, None or a `Score`; see `reward_of_pictures` for one that
+            takes PIL images.
+        samples: Edits that do what they were asked for, best 16 or more of different sources: families with
+            `needs_good_edit` compare them with what does not.
+        families: By default all (see `all_families`).
+        tolerance: Of `equal` families, as a share of the scale.
+        seed: Of what is random in variants.
+        edit_again: The editor that is to be trained; families use it where it helps.
+        step: Called after each edit.
+
+    Raises:
+        ValueError: Without samples or families, for a tolerance outside of [0, 1], and where samples lack fields that
+            the reward requires.
     """
     with AuditRun(
         reward, samples, experts=experts, families=families, tolerance=tolerance, seed=seed, edit_again=edit_again
@@ -57,7 +65,10 @@ class AuditRun:
             run.run()
             report = run.report()
 
-    Arguments and errors as of `audit`. maker: makes each variant again, within the block.
+    Arguments and errors as of `audit`.
+
+    Attributes:
+        maker: Makes each variant again, within the block.
     """
 
     def __init__(
@@ -96,8 +107,11 @@ class AuditRun:
         self._folder.cleanup()
 
     def run(self, step: Callable[[], None] = lambda: None, stop: Callable[[], str] = lambda: "") -> None:
-        """Score all edits and their variants. step: called after each edit whose variants are scored. stop: asked
-        before each batch but the first; a reason ends the run.
+        """Score all edits and their variants.
+
+        Args:
+            step: Called after each edit whose variants are scored.
+            stop: Asked before each batch but the first; a reason ends the run.
         """
         begun = time.perf_counter()
         try:

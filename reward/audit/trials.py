@@ -25,7 +25,11 @@ _LONGEST_REASON = 500  # characters, of what a family raises
 class Trial:
     """An edit and one of its variants, scored.
 
-    sample: number of the edit among the samples. severity: 0 to 2, mildest first. edit, variant: their scores.
+    Args:
+        sample: Number of the edit among the samples.
+        severity: 0 to 2, mildest first.
+        edit: Their scores.
+        variant: Their scores.
     """
 
     sample: int
@@ -53,7 +57,12 @@ MadeVariant = tuple[Family, int, Variant]
 
 @dataclass(frozen=True)
 class TrialMaker:
-    """Makes the variants of samples, the same each time. edit_again, folder: see `AuditedEdit`."""
+    """Makes the variants of samples, the same each time.
+
+    Args:
+        edit_again: See `AuditedEdit`.
+        folder: See `AuditedEdit`.
+    """
 
     samples: Sequence[EditSample]
     families: Sequence[Family]
@@ -70,13 +79,18 @@ class TrialMaker:
         return AuditedEdit(sample, tuple(islice(others, _OTHERS)), self.seed, self.edit_again, self.folder)
 
     def variant(self, number: int, family: Family, severity: int) -> Variant | None:
-        """One variant; None where the family does not apply. Raises RuntimeError where the family fails."""
+        """One variant; None where the family does not apply.
+
+        Raises:
+            RuntimeError: Where the family fails.
+        """
         return self._variant(self.audited(number), number, family, severity)
 
     def variants(self, number: int, unmade: Callable[[UnmadeVariant], None] | None = None) -> Iterator[MadeVariant]:
         """All variants of a sample, with their severities.
 
-        unmade: called with each one whose family fails, which is left out; None: RuntimeError.
+        Args:
+            unmade: Called with each one whose family fails, which is left out; None: RuntimeError.
         """
         edit = self.audited(number)
         for family in self.families:

@@ -108,9 +108,11 @@ class LogError(ValueError):
 class AnswerLog:
     """`AnswerLog(path)` opens or creates a log. `record_queries=True` also stores the queries, for replays.
 
-    read_only: the file must exist, and neither it nor its folder is changed.
+    Args:
+        read_only: The file must exist, and neither it nor its folder is changed.
 
-    Raises `LogError` for any other file, naming it.
+    Raises:
+        LogError: For any other file, naming it.
     """
 
     def __init__(self, path: str | Path, *, record_queries: bool = False, read_only: bool = False) -> None:
@@ -205,10 +207,13 @@ class AnswerLog:
                 ) from None
 
     def verify(self, *, rows: bool = True) -> None:
-        """Read everything, and raise `LogError` if anything is damaged. rows: else the structure of the file alone.
+        """Read everything, and raise `LogError` if anything is damaged.
 
         For recordings, whose answers cannot be asked for again, before all of a table is read. Takes about as long as
         reading all answers.
+
+        Args:
+            rows: Else the structure of the file alone.
         """
         with self._database.lock:
             try:
@@ -342,7 +347,11 @@ class AnswerLog:
     # -- metadata, samples and images ---------------------------------------------------------------------------------
 
     def meta(self, key: str, value: str | None = None) -> str | None:
-        """Read metadata of this log, or write it. Raises `LogError` for a damaged row."""
+        """Read metadata of this log, or write it.
+
+        Raises:
+            LogError: For a damaged row.
+        """
         with self._database.lock:
             if value is not None:
                 row = (key, value, record_checksum("meta", key, value))
@@ -357,7 +366,11 @@ class AnswerLog:
             self._db.execute("insert into samples (sample, checksum) values (?, ?)", row)
 
     def samples(self) -> list[str]:
-        """The stored samples, in order. Raises `LogError` for a damaged row."""
+        """The stored samples, in order.
+
+        Raises:
+            LogError: For a damaged row.
+        """
         with self._database.lock:
             return [sample for (sample,) in self._intact_rows("sample", "order by number")]
 

@@ -29,12 +29,14 @@ from .workers import calling, start_daemon
 class Engine:
     """Runs programs. Use it through a `Reward`; rewards that share an engine share answers.
 
-    window: programs in flight in `run`; bounds memory. log: stores answers on disk. cache_bytes: size of the in-memory
-    LRU cache of answers; 0: every query is asked, equal ones in flight once. breaker: after `breaker` consecutive
-    failures of single queries, an expert's circuit opens; it also opens when the expert raises `ExpertDown`. While it
-    is open, queries fail at once, except for one trial batch every `cooldown_s`. If all worker threads hang, it stays
-    open until `reset_circuit`. reproducible: one query per call, so that floating-point results cannot depend on the
-    composition of a batch.
+    Args:
+        window: Programs in flight in `run`; bounds memory.
+        log: Stores answers on disk.
+        cache_bytes: Size of the in-memory LRU cache of answers; 0: every query is asked, equal ones in flight once.
+        breaker: After `breaker` consecutive failures of single queries, an expert's circuit opens; it also opens when
+            the expert raises `ExpertDown`. While it is open, queries fail at once, except for one trial batch every
+            `cooldown_s`. If all worker threads hang, it stays open until `reset_circuit`.
+        reproducible: One query per call, so that floating-point results cannot depend on the composition of a batch.
     """
 
     def __init__(
@@ -79,10 +81,12 @@ class Engine:
     ) -> Future[Score]:
         """Start a program; thread-safe. `experts` binds roles (`judge` also serves `judge.quality`).
 
-        is_wanted: whether the score is still needed; called in the engine's thread. Once it returns False, the program
-        fails at its next step, and queries that only it waits for are dropped unless they are already in flight.
-
         The future is done in this process only, not in one forked from it.
+
+        Args:
+            is_wanted: Whether the score is still needed; called in the engine's thread. Once it returns False, the
+                program fails at its next step, and queries that only it waits for are dropped unless they are already
+                in flight.
         """
         future: Future[Score] = Future()
         self._put([RunningProgram(program, experts, sample, future=future, engine=self, is_wanted=is_wanted)])
@@ -118,13 +122,17 @@ class Engine:
     ) -> Generator[Score, None, None]:
         """Yield scores in the order of the programs, which are consumed lazily (at most `window` in flight).
 
-        gave_up: asked a few times a second; once it is true, programs that are not done fail, and are cancelled when
-        the iterator is closed.
+        Closing the iterator cancels the remaining programs, as `is_wanted` does in `submit`. `wait_for_cancelled` waits
+        for their queries in flight.
 
-        Closing the iterator cancels the remaining programs, as `is_wanted` does in `submit`. `wait_for_cancelled`
-        waits for their queries in flight. Raises RuntimeError where it would wait for ever: in the engine's own thread
-        (a metric asks with `ask` and `gather` instead), in a call of an expert that alone could answer, and in a child
-        that was forked after the first score.
+        Args:
+            gave_up: Asked a few times a second; once it is true, programs that are not done fail, and are cancelled
+                when the iterator is closed.
+
+        Raises:
+            RuntimeError: Where it would wait for ever: in the engine's own thread (a metric asks with `ask` and
+                `gather` instead), in a call of an expert that alone could answer, and in a child that was forked after
+                the first score.
         """
         self._refuse_own_thread()
         scheduler = self._scheduler

@@ -98,7 +98,11 @@ class _WithMappedAsks:
 
 
 class Unanswered(BaseException):
-    """A query has no answer. outcomes: those of all queries of the same `Ask`."""
+    """A query has no answer.
+
+    Args:
+        outcomes: Those of all queries of the same `Ask`.
+    """
 
     def __init__(self, reason: str, outcomes: Sequence[Outcome]) -> None:
         super().__init__(reason)

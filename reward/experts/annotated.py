@@ -65,9 +65,12 @@ class Annotated(Expert):
     structure. It cannot detect added objects, and it does not know categories: an object redrawn in another shape is
     not detected.
 
-    min_score: boxes with lower scores are left out. cache_bytes: for the structure of recent images. otherwise: a
-    detector, or its spec, for phrases without a box, and for objects in an edit whose box has too little structure.
-    Boxes that are given win: it is not asked about the other phrases. Usage, memory and unloading are then its.
+    Args:
+        min_score: Boxes with lower scores are left out.
+        cache_bytes: For the structure of recent images.
+        otherwise: A detector, or its spec, for phrases without a box, and for objects in an edit whose box has too
+            little structure. Boxes that are given win: it is not asked about the other phrases. Usage, memory and
+            unloading are then its.
     """
 
     answerable = MappingProxyType({Detect: "drawn objects"})

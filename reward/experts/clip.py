@@ -24,8 +24,9 @@ class Clip(LocalExpert[Outcome]):
     whole image to a square. Other regions fail, as does a text longer than the model's limit (77 tokens for CLIP, 64
     for SigLIP). Control tokens in a text are read as plain text.
 
-    name: a CLIP, SigLIP or SigLIP 2, with fixed or flexible (NaFlex) resolution. cache_bytes: for the vectors of recent
-    images and texts (2 KB each for a base model).
+    Args:
+        name: A CLIP, SigLIP or SigLIP 2, with fixed or flexible (NaFlex) resolution.
+        cache_bytes: For the vectors of recent images and texts (2 KB each for a base model).
     """
 
     kinds = (Embed, EmbedText)

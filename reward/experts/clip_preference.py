@@ -153,9 +153,12 @@ class PickScore(CosineRater):
     prompts are not on one scale. Images are cropped to the central square. Sources are ignored: an edit is rated like
     any image, by a prompt that describes the image.
 
-    name: a CLIP in transformers' format. base: model of its processor. truncate_prompt: whether prompts longer than the
-    model's limit (77 tokens) are truncated, as the authors do; else such a query fails. A query without a prompt fails.
-    cache_bytes: for vectors of recent images and prompts (4 KB each).
+    Args:
+        name: A CLIP in transformers' format.
+        base: Model of its processor.
+        truncate_prompt: Whether prompts longer than the model's limit (77 tokens) are truncated, as the authors do;
+            else such a query fails. A query without a prompt fails.
+        cache_bytes: For vectors of recent images and prompts (4 KB each).
     """
 
     loader = "CLIPModel"
@@ -210,12 +213,16 @@ class Hpsv2(CosineRater):
     versions 2.0 and 2.1 are on different scales. Images are resized to 224 pixels on the longer side and padded with
     black. Sources are ignored: an edit is rated like any image, by a prompt that describes the image.
 
-    name: a folder with `HPS_v2.1_compressed.pt`, a file (`HPS_v2_compressed.pt` for version 2.0), or a model on the
-    hub. base: a CLIP ViT-H/14 in transformers' format, for configuration and tokenizer. truncate_prompt: whether
-    prompts longer than the model's limit (77 tokens) are truncated, as the authors do; else such a query fails. A query
-    without a prompt fails. antialias: whether downscaling is antialiased, as in the authors' code with torchvision 0.17
-    and later; earlier versions gave other ratings. cache_bytes: for vectors of recent images and prompts (4 KB each).
-    The authors compute in float16 on a GPU; the default here is float32.
+    Args:
+        name: A folder with `HPS_v2.1_compressed.pt`, a file (`HPS_v2_compressed.pt` for version 2.0), or a model on the
+            hub.
+        base: A CLIP ViT-H/14 in transformers' format, for configuration and tokenizer.
+        truncate_prompt: Whether prompts longer than the model's limit (77 tokens) are truncated, as the authors do;
+            else such a query fails. A query without a prompt fails.
+        antialias: Whether downscaling is antialiased, as in the authors' code with torchvision 0.17 and later; earlier
+            versions gave other ratings.
+        cache_bytes: For vectors of recent images and prompts (4 KB each). The authors compute in float16 on a GPU; the
+            default here is float32.
     """
 
     loader = Hpsv2Weights

@@ -167,12 +167,14 @@ _MAX_IMAGES = 4
 class SystemOneJudge(EndpointExpert):
     """Answers `Judge` with the probability of every option, from one forward pass per query; no text is generated.
 
-    model: its name at the server. base_url: such as `http://127.0.0.1:8000/v1`, or several of servers with this model.
-    api_key_env: the name of the environment variable with the key; empty for servers without keys. requests: see
-    `RequestOptions`.
-
     How forms become questions: see this module. Not supported: `FreeText`, `Json`, more than four different images,
     and more options than the model has labels (26 by default).
+
+    Args:
+        model: Its name at the server.
+        base_url: Such as `http://127.0.0.1:8000/v1`, or several of servers with this model.
+        api_key_env: The name of the environment variable with the key; empty for servers without keys.
+        requests: See `RequestOptions`.
     """
 
     kinds = (Judge,)
@@ -253,12 +255,14 @@ class DecisionJudge(LocalExpert[Outcome]):
     Every query is a prompt of its own. In templates with several questions later ones see the earlier, so that an
     answer would depend on the batch.
 
-    name, revision, dtype, device, backend: see `Checkpoint`. cache_bytes: for the vision tokens of recent images; each
-    image is encoded once for all queries about it, by models that accept vision tokens (`mm_encoder_outputs` in
-    transformers).
+    name, revision, dtype, device, backend: see `Checkpoint`.
 
     `usage`: `image_passes` counts images encoded on their own by the vision tower, `forward_passes` those of the
     language model, `prompt_tokens` its input tokens.
+
+    Args:
+        cache_bytes: For the vision tokens of recent images; each image is encoded once for all queries about it, by
+            models that accept vision tokens (`mm_encoder_outputs` in transformers).
     """
 
     kinds = (Judge,)

@@ -19,13 +19,15 @@ from .loading.pooling import Grid, Tokens, pool_query
 class Dino(LocalExpert[Embeddings]):
     """Answers `Embed` with tokens of the last layer, after the final norm, as transformers returns them.
 
-    name: a DINOv3 ViT, a DINOv2, or a DINOv2 with registers. size: the side in pixels that images are resized to,
-    a multiple of the patch size; None uses the processor's, 224 for the published models, as EdiVal's released code
-    does. A larger size resolves smaller objects with proportionally more patches. cache_bytes: for the token maps of
-    recent images (0.6 MB each for a base model at 224).
-
     The whole image is resized to a square, whatever its aspect ratio: boxes are fractions of the whole image, so that
     DINOv2's centre crop is not used. Without torchvision PIL resizes, which is part of the id.
+
+    Args:
+        name: A DINOv3 ViT, a DINOv2, or a DINOv2 with registers.
+        size: The side in pixels that images are resized to, a multiple of the patch size; None uses the processor's,
+            224 for the published models, as EdiVal's released code does. A larger size resolves smaller objects with
+            proportionally more patches.
+        cache_bytes: For the token maps of recent images (0.6 MB each for a base model at 224).
     """
 
     kinds = (Embed,)

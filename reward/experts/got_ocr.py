@@ -46,12 +46,14 @@ class GotOcr(LocalExpert[Outcome]):
     A text that does not end within `max_tokens`, or repeats itself, is a failure that keeps the text so far. The
     authors' own code bans repetitions of 20 tokens instead, which invents text to leave the loop.
 
-    markdown_output: Markdown and LaTeX instead of plain text. crop_to_patches: also process large images in up to
-    `max_patches` crops of 1024 pixels, for small print; each costs as much as the image. batch: maximum images, or
-    crops, in one pass.
-
     `usage`: `image_passes` counts images and crops encoded by the vision tower, `forward_passes` those of the language
     model, `generated_tokens` its output tokens.
+
+    Args:
+        markdown_output: Markdown and LaTeX instead of plain text.
+        crop_to_patches: Also process large images in up to `max_patches` crops of 1024 pixels, for small print; each
+            costs as much as the image.
+        batch: Maximum images, or crops, in one pass.
     """
 
     kinds = (ReadText,)

@@ -46,21 +46,25 @@ class _DetectionRequest:
 class GroundingDino(LocalExpert[Detections | Failure]):
     """Answers `Detect`. The phrases of a query are one caption; a box is labelled with the phrase it fits best.
 
-    name: a folder or a model on the hub, such as `IDEA-Research/grounding-dino-base` or
-    `openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det`. revision, dtype, device, backend: see `Checkpoint`.
-    min_score: boxes with a lower score are left out, in [0, 1]. size: the shorter side in pixels that images are
-    resized to, the longer one at most 5/3 of it; None uses the processor's, 800 and 1333 for the published models. Both
-    kinds were trained on shorter sides from 480 to 800 (`data_aug_scales` of GroundingDINO, `RandomChoiceResize` of
-    MM-GroundingDINO in MMDetection). batch: maximum queries per call, and images in one pass of the backbone.
-    joint_batch: maximum pairs of image and phrases in one pass of encoder and decoder; None is 1 on a CPU, else
-    `batch`. cache_bytes: for the features of recent images, about 23 MB each at 800 x 1333 in float32.
-
     A box's score is the highest of its tokens' probabilities, end tokens included, as in transformers'
     `post_process_grounded_object_detection`. Phrases are lower-cased, and dots in them become spaces, since dots
     separate phrases. A query fails if a phrase has no word known to the model, if the caption is longer than the
     model's limit, and if the image is so narrow that the model has fewer positions than queries.
 
     `usage`: `image_passes` counts images encoded by the backbone, `joint_passes` queries through encoder and decoder.
+
+    Args:
+        name: A folder or a model on the hub, such as `IDEA-Research/grounding-dino-base` or
+            `openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det`. revision, dtype, device, backend: see
+            `Checkpoint`.
+        min_score: Boxes with a lower score are left out, in [0, 1].
+        size: The shorter side in pixels that images are resized to, the longer one at most 5/3 of it; None uses the
+            processor's, 800 and 1333 for the published models. Both kinds were trained on shorter sides from 480 to 800
+            (`data_aug_scales` of GroundingDINO, `RandomChoiceResize` of MM-GroundingDINO in MMDetection).
+        batch: Maximum queries per call, and images in one pass of the backbone.
+        joint_batch: Maximum pairs of image and phrases in one pass of encoder and decoder; None is 1 on a CPU, else
+            `batch`.
+        cache_bytes: For the features of recent images, about 23 MB each at 800 x 1333 in float32.
     """
 
     loader = "AutoModelForZeroShotObjectDetection"

@@ -144,15 +144,18 @@ class ImageReward(ImageRater):
     and resized to 224 x 224. Sources are ignored: an edit is rated like any image, by a prompt that describes the
     image.
 
-    name: a folder with `ImageReward.pt`, that file (or the same in safetensors), or a model on the hub; its
-    `med_config.json` is not needed. base: the tokenizer, bert-base-uncased; the tokens `[DEC]` and `[ENC]` that BLIP
-    adds to it are not used by the reward. truncate_prompt: whether prompts of more than 35 tokens (about 25 words) are
-    truncated, as the authors do; else such a query fails. A query without a prompt fails; the authors' code would rate
-    it by special tokens alone. cache_bytes: for features of recent images, 0.8 MB each in float32, which are reused for
-    other prompts. quantisation and device_map are not supported.
-
     `usage`: `image_passes` counts images encoded, `joint_passes` pairs of image and prompt, `prompts_cut` queries
     with a truncated prompt.
+
+    Args:
+        name: A folder with `ImageReward.pt`, that file (or the same in safetensors), or a model on the hub; its
+            `med_config.json` is not needed.
+        base: The tokenizer, bert-base-uncased; the tokens `[DEC]` and `[ENC]` that BLIP adds to it are not used by the
+            reward.
+        truncate_prompt: Whether prompts of more than 35 tokens (about 25 words) are truncated, as the authors do; else
+            such a query fails. A query without a prompt fails; the authors' code would rate it by special tokens alone.
+        cache_bytes: For features of recent images, 0.8 MB each in float32, which are reused for other prompts.
+            quantisation and device_map are not supported.
     """
 
     loader = ImageRewardWeights

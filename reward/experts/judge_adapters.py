@@ -210,13 +210,17 @@ _SCHEMA = json.dumps(
 class QInsight(JudgeRater):
     """Answers `Rate` of quality `image quality`, from 1 (very poor) to 5 (excellent).
 
-    judge: default is the published model, in the checkpoint folder for scores and degradations (`score_degradation`).
-    draws, temperature: the authors sample one reply at temperature 1 (with unlikely tokens cut off, which no judge here
-    does); the default here is greedy. prompts: a folder with `q_insight.txt` and `q_insight_system.txt`. The prompts
-    here paraphrase the training prompts; published scores need the authors' own. max_tokens: for reasoning and answer
-    together; a reply that does not end by then is a failure.
-
     The judge generates free text: reasoning between `<think>` and `</think>`, then JSON with a `rating`.
+
+    Args:
+        judge: Default is the published model, in the checkpoint folder for scores and degradations
+            (`score_degradation`).
+        prompts: A folder with `q_insight.txt` and `q_insight_system.txt`. The prompts here paraphrase the training
+            prompts; published scores need the authors' own.
+        draws: The authors sample one reply at temperature 1 (with unlikely tokens cut off, which no judge here does);
+            the default here is greedy.
+        temperature: See `draws`.
+        max_tokens: For reasoning and answer together; a reply that does not end by then is a failure.
     """
 
     quality = "image quality"
@@ -270,9 +274,11 @@ class ArtiMuse(JudgeRater):
     a judge without probabilities (some servers) the rating is the value of its reply, a whole number; for a judge with
     the most probable words only, the expectation over these.
 
-    judge: default is the published model (`ArtiMuse_AVA`, `ArtiMuse_PARA` and other variants were trained on other
-    ratings). prompts: a folder with `artimuse.txt` and `artimuse_system.txt`. The prompts here paraphrase the training
-    prompts; published scores need the authors' own.
+    Args:
+        judge: Default is the published model (`ArtiMuse_AVA`, `ArtiMuse_PARA` and other variants were trained on other
+            ratings).
+        prompts: A folder with `artimuse.txt` and `artimuse_system.txt`. The prompts here paraphrase the training
+            prompts; published scores need the authors' own.
     """
 
     quality = "aesthetics"
@@ -305,12 +311,14 @@ class JudgeReader(JudgeAdapter):
     `reader.boxes`, and to `reader.guard`, which reads every edit. Its score is 1: a judge says nothing about its
     confidence.
 
-    judge: an expert that answers `Judge`, or its spec. In specs of experts (`load_experts`) it may be left out: the
-    expert bound to the role `judge` reads. A judge that is known to answer a part of all questions only, such as
-    `colour`, is refused with ValueError. prompts: see `JudgeAdapter`; the reply about an image without text is
-    `[no text]` in any case. max_tokens: of a reply; EdiVal's are cut off at 1024.
-
     Fails where the judge fails or its reply is empty, and abstains where it does.
+
+    Args:
+        judge: An expert that answers `Judge`, or its spec. In specs of experts (`load_experts`) it may be left out: the
+            expert bound to the role `judge` reads. A judge that is known to answer a part of all questions only, such
+            as `colour`, is refused with ValueError.
+        prompts: See `JudgeAdapter`; the reply about an image without text is `[no text]` in any case.
+        max_tokens: Of a reply; EdiVal's are cut off at 1024.
     """
 
     kinds = (ReadText,)

@@ -85,10 +85,12 @@ class LaionAesthetics(ImageRater):
     expects ArtiMuse's ratings from 0 to 100: with this expert give that metric `scale=(1, 10)`. Images are cropped to
     the central square and resized to CLIP's size.
 
-    name: the head: a folder with `sac+logos+ava1-l14-linearMSE.pth` (version 2), a file of weights (version 2 with and
-    without ReLU, or the linear version 1, `sa_0_4_vit_l_14_linear.pth`), or a model on the hub; the default is a
-    third-party copy; the authors publish on GitHub. base: the CLIP on whose vectors the head was trained.
-    cache_bytes: for vectors of recent images (3 KB each). The head computes in float32 whatever the dtype.
+    Args:
+        name: The head: a folder with `sac+logos+ava1-l14-linearMSE.pth` (version 2), a file of weights (version 2 with
+            and without ReLU, or the linear version 1, `sa_0_4_vit_l_14_linear.pth`), or a model on the hub; the default
+            is a third-party copy; the authors publish on GitHub.
+        base: The CLIP on whose vectors the head was trained.
+        cache_bytes: For vectors of recent images (3 KB each). The head computes in float32 whatever the dtype.
     """
 
     quality = "aesthetics"

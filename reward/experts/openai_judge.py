@@ -48,45 +48,50 @@ class UnreadableReply:
 class OpenAIJudge(EndpointExpert):
     """Answers `Judge` with chat completions.
 
-    model: its name at the server; empty for the only model of a local server, which is queried when the id is first
-    used. base_url: None for OpenAI; else such as `http://127.0.0.1:8000/v1`. Several servers with the same model are
-    one judge: a list, or a text with commas between them. Queries about one source go to the same server
-    (`PrefixGroups`), and from one that fails to the next; the first stands in the id, so that answers stay known when
-    others are added after it. api_key_env: the name of the environment variable with the key, for all servers. None is
-    `OPENAI_API_KEY` at OpenAI and no key anywhere else, so that a key is not sent to another server.
-
-    requests: see `RequestOptions`. A timeout is retried too, at the cost of what the server has computed; `retries`
-    limits it.
-
-    logprobs: `auto` uses option probabilities if the server returns them for the words of the answer; if it allows
-    fewer alternatives than 20, it is asked for so many, with a warning; if it rejects the option, later requests omit
-    it; if it ignores the option, or the tokens say something else than the words, the words are read. `True` requires
-    them: the query fails without. `False` does not request them. Their interpretation: `logprobs.option_probabilities`.
-
-    json_mode: `schema` requests strict JSON of a `Json` form's schema, and text if the server rejects the schema;
-    `text` relies on the prompt. The reply is validated in both modes.
-
-    image_format, jpeg_quality, max_pixels, detail: images are sent in conversation order as lossless PNG or as JPEG;
-    larger ones are resized to `max_pixels`, and sides of less than 28 pixels enlarged to them, since servers of Qwen-VL
-    and others refuse or crash on smaller ones (`sent_images.fitted`). If the server refuses a request as too large
-    (HTTP 413, or a 400 that says so), it is sent once more with its pictures as JPEG of at most 768 x 768 pixels; the
-    reply has a note of that, which is in the score's evidence. `detail` is OpenAI's `low`, `high` or `auto`. In
-    text-only turns (system, assistant, tool) an image is replaced by a number and sent in a user message after it.
-
-    media_ids: every picture is sent with an id, a digest of its bytes, and then by its id alone to a server that has
-    answered about it, as vLLM's `uuid` of media allows. If such a request is rejected or fails, the server may have
-    dropped a picture, and it is sent again with all of them. For servers that know of this only, which all others that
-    use the server have to be trusted with: whoever sends another picture under the same id first is believed.
-
-    max_tokens: limit of every reply, instead of those of the queries. thinking_tokens: added to the limit, for
-    reasoning models. max_tokens_field: `max_tokens`, or `max_completion_tokens` as OpenAI's newer models require;
-    `auto` chooses by base_url. extra: further request fields, which override the defaults; None removes a field. It
-    must hold no secrets, since it is part of the id.
-
     Levels and yes or no use temperature 0, the other forms their own; above 0 with a seed derived from the query's
     digest, which includes its draw. Refusals and filtered, empty, truncated or unparsable replies are failures that
     keep the reply, and are not retried. A request without any response fails its own query; after `breaker` consecutive
     ones the engine's circuit opens.
+
+    Args:
+        model: Its name at the server; empty for the only model of a local server, which is queried when the id is first
+            used.
+        base_url: None for OpenAI; else such as `http://127.0.0.1:8000/v1`. Several servers with the same model are one
+            judge: a list, or a text with commas between them. Queries about one source go to the same server
+            (`PrefixGroups`), and from one that fails to the next; the first stands in the id, so that answers stay
+            known when others are added after it.
+        api_key_env: The name of the environment variable with the key, for all servers. None is `OPENAI_API_KEY` at
+            OpenAI and no key anywhere else, so that a key is not sent to another server.
+        logprobs: `auto` uses option probabilities if the server returns them for the words of the answer; if it allows
+            fewer alternatives than 20, it is asked for so many, with a warning; if it rejects the option, later
+            requests omit it; if it ignores the option, or the tokens say something else than the words, the words are
+            read. `True` requires them: the query fails without. `False` does not request them. Their interpretation:
+            `logprobs.option_probabilities`.
+        json_mode: `schema` requests strict JSON of a `Json` form's schema, and text if the server rejects the schema;
+            `text` relies on the prompt. The reply is validated in both modes.
+        image_format: Images are sent in conversation order as lossless PNG or as JPEG; larger ones are resized to
+            `max_pixels`, and sides of less than 28 pixels enlarged to them, since servers of Qwen-VL and others refuse
+            or crash on smaller ones (`sent_images.fitted`). If the server refuses a request as too large (HTTP 413, or
+            a 400 that says so), it is sent once more with its pictures as JPEG of at most 768 x 768 pixels; the reply
+            has a note of that, which is in the score's evidence. `detail` is OpenAI's `low`, `high` or `auto`. In
+            text-only turns (system, assistant, tool) an image is replaced by a number and sent in a user message after
+            it.
+        jpeg_quality: See `image_format`.
+        max_pixels: See `image_format`.
+        detail: See `image_format`.
+        media_ids: Every picture is sent with an id, a digest of its bytes, and then by its id alone to a server that
+            has answered about it, as vLLM's `uuid` of media allows. If such a request is rejected or fails, the server
+            may have dropped a picture, and it is sent again with all of them. For servers that know of this only, which
+            all others that use the server have to be trusted with: whoever sends another picture under the same id
+            first is believed.
+        max_tokens: Limit of every reply, instead of those of the queries.
+        thinking_tokens: Added to the limit, for reasoning models.
+        max_tokens_field: `max_tokens`, or `max_completion_tokens` as OpenAI's newer models require; `auto` chooses by
+            base_url.
+        extra: Further request fields, which override the defaults; None removes a field. It must hold no secrets, since
+            it is part of the id.
+        requests: See `RequestOptions`. A timeout is retried too, at the cost of what the server has computed; `retries`
+            limits it.
     """
 
     kinds = (Judge,)
@@ -169,7 +174,11 @@ class OpenAIJudge(EndpointExpert):
 
     @property
     def served(self) -> str:
-        """The model's name. Raises `ExpertDown` if it is not given and the server does not have exactly one."""
+        """The model's name.
+
+        Raises:
+            ExpertDown: If it is not given and the server does not have exactly one.
+        """
         if not self._served:
             self._served = self.endpoint.single_served_model()
         return self._served

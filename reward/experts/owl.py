@@ -22,16 +22,19 @@ from .loading.local_expert import LocalExpert
 class Owl(LocalExpert[Detections | Failure]):
     """Answers `Detect`. Every patch of the image predicts one box, labelled with its best matching phrase.
 
-    name: a folder or a model on the hub, such as `google/owlv2-large-patch14-ensemble` or `google/owlvit-base-patch32`.
-    revision, dtype, device, backend: see `Checkpoint`. min_score: boxes with a lower score are left out, in [0, 1].
-    batch: maximum queries per call, and images or phrases in one pass. cache_bytes: for the features of recent images
-    and phrases, about 11 MB per image for the default model in float32.
-
     A box's score is the sigmoid of the phrase's logit, as in transformers' `post_process_grounded_object_detection`.
     Overlapping boxes are not suppressed, and boxes may extend beyond the image. Without torchvision OWLv2's processor
     needs scipy. A query fails if a phrase is empty, or longer than the model's limit (16 tokens).
 
     `usage`: `image_passes` counts images encoded, `text_passes` phrases encoded.
+
+    Args:
+        name: A folder or a model on the hub, such as `google/owlv2-large-patch14-ensemble` or
+            `google/owlvit-base-patch32`. revision, dtype, device, backend: see `Checkpoint`.
+        min_score: Boxes with a lower score are left out, in [0, 1].
+        batch: Maximum queries per call, and images or phrases in one pass.
+        cache_bytes: For the features of recent images and phrases, about 11 MB per image for the default model in
+            float32.
     """
 
     loader = "AutoModelForZeroShotObjectDetection"

@@ -49,8 +49,6 @@ class PixelChanges(Expert):
     """Answers `MapChanges`, `Remains` and `RateRegion`. Deterministic; on one core about 50 ms an edit at 512 px,
     300 ms once a source, and 50 ms for each place that is rated.
 
-    cache_bytes: for what is computed of recent sources (2 to 5 MB each).
-
     The edited image is resized to the source, both to a longer side of 256 or 512 px, that is 32 patches. It is aligned
     by an affine transform of up to 3.5 % scale and 12/512 shift, if that lowers the difference of most patches, and its
     gain of up to 4 % is divided out. What its frame shows beyond the source is compared with the source's border. An
@@ -63,6 +61,9 @@ class PixelChanges(Expert):
     What remains of an object is told by its own pixels (`matching.remains`), in the edited image aligned in the same
     way. Where little of what surrounds the object is at its place, the image is looked for as a whole: mirrored,
     cropped, turned.
+
+    Args:
+        cache_bytes: For what is computed of recent sources (2 to 5 MB each).
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (MapChanges, Remains, RateRegion)

@@ -28,8 +28,6 @@ _REC709 = np.array([[0.2126, 0.7152, 0.0722]], np.float32) / 255
 class PixelFeatures(Expert):
     """Answers `Embed` with patch statistics and `Measure` with pixel arithmetic.
 
-    cache_bytes: for the token maps of recent images (0.4 MB each).
-
     **Features.** An image is resized to 448 x 448 and split into 14 x 14 patches; each is described by 13 numbers: mean
     luminance and chroma, chroma contrast, and at three scales the strength, direction and directedness of gradients.
     Tokens are random Fourier features (Rahimi and Recht, 2007) of these numbers and, except for the class token, of the
@@ -42,6 +40,9 @@ class PixelFeatures(Expert):
     **Measures.** See `Measure`; luminance is Rec. 709. `ssim` uses a Gaussian window (11 x 11, sigma 1.5, population
     covariance) and averages over all pixels, reflected at the border. Abstains on images smaller than the window and on
     pairs of different sizes.
+
+    Args:
+        cache_bytes: For the token maps of recent images (0.4 MB each).
     """
 
     kinds = (Embed, Measure)

@@ -67,18 +67,22 @@ _ROUND = frozenset("0OoQCc8")
 class RapidOcr(Expert):
     """Answers `ReadText`. An image without text is an empty `RecognizedText`, not an abstention.
 
-    min_score: lines with a lower recognition score, in [0, 1], are dropped; single characters below 0.95 always are.
-    threads: of each model (`intra_op`); the default is one, since a second saves only a tenth of the time. concurrency:
-    images read at a time, each by models of its own. short_side: in pixels, to which larger images are resized; half of
-    it takes a quarter of the time and loses small print. recogniser: the ONNX file of another recogniser of PP-OCR,
-    with its characters in the metadata, such as those for Cyrillic or Arabic (which needs `python-bidi`).
-
     Reads the letters that its recogniser has, and abstains on wanted texts with others: docs/experts.md has a table by
     script. Greek is read only by a recogniser with its accented letters; others know the letters of formulas.
 
     Lines are sorted top to bottom, then left to right, along their median direction; boxes enclose slanted lines. Weak
     on decorative faces and text upside down; spaces between words may be missing. Images under 4 pixels a side hold no
     text.
+
+    Args:
+        min_score: Lines with a lower recognition score, in [0, 1], are dropped; single characters below 0.95 always
+            are.
+        threads: Of each model (`intra_op`); the default is one, since a second saves only a tenth of the time.
+        short_side: In pixels, to which larger images are resized; half of it takes a quarter of the time and loses
+            small print.
+        concurrency: Images read at a time, each by models of its own.
+        recogniser: The ONNX file of another recogniser of PP-OCR, with its characters in the metadata, such as those
+            for Cyrillic or Arabic (which needs `python-bidi`).
     """
 
     kinds = (ReadText,)
@@ -119,7 +123,11 @@ class RapidOcr(Expert):
         self._idle = []
 
     def load(self) -> None:
-        """Load the models. Raises `ExpertDown` if the packages or the models in the wheel are missing."""
+        """Load the models.
+
+        Raises:
+            ExpertDown: If the packages or the models in the wheel are missing.
+        """
         self._idle.append(self._take())
 
     def _take(self) -> Any:

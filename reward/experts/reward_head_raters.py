@@ -174,12 +174,14 @@ class Hpsv3(RewardHeadExpert):
     prompt is the text that the image was generated from; it may be empty. HPSv3 was trained on text-to-image samples
     and ignores `sources`.
 
-    template: a file with the model's text, with `{prompt}` and `<|Reward|>`. The text here paraphrases the training
-    text: only the authors' own reproduces published scores; any other text shifts them.
-
-    name: folder, file or hub name of the weights. base: the backbone, for its configuration, tokenizer and image
-    processor. batch: maximum images or rows in a pass. cache_bytes: for the vision tokens of recent images, about 2 MB
-    each. loading: see `LoadOptions`; the head is kept in float32. Failures and usage: see `RewardHeadExpert`.
+    Args:
+        name: Folder, file or hub name of the weights.
+        base: The backbone, for its configuration, tokenizer and image processor.
+        template: A file with the model's text, with `{prompt}` and `<|Reward|>`. The text here paraphrases the training
+            text: only the authors' own reproduces published scores; any other text shifts them.
+        batch: Maximum images or rows in a pass.
+        cache_bytes: For the vision tokens of recent images, about 2 MB each.
+        loading: See `LoadOptions`; the head is kept in float32. Failures and usage: see `RewardHeadExpert`.
     """
 
     loader = HpsHeads
@@ -231,13 +233,15 @@ class EditReward(RewardHeadExpert):
     constrained only the mean of the two: neither their difference nor their zero points are calibrated. The scale is
     unbounded; of two edits, people preferred the one with the higher mean.
 
-    template: a folder with the texts `following.txt` and `quality.txt`, each with `{prompt}` and `<|Reward|>`. The
-    texts here paraphrase the training texts: only the authors' own reproduce published scores; any other text shifts
-    them.
-
-    name: folder, file or hub name of the weights. base: the backbone, for its configuration, tokenizer and image
-    processor. batch: maximum images or rows in a pass. cache_bytes: for the vision tokens of recent images, about 2 MB
-    each. loading: see `LoadOptions`; the heads are kept in float32. Failures and usage: see `RewardHeadExpert`.
+    Args:
+        name: Folder, file or hub name of the weights.
+        base: The backbone, for its configuration, tokenizer and image processor.
+        template: A folder with the texts `following.txt` and `quality.txt`, each with `{prompt}` and `<|Reward|>`. The
+            texts here paraphrase the training texts: only the authors' own reproduce published scores; any other text
+            shifts them.
+        batch: Maximum images or rows in a pass.
+        cache_bytes: For the vision tokens of recent images, about 2 MB each.
+        loading: See `LoadOptions`; the heads are kept in float32. Failures and usage: see `RewardHeadExpert`.
     """
 
     loader = EditRewardHeads

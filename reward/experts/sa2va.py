@@ -34,12 +34,6 @@ _END_TOKENS = re.compile(r"<\|[^|<>]*\|>|</?s>")
 class Sa2va(LocalExpert[Mask | Failure]):
     """Answers `Segment`, one query at a time.
 
-    name: a folder or a model on the hub. trust_remote_code: allows running the checkpoint's code, which its
-    `config.json` names under `auto_map`; without it every query raises `ExpertDown`, which lists that code. For a name
-    on the hub set `revision` to a full commit hash, which pins code and weights; there is a warning otherwise. batch:
-    queries per call; the model processes them one by one. loading: see `LoadOptions`; `dtype` is bfloat16, as the
-    published code requires, and `device_map` and `quantisation` are not supported.
-
     The command is used as it is; a bare name is prefixed with `Please segment`. The mask is the union of all predicted
     masks, as in the authors' evaluation. If the output has none (no `[SEG]`), the mask is empty; `usage` counts these
     outputs as `empty_masks`. A query fails if text and masks are inconsistent, and for an empty output; the failure
@@ -47,6 +41,15 @@ class Sa2va(LocalExpert[Mask | Failure]):
 
     The published code was written for transformers 4.49 (InternVL2.5) or 4.57 (InternVL3, Qwen-VL). Of the InternVL
     family `predict_forward` works on CUDA only; that of the Qwen-VL family needs `qwen_vl_utils`.
+
+    Args:
+        name: A folder or a model on the hub.
+        trust_remote_code: Allows running the checkpoint's code, which its `config.json` names under `auto_map`; without
+            it every query raises `ExpertDown`, which lists that code. For a name on the hub set `revision` to a full
+            commit hash, which pins code and weights; there is a warning otherwise.
+        batch: Queries per call; the model processes them one by one.
+        loading: See `LoadOptions`; `dtype` is bfloat16, as the published code requires, and `device_map` and
+            `quantisation` are not supported.
     """
 
     loader = RemoteCodeModel

@@ -32,13 +32,6 @@ ImagePhrase = tuple[str, str]
 class Sam3(LocalExpert[Detections | Mask | Failure]):
     """Answers `Detect` and `Segment`. Every phrase is processed by itself; a query of several gets the boxes of each.
 
-    name: a folder or a model on the hub. loading: see `LoadOptions`; backend must stay `auto`, since the processor
-    needs torchvision. min_score: boxes with a lower score are left out, in [0, 1]. min_detection_score: instances with
-    a higher score are part of the mask (0.5, as in the authors' own processor); mask_threshold: pixels with a higher
-    probability are part of it; both in [0, 1]. batch: maximum queries per call, and images, phrases or pairs in one
-    pass. cache_bytes: for the features of recent images and phrases, in float32 about 5 MB per image, and 106 MB more
-    for its masks.
-
     A box's score is the probability that it matches the phrase, times the probability that the image contains the
     concept at all, as in transformers' `post_process_instance_segmentation`. Boxes may extend beyond the image. A mask
     is the union of all instances of the phrase. Its score is their highest score; an empty mask's score is one minus
@@ -49,6 +42,16 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
 
     An image that was encoded for boxes only is encoded again for its first mask. `usage`: `image_passes` counts images
     encoded, `text_passes` phrases encoded, `joint_passes` pairs of them.
+
+    Args:
+        name: A folder or a model on the hub.
+        min_score: Boxes with a lower score are left out, in [0, 1].
+        min_detection_score: Instances with a higher score are part of the mask (0.5, as in the authors' own processor).
+        mask_threshold: Pixels with a higher probability are part of it; both in [0, 1].
+        batch: Maximum queries per call, and images, phrases or pairs in one pass.
+        cache_bytes: For the features of recent images and phrases, in float32 about 5 MB per image, and 106 MB more for
+            its masks.
+        loading: See `LoadOptions`; backend must stay `auto`, since the processor needs torchvision.
     """
 
     loader = "Sam3Model"

@@ -226,10 +226,12 @@ _MIN_SIDE = 4
 class Swin2Sr(Upscaler):
     """Answers `Upscale` with Swin2SR (Conde et al., 2022, arXiv:2209.11345), with all of its upsamplers.
 
-    name: of caidas/swin2SR-*. `classical-sr-x4-64` and `-x2-64` are trained to invert bicubic downscaling and invent
-    little detail; `realworld-sr-x4-64-bsrgan-psnr` also removes noise and blur, which may come from the editor;
-    `compressed-sr-x4-48` removes JPEG artefacts as well; `lightweight-x2-64` is twelve times smaller. tile_size, batch:
-    see `Upscaler`.
+    Args:
+        name: Of caidas/swin2SR-*. `classical-sr-x4-64` and `-x2-64` are trained to invert bicubic downscaling and
+            invent little detail; `realworld-sr-x4-64-bsrgan-psnr` also removes noise and blur, which may come from the
+            editor; `compressed-sr-x4-48` removes JPEG artefacts as well; `lightweight-x2-64` is twelve times smaller.
+        tile_size: See `Upscaler`.
+        batch: See `Upscaler`.
     """
 
     loader = "Swin2SRForImageSuperResolution"
@@ -324,10 +326,13 @@ class RealEsrgan(Upscaler):
 
     It generates plausible detail and removes noise.
 
-    name: a file of weights (.pth, .safetensors), a folder with `RealESRGAN_x4plus.pth` in it, or such a repository on
-    the hub. The authors publish `RealESRGAN_x4plus.pth`, `RealESRNet_x4plus.pth` (less invented detail, softer),
-    `RealESRGAN_x2plus.pth`, `RealESRGAN_x4plus_anime_6B.pth` and `realesr-general-x4v3.pth` (fourteen times smaller) at
-    github.com/xinntao/Real-ESRGAN/releases; nothing is downloaded from there. tile_size, batch: see `Upscaler`.
+    Args:
+        name: A file of weights (.pth, .safetensors), a folder with `RealESRGAN_x4plus.pth` in it, or such a repository
+            on the hub. The authors publish `RealESRGAN_x4plus.pth`, `RealESRNet_x4plus.pth` (less invented detail,
+            softer), `RealESRGAN_x2plus.pth`, `RealESRGAN_x4plus_anime_6B.pth` and `realesr-general-x4v3.pth` (fourteen
+            times smaller) at github.com/xinntao/Real-ESRGAN/releases; nothing is downloaded from there.
+        tile_size: See `Upscaler`.
+        batch: See `Upscaler`.
     """
 
     loader = RealEsrganWeights
@@ -378,8 +383,11 @@ class BestAvailableUpscaler(Expert):
     cached answers are not mixed. A warning announces Lanczos, which adds no detail, and says what is missing. Weights
     that exist but cannot be loaded are an error; there is no fallback for them.
 
-    real_esrgan, swin2sr: their weights, as in `RealEsrgan` and `Swin2Sr`; empty to exclude one. tile_size, device: for
-    both.
+    Args:
+        real_esrgan: Their weights, as in `RealEsrgan` and `Swin2Sr`; empty to exclude one.
+        swin2sr: Their weights, as in `RealEsrgan` and `Swin2Sr`; empty to exclude one.
+        tile_size: For both.
+        device: For both.
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Upscale,)

@@ -82,21 +82,25 @@ class Vlm(LocalExpert[Outcome]):
     template refuses it, if it offers tools and the template does not support them, or if it is longer than the model's
     context.
 
-    name: also an InternVL in its authors' own format (`internvl_chat`), without remote code. lora: an adapter, a folder
-    or a name on the hub (with `lora_revision`); loaded with peft. batch: maximum rows in a forward pass.
-    cache_bytes: for the vision tokens of recent images, about 10 MB per megapixel with Qwen2.5-VL 7B. min_option_mass:
-    the query fails if all options together have less probability than this, in [0, 1]. max_pixels: larger images are
-    resized to this number of pixels, before the model's own processor, which may take millions: tokens, memory and time
-    grow with them. None leaves them as they are. Smaller sides than 28 pixels are enlarged to them: see
-    `sent_images.fitted`. jpeg_quality: images are shown as they are after JPEG of this quality,
-    1 to 100, before they are resized; None shows them unchanged. max_tokens: limit of free text and JSON, instead of
-    those of the queries; the other replies are read from the probabilities of the next token.
-
     Each image is encoded once for all queries about it. Models that do not accept vision tokens (`mm_encoder_outputs`
     in transformers) process one query at a time, with its images.
 
     `usage`: `image_passes` counts images encoded by the vision tower, `forward_passes` those of the language model,
     `prompt_tokens` and `generated_tokens` its tokens, without padding.
+
+    Args:
+        name: Also an InternVL in its authors' own format (`internvl_chat`), without remote code.
+        batch: Maximum rows in a forward pass.
+        cache_bytes: For the vision tokens of recent images, about 10 MB per megapixel with Qwen2.5-VL 7B.
+        min_option_mass: The query fails if all options together have less probability than this, in [0, 1].
+        max_pixels: Larger images are resized to this number of pixels, before the model's own processor, which may take
+            millions: tokens, memory and time grow with them. None leaves them as they are. Smaller sides than 28 pixels
+            are enlarged to them: see `sent_images.fitted`.
+        jpeg_quality: Images are shown as they are after JPEG of this quality, 1 to 100, before they are resized; None
+            shows them unchanged.
+        max_tokens: Limit of free text and JSON, instead of those of the queries; the other replies are read from the
+            probabilities of the next token.
+        lora: An adapter, a folder or a name on the hub (with `lora_revision`); loaded with peft.
     """
 
     loader = VisionLanguageModel

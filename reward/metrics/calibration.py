@@ -43,8 +43,13 @@ _RANGE_TOLERANCE = 1e-9  # of the range of knots, for rounding
 
 @dataclass(frozen=True, slots=True)
 class CalibrationInput:
-    """The scores that a map applies to. metric: their signature, as in `edival-if@3/paper`. unit, range: of its card,
-    if known. spec: of the metric, as JSON text; "" if unknown. Text, so that loading a map builds nothing.
+    """The scores that a map applies to.
+
+    Args:
+        metric: Their signature, as in `edival-if@3/paper`.
+        unit: Of its card, if known.
+        range: Of its card, if known.
+        spec: Of the metric, as JSON text; "" if unknown. Text, so that loading a map builds nothing.
     """
 
     metric: str
@@ -55,7 +60,13 @@ class CalibrationInput:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationOutput:
-    """The scale of a map's values. unit: equal for maps that share a scale. range, meaning: of the values."""
+    """The scale of a map's values.
+
+    Args:
+        unit: Equal for maps that share a scale.
+        range: Of the values.
+        meaning: Of the values.
+    """
 
     unit: str
     range: tuple[float, float]
@@ -66,8 +77,14 @@ class CalibrationOutput:
 class CalibrationMap:
     """A monotone map of scores, and its provenance.
 
-    x: knots, increasing. y: values at the knots, non-decreasing. provenance: labels and scores that it was fitted on,
-    method and fit quality, as plain JSON. name: of its file. Raises ValueError for invalid knots.
+    Args:
+        x: Knots, increasing.
+        y: Values at the knots, non-decreasing.
+        provenance: Labels and scores that it was fitted on, method and fit quality, as plain JSON.
+        name: Of its file.
+
+    Raises:
+        ValueError: For invalid knots.
     """
 
     x: Sequence[float]
@@ -105,7 +122,11 @@ class CalibrationMap:
             object.__setattr__(self, attribute, value)
 
     def __call__(self, value: float) -> float:
-        """The value of a score; outside the knots, the first or last y. Raises ValueError for a non-finite score."""
+        """The value of a score; outside the knots, the first or last y.
+
+        Raises:
+            ValueError: For a non-finite score.
+        """
         if not math.isfinite(value):
             raise ValueError(f"a score must be a finite number, got {value}")
         if value <= self.x[0] or value >= self.x[-1]:
@@ -156,8 +177,11 @@ class CalibrationMap:
 
     @staticmethod
     def load(path: str | Path) -> CalibrationMap:
-        """The map in a file, whose name it gets. Raises OSError, or `SpecError` for a file that is not a map of this
-        schema.
+        """The map in a file, whose name it gets.
+
+        Raises:
+            OSError: For a file that is not a map of this schema.
+            SpecError: For a file that is not a map of this schema.
         """
         path = Path(path)
         try:
@@ -278,12 +302,15 @@ def calibrate(score: Score, calibration: CalibrationMap) -> Score:
 class Calibrated:
     """A metric's score on the scale of a calibration map. Scores without a value pass unchanged.
 
-    metric: the metric, or its spec. calibration: a name or path (see `find_calibration`), or the map itself, which is
-    then part of the spec. digest: expected digest of the map, at least eight digits; it is filled in, so that the spec
-    refers to the same map on every machine. allow_mismatch: accept a map that was fitted on another metric or protocol.
-
     Raises `SpecError` if there is no such map, or if it belongs to another metric. A map does not depend on the experts
     behind the metric; its provenance names those it was fitted with.
+
+    Args:
+        metric: The metric, or its spec.
+        calibration: A name or path (see `find_calibration`), or the map itself, which is then part of the spec.
+        digest: Expected digest of the map, at least eight digits; it is filled in, so that the spec refers to the same
+            map on every machine.
+        allow_mismatch: Accept a map that was fitted on another metric or protocol.
     """
 
     metric: Metric

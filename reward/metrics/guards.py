@@ -255,8 +255,10 @@ def all_guards(
 ) -> Gate:
     """All guards as one metric. The cheap ones run first; the others are skipped for an edit that these reject.
 
-    prompt_injection_guard: whether to include `NoPromptInjection`, which needs an OCR reader. aspect_guard: in place of
-    `SameAspect`. copy_guard: in place of `NotACopy`.
+    Args:
+        prompt_injection_guard: Whether to include `NoPromptInjection`, which needs an OCR reader.
+        aspect_guard: In place of `SameAspect`.
+        copy_guard: In place of `NotACopy`.
     """
     cheap = Minimum(
         {"not_a_copy": copy_guard or NotACopy(), "not_blank": NotBlank(), "same_aspect": aspect_guard or SameAspect()},

@@ -75,8 +75,9 @@ _NO_OPERATIONS = "the sample has no operations: give those that the instruction 
 class PerOperation:
     """The mean of instruction following over the operations of a compound instruction.
 
-    following: applied to each operation, with the source and the final image. `credits` has the operations in order.
-    Not applicable to samples without `operations`, or with one that `following` does not apply to.
+    Args:
+        following: Applied to each operation, with the source and the final image. `credits` has the operations in
+            order. Not applicable to samples without `operations`, or with one that `following` does not apply to.
     """
 
     following: Metric
@@ -111,10 +112,12 @@ class PerOperation:
 class CompoundOverall:
     """Following times consistency of a compound edit, both in [0, 1].
 
-    following: of the sample, such as `PerOperation`; its `credits` are those of the whole, which has no value if
-    `following` has none. consistency: of everything that no operation changes, applied to the `unfold_operations`
-    sample. It is left out if everything may change, or if the contents of the image are unknown; source and instruction
-    alone decide both.
+    Args:
+        following: Of the sample, such as `PerOperation`; its `credits` are those of the whole, which has no value if
+            `following` has none.
+        consistency: Of everything that no operation changes, applied to the `unfold_operations` sample. It is left out
+            if everything may change, or if the contents of the image are unknown; source and instruction alone decide
+            both.
     """
 
     following: Metric
@@ -174,7 +177,8 @@ class UnfoldedOperations(OfAnotherSample):
 class ForSampleKind:
     """A metric of samples of one kind; not applicable to others, regardless of guards in it.
 
-    sample_kind: `compound` (with operations), or `composed` (of several sources).
+    Args:
+        sample_kind: `compound` (with operations), or `composed` (of several sources).
     """
 
     sample_kind: Literal["compound", "composed"]

@@ -40,8 +40,10 @@ class PairwiseJudge:
     difference between the two answers is in the evidence. If the judge gives probabilities, an answer is the
     expectation over them. If one order fails, the comparison fails. Two equal images are a draw without a query.
 
-    The queries go to the role `judge.pairwise`, which the expert bound to `judge` also serves. prompts: a folder whose
-    `pairwise.txt` replaces our prompt.
+    The queries go to the role `judge.pairwise`, which the expert bound to `judge` also serves.
+
+    Args:
+        prompts: A folder whose `pairwise.txt` replaces our prompt.
     """
 
     prompts: str | None = None

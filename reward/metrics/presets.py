@@ -41,7 +41,9 @@ def edit_balanced(protocol: str = "paper", prompt_injection_guard: bool = True) 
     """EdiVal-O of one edit, with dense instruction following, behind guards: the instruction was followed, and nothing
     else changed.
 
-    protocol: of instruction following. prompt_injection_guard: whether to include `NoPromptInjection`, which needs OCR.
+    Args:
+        protocol: Of instruction following.
+        prompt_injection_guard: Whether to include `NoPromptInjection`, which needs OCR.
     """
     reward = EditOverall(following=InstructionFollowing(protocol=protocol, dense=True))
     guards = Gate(all_guards(prompt_injection_guard=prompt_injection_guard), ObjectsPreserved(), name="guards")
@@ -52,8 +54,11 @@ def small_object(mode: str = "tools", prompt_injection_guard: bool = True) -> Ga
     """Geometric mean of DLEBench-IF and DLEBench-VC behind guards: a small object was edited as requested, and nothing
     else changed.
 
-    A copy scores 0, and so does an edit of the wrong place or of the whole scene. mode: of both metrics, `tools`,
-    `plain`, or `oracle`, which needs `targets` and a `reference`. prompt_injection_guard: as in `edit_balanced`.
+    A copy scores 0, and so does an edit of the wrong place or of the whole scene.
+
+    Args:
+        mode: Of both metrics, `tools`, `plain`, or `oracle`, which needs `targets` and a `reference`.
+        prompt_injection_guard: As in `edit_balanced`.
     """
     parts: dict[str, Metric] = {
         "following": SmallObjectFollowing(mode=mode),
@@ -75,9 +80,12 @@ def compound(protocol: str = "paper", dense: bool = False, prompt_injection_guar
     """Fraction of the operations of a compound instruction that were carried out, times EdiVal-CC, behind guards.
 
     Half of the operations give one half, times the consistency of the rest. `credits` has the operations in order.
-    protocol, dense: of instruction following; if dense, an operation that nearly succeeded counts partly.
-    prompt_injection_guard: as in `edit_balanced`. Not applicable without `operations`, or with an operation that is
-    none of EdiVal's nine forms.
+
+    Args:
+        protocol: Of instruction following; if dense, an operation that nearly succeeded counts partly.
+        dense: See `protocol`.
+        prompt_injection_guard: As in `edit_balanced`. Not applicable without `operations`, or with an operation that is
+            none of EdiVal's nine forms.
     """
     following = PerOperation(InstructionFollowing(protocol=protocol, dense=dense))
     guards = Gate(
@@ -91,8 +99,12 @@ def multi_turn(protocol: str = "paper", dense: bool = False, prompt_injection_gu
     guarded.
 
     Following is the mean over the turns, each compared with the turn before; `credits` has them in order. Consistency
-    compares the last image with the one before the first turn. protocol, dense, prompt_injection_guard: as in
-    `compound`.
+    compares the last image with the one before the first turn.
+
+    Args:
+        protocol: As in `compound`.
+        dense: As in `compound`.
+        prompt_injection_guard: As in `compound`.
     """
     following = MultiTurnFollowing(InstructionFollowing(protocol=protocol, dense=dense), reduction="mean")
     guards = Gate(all_guards(prompt_injection_guard=prompt_injection_guard), ObjectsPreserved(), name="guards")
@@ -110,10 +122,13 @@ def multi_turn(protocol: str = "paper", dense: bool = False, prompt_injection_gu
 def multi_reference(prompt_injection_guard: bool = True) -> ForSampleKind:
     """Geometric mean of three I2I-Bench dimensions for an image composed of several sources, behind guards.
 
-    The dimensions are instruction following, subject consistency and non-edited fidelity; not applicable if one of
-    them is not among the sample's `dimensions`. The guards check every source: a copy of a source is rejected, and so
-    is a source pasted in as a half or a quarter. An inset of a source and another aspect ratio pass: a poster may hang
-    on a wall. prompt_injection_guard: as in `edit_balanced`.
+    The dimensions are instruction following, subject consistency and non-edited fidelity; not applicable if one of them
+    is not among the sample's `dimensions`. The guards check every source: a copy of a source is rejected, and so is a
+    source pasted in as a half or a quarter. An inset of a source and another aspect ratio pass: a poster may hang on a
+    wall.
+
+    Args:
+        prompt_injection_guard: As in `edit_balanced`.
     """
     parts: dict[str, Metric] = {
         "following": FiveLevelRating("multi-instruction-following"),

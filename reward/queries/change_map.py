@@ -33,21 +33,24 @@ class ChangeMap:
 
     Arrays are float32, on a grid of rows x columns over the source.
 
-    features: rows x columns, at least 0. Distance of patch features, in units of the largest distance that a harmless
-    variant of the source (smoothed, compressed, resized, shifted, brightened) has at that place.
-    colour: rows x columns x 3. Mean CIE L*a*b* of the edited patch less that of the source.
-    colour_envelope: rows x columns, at least 0. The largest norm of `colour` over the harmless variants.
-    amplitude_before, amplitude_after: rows x columns x `BANDS`, at least 0. Root mean square gradient of L* per pixel,
-    fine to coarse; after: of the edited image before alignment smoothed it.
-    gain: factor by which the edited image is brighter, at most 4 % from 1; it was divided out of features and colour.
-    aligned: whether an affine transform was found; 1 is identity otherwise. scale: how much larger the edited content
-    appears, in the direction in which that is furthest from 1. shift: by how much it moved at the centre, right and
-    down, in shares of the longer side.
-    periodicity: strength of periodic artefacts (grids, checkerboards) that the source lacks, in grey levels.
-    structure: agreement in [-1, 1] of the two layouts, whatever their colours and textures: about 1 for the same
-    layout, near 0 for another picture.
-    detail_loss: logarithm of the ratio of fine structure before to after, at the source's own resolution up to 1024 px;
-    0 where nothing is lost, and for sources of less than 640 px.
+    Args:
+        features: Rows x columns, at least 0. Distance of patch features, in units of the largest distance that a
+            harmless variant of the source (smoothed, compressed, resized, shifted, brightened) has at that place.
+        colour: Rows x columns x 3. Mean CIE L*a*b* of the edited patch less that of the source.
+        colour_envelope: Rows x columns, at least 0. The largest norm of `colour` over the harmless variants.
+        amplitude_before: Rows x columns x `BANDS`, at least 0. Root mean square gradient of L* per pixel, fine to
+            coarse; after: of the edited image before alignment smoothed it.
+        amplitude_after: See `amplitude_before`.
+        gain: Factor by which the edited image is brighter, at most 4 % from 1; it was divided out of features and
+            colour.
+        aligned: Whether an affine transform was found; 1 is identity otherwise.
+        scale: How much larger the edited content appears, in the direction in which that is furthest from 1.
+        shift: By how much it moved at the centre, right and down, in shares of the longer side.
+        periodicity: Strength of periodic artefacts (grids, checkerboards) that the source lacks, in grey levels.
+        structure: Agreement in [-1, 1] of the two layouts, whatever their colours and textures: about 1 for the same
+            layout, near 0 for another picture.
+        detail_loss: Logarithm of the ratio of fine structure before to after, at the source's own resolution up to 1024
+            px; 0 where nothing is lost, and for sources of less than 640 px.
     """
 
     features: Plane

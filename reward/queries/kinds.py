@@ -232,8 +232,9 @@ Beside = Literal["tone", "focus"]
 class MapChanges(Query[ChangeMap]):
     """Map the changes of an edited image against what is harmless for its source. The edit is resized to the source.
 
-    beside: only what no such change of everything explains. `tone`: rising curves of the channels and another
-    saturation. `focus`: a blur or a sharpening. It is fitted outside of the boxes in `exclude`.
+    Args:
+        beside: Only what no such change of everything explains. `tone`: rising curves of the channels and another
+            saturation. `focus`: a blur or a sharpening. It is fitted outside of the boxes in `exclude`.
     """
 
     before: Image
@@ -261,9 +262,11 @@ RegionChange = Literal["removed", "new", "recoloured", "text"]
 
 @dataclass(frozen=True)
 class RegionRating:
-    """How well what stands in a region belongs to its picture. value: in [0, 1], 1 where nothing gives it away.
+    """How well what stands in a region belongs to its picture.
 
-    faults: what gives it away -> how much it counts against it, at least 0, as in {"seam": 1.2}.
+    Args:
+        value: In [0, 1], 1 where nothing gives it away.
+        faults: What gives it away -> how much it counts against it, at least 0, as in {"seam": 1.2}.
     """
 
     value: float
@@ -277,7 +280,10 @@ SMALLEST_PLACE = 6
 @dataclass(frozen=True)
 class RateRegion(Query[RegionRating]):
     """Rate whether what stands in a box after an edit belongs to the picture around it. The edit is resized to the
-    source. change: what was asked for there.
+    source.
+
+    Args:
+        change: What was asked for there.
     """
 
     before: Image
@@ -297,9 +303,12 @@ class RateRegion(Query[RegionRating]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """A segmentation mask: `values` H x W bool at the image's size. score: the expert's confidence.
+    """A segmentation mask: `values` H x W bool at the image's size.
 
     Equal when pixels and score are.
+
+    Args:
+        score: The expert's confidence.
     """
 
     values: NDArray[np.bool_]
@@ -412,9 +421,11 @@ class EmbedText(Query[Embeddings]):
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A measured quantity; `value` is None where no pixel was left to measure. share: fraction of the pixels used.
+    """A measured quantity; `value` is None where no pixel was left to measure.
 
-    sigma: the expert's own standard deviation, in the value's unit, if it provides one.
+    Args:
+        share: Fraction of the pixels used.
+        sigma: The expert's own standard deviation, in the value's unit, if it provides one.
     """
 
     value: float | None
@@ -453,14 +464,16 @@ class Measure(Query[Measurement]):
 
 @dataclass(frozen=True)
 class Remains(Query[Measurement]):
-    """How much of objects of the source still stands at their places in an edited image. boxes: theirs in the source.
+    """How much of objects of the source still stands at their places in an edited image.
 
     The answer is the largest share among the objects, in [0, 1], by their own pixels: 0 where an object is gone, about
     1 where it stands, in whatever colour. Its `share` is that of the structure around them that is where it was, or
     where the image as a whole moved it to (mirrored, cropped). None: their places are not in the edited image.
 
-    unchanged: the answer is the smallest share among the objects that is as it was, in structure and in colours. None:
-    nothing of them can be told from what is around them.
+    Args:
+        boxes: Theirs in the source.
+        unchanged: The answer is the smallest share among the objects that is as it was, in structure and in colours.
+            None: nothing of them can be told from what is around them.
     """
 
     before: Image
@@ -553,8 +566,10 @@ A dense printed page has about 60 and 5,000."""
 class RecognizedText:
     """Text in an image, top to bottom; box scores are the reader's confidence. At most `MAX_LINES` and `MAX_READ`.
 
-    unread: what is text to the reader and hardly or not legible to it, such as letters that it does not know; scores
-    are its confidence that this is text. A line of low confidence may be in both. Empty for readers that do not say.
+    Args:
+        unread: What is text to the reader and hardly or not legible to it, such as letters that it does not know;
+            scores are its confidence that this is text. A line of low confidence may be in both. Empty for readers that
+            do not say.
     """
 
     lines: tuple[TextLine, ...]
@@ -580,8 +595,9 @@ class RecognizedText:
 class ReadText(Query[RecognizedText]):
     """Read the text in an image (OCR).
 
-    wanted: a text that is compared with what is read; may be empty. A reader abstains in `rewrite_query` on one that
-    has letters it does not know, and drops it from others: what it reads does not depend on it.
+    Args:
+        wanted: A text that is compared with what is read; may be empty. A reader abstains in `rewrite_query` on one
+            that has letters it does not know, and drops it from others: what it reads does not depend on it.
     """
 
     image: Image
@@ -610,8 +626,9 @@ class ReadText(Query[RecognizedText]):
 class Rate(Query[Measurement]):
     """Rate an image on the expert's own scale (HPSv3 and similar models). Higher is better.
 
-    prompt: the image's prompt or intended content. sources: the source images, for experts that rate edits; others
-    ignore them.
+    Args:
+        prompt: The image's prompt or intended content.
+        sources: The source images, for experts that rate edits; others ignore them.
     """
 
     image: Image

@@ -16,8 +16,10 @@ class Abstention:
 class Failure:
     """The expert could not answer: it crashed, refused, timed out, or its output cannot be parsed. Never cached.
 
-    raw: its output, if any. infrastructure: nothing else can be the reason (time-out, connection, crash, out of
-    memory); otherwise the edit may be (a refusal, a reply that cannot be parsed, a broken image).
+    Args:
+        raw: Its output, if any.
+        infrastructure: Nothing else can be the reason (time-out, connection, crash, out of memory); otherwise the edit
+            may be (a refusal, a reply that cannot be parsed, a broken image).
     """
 
     reason: str

@@ -21,7 +21,11 @@ from .reported_speech import final_answer
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that a judge may call. parameters: the JSON schema of its arguments, as JSON text."""
+    """A tool that a judge may call.
+
+    Args:
+        parameters: The JSON schema of its arguments, as JSON text.
+    """
 
     name: str
     description: str
@@ -34,7 +38,12 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A judge's call of a tool. arguments: the judge's text, possibly invalid JSON. id: identifies the call."""
+    """A judge's call of a tool.
+
+    Args:
+        arguments: The judge's text, possibly invalid JSON.
+        id: Identifies the call.
+    """
 
     name: str
     arguments: str
@@ -49,7 +58,9 @@ class ToolCall:
 class Message:
     """One turn of a conversation: text and images, in order.
 
-    tool_calls: of an assistant's turn. tool_call_id: of a tool's turn, the id of the call that it answers.
+    Args:
+        tool_calls: Of an assistant's turn.
+        tool_call_id: Of a tool's turn, the id of the call that it answers.
     """
 
     content: tuple[str | Image, ...]
@@ -94,8 +105,11 @@ class YesNo:
 class Levels:
     """One of these options, with a probability for each where the judge provides them.
 
-    values: the value of each option, for `reply_value`; they are not part of the query. Raises ValueError unless there
-    are two or more different options, and one value for each.
+    Args:
+        values: The value of each option, for `reply_value`; they are not part of the query.
+
+    Raises:
+        ValueError: Unless there are two or more different options, and one value for each.
     """
 
     options: tuple[str, ...]
@@ -115,7 +129,11 @@ class Levels:
         return sum(value_of[option] * p for option, p in probabilities.items())
 
     def parse(self, text: str) -> str:
-        """The option that a text gives as its answer. Raises ValueError if it is missing or ambiguous."""
+        """The option that a text gives as its answer.
+
+        Raises:
+            ValueError: If it is missing or ambiguous.
+        """
         level = parse_option(self.options, text)
         if level is None:
             raise ValueError(f"expected one of {', '.join(self.options)}, got {shorten(text)}")
@@ -132,7 +150,10 @@ class Grade:
 
     The reply's text is the integer: the most probable one at `temperature` 0, else a sample. Its probabilities, where
     the judge provides them, are those of "0", "1", … before the temperature: `expected_value` has no sampling noise.
-    criterion: what is graded, as the prompt names it: `Instruction following: 5` is an answer. Not part of the query.
+
+    Args:
+        criterion: What is graded, as the prompt names it: `Instruction following: 5` is an answer. Not part of the
+            query.
     """
 
     low: int = 0
@@ -155,14 +176,22 @@ class Grade:
         return self.parse(reply.text)
 
     def parse(self, text: str) -> int:
-        """The integer that a text gives as its answer. Raises ValueError if it is missing or ambiguous."""
+        """The integer that a text gives as its answer.
+
+        Raises:
+            ValueError: If it is missing or ambiguous.
+        """
         grade = parse_integer(text, self.low, self.high, self.criterion)
         if grade is None:
             raise ValueError(f"expected an integer from {self.low} to {self.high}, got {shorten(text)}")
         return grade
 
     def expected_value(self, reply: Reply) -> float:
-        """The expectation over the probabilities. Raises ValueError for a reply without probabilities."""
+        """The expectation over the probabilities.
+
+        Raises:
+            ValueError: For a reply without probabilities.
+        """
         if not reply.probabilities:
             raise ValueError("this judge gives no probabilities: use its integer, averaged over several samples")
         return sum(int(option) * p for option, p in reply.probabilities.items())
@@ -204,7 +233,11 @@ class Json:
 
     @staticmethod
     def from_schema(schema: Mapping[str, Any], **options: Any) -> Json:
-        """The form for a schema as a table. options: `max_tokens`, `temperature`."""
+        """The form for a schema as a table.
+
+        Args:
+            options: `max_tokens`, `temperature`.
+        """
         return Json(json.dumps(schema, separators=(",", ":")), **options)
 
     def reply_value(self, reply: Reply) -> Any:
@@ -225,11 +258,15 @@ ResponseFormat = YesNo | Levels | Grade | FreeText | Json
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A judge's reply. probabilities: of the format's options, where available; they sum to 1.
+    """A judge's reply.
 
-    option_mass: the judge's total probability of all options before normalisation, in [0, 1]; None if unknown. Near 0,
-    the judge preferred a reply outside of the format. tool_calls: its tool calls. note: what the expert did to get it
-    that its id does not say, such as sending smaller pictures; in the evidence of scores.
+    Args:
+        probabilities: Of the format's options, where available; they sum to 1.
+        option_mass: The judge's total probability of all options before normalisation, in [0, 1]; None if unknown. Near
+            0, the judge preferred a reply outside of the format.
+        tool_calls: Its tool calls.
+        note: What the expert did to get it that its id does not say, such as sending smaller pictures; in the evidence
+            of scores.
     """
 
     text: str

@@ -43,15 +43,19 @@ FloatArray = NDArray[np.float64]
 class Advantages:
     """Advantages of N rows, and what became of their groups.
 
-    values: (N,), in the order of the rows, 0 for rows that are not informative. scored: (N,), the rows with a score,
-    or with a value in place of it (see `training_values`). informative: (N,), the scored rows of groups that are
-    neither degenerate nor lost in noise; a training step may drop the others.
-
-    unscored, abstained: fractions of the rows, see `without_score`. mean: of the rows in `scored`; None without any.
-    degenerate_groups: fraction of groups without a training signal: fewer than two scored rows, or equal scores. lost:
-    fraction of groups whose spread noise explains completely; 0 for `floor`, which keeps them. std: mean over groups of
-    the standard deviation within (n - 1), in units of the score, over groups with two or more scored rows.
-    noise_variance_share: fraction of the pooled variance within groups that noise explains, in [0, 1].
+    Args:
+        values: (N,), in the order of the rows, 0 for rows that are not informative.
+        scored: (N,), the rows with a score, or with a value in place of it (see `training_values`).
+        informative: (N,), the scored rows of groups that are neither degenerate nor lost in noise; a training step may
+            drop the others.
+        unscored: Fractions of the rows, see `without_score`.
+        abstained: Fractions of the rows, see `without_score`.
+        mean: Of the rows in `scored`; None without any.
+        degenerate_groups: Fraction of groups without a training signal: fewer than two scored rows, or equal scores.
+        lost: Fraction of groups whose spread noise explains completely; 0 for `floor`, which keeps them.
+        std: Mean over groups of the standard deviation within (n - 1), in units of the score, over groups with two or
+            more scored rows.
+        noise_variance_share: Fraction of the pooled variance within groups that noise explains, in [0, 1].
     """
 
     values: FloatArray
@@ -148,26 +152,30 @@ def advantages(
 ) -> Advantages:
     """Advantages within groups.
 
-    scores: N of them, such as `Scores` or plain values; None for an unscored row. groups: the group of each row
-    (`EditSample.group`), in any order. Groups must be complete, and for `batch` all groups of a step must be there:
-    distributed processes gather their scores first, as in TRL and Flow-GRPO.
-    abstained, lowest: see `training_values`. max_abs: clips advantages to [-max_abs, max_abs]; clipped advantages may
-    have a mean other than 0.
-
-    scale_rewards: `group` divides by the group's standard deviation (n - 1). `batch` divides by one standard deviation
-    for the batch: of the rows about the means of their groups, pooled, without differences between groups. `none` does
-    not divide (Dr. GRPO: Liu et al. 2025, arXiv 2503.20783, section 3): groups with more spread have more weight.
-
-    judge_std: standard deviation of repeated scores of one edit, in units of the score
-    (`measure_judge_variance(...).std`). Dividing by the standard deviation gives every group the same weight, even a
-    group of equal edits whose spread is the judge's noise. Of a variance V within a group, S = max(0, V - judge_std^2)
-    is due to the edits. `shrink` estimates the advantage under a judge without noise (the linear estimate of least
-    squared error, with V and S in place of the true variances): (r - mean) times sqrt(S) / V with division, times
-    S / V without. A group whose spread noise explains has the advantage 0. No advantage is enlarged, and none exceeds
     |r - mean| / (2 judge_std). `floor` divides by max(std, judge_std) instead: a group lost in noise keeps advantages
     of about 1, and `none` is unchanged.
 
-    Raises ValueError for scores that are not finite, and for invalid options.
+    Args:
+        scores: N of them, such as `Scores` or plain values; None for an unscored row.
+        groups: The group of each row (`EditSample.group`), in any order. Groups must be complete, and for `batch` all
+            groups of a step must be there: distributed processes gather their scores first, as in TRL and Flow-GRPO.
+        abstained: See `training_values`.
+        lowest: See `training_values`.
+        judge_std: Standard deviation of repeated scores of one edit, in units of the score
+            (`measure_judge_variance(...).std`). Dividing by the standard deviation gives every group the same weight,
+            even a group of equal edits whose spread is the judge's noise. Of a variance V within a group, S = max(0, V
+            - judge_std^2) is due to the edits. `shrink` estimates the advantage under a judge without noise (the linear
+            estimate of least squared error, with V and S in place of the true variances): (r - mean) times sqrt(S) / V
+            with division, times S / V without. A group whose spread noise explains has the advantage 0. No advantage is
+            enlarged, and none exceeds.
+        scale_rewards: `group` divides by the group's standard deviation (n - 1). `batch` divides by one standard
+            deviation for the batch: of the rows about the means of their groups, pooled, without differences between
+            groups. `none` does not divide (Dr. GRPO: Liu et al. 2025, arXiv 2503.20783, section 3): groups with more
+            spread have more weight.
+        max_abs: Clips advantages to [-max_abs, max_abs]; clipped advantages may have a mean other than 0.
+
+    Raises:
+        ValueError: For scores that are not finite, and for invalid options.
     """
     _check(len(scores), len(groups), judge_std, scale_rewards, noise_correction, max_abs)
     optional_values = training_values(scores, groups, abstained=abstained, lowest=lowest)

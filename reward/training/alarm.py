@@ -111,10 +111,11 @@ _OTHER_ACTIONS: Mapping[str, str] = {
 class Alarm:
     """A number of a training run has moved as it does when a reward is hacked.
 
-    name: of the number (`MONITORED`), `divergence`, `probe/...`, or `hack/...`. value: z-score, beyond `z_limit`.
-
-    message: the change, its size, and its possible cause. since: the first step that it is about, if not that of the
-    last `patience` steps.
+    Args:
+        name: Of the number (`MONITORED`), `divergence`, `probe/...`, or `hack/...`.
+        value: Z-score, beyond `z_limit`.
+        message: The change, its size, and its possible cause.
+        since: The first step that it is about, if not that of the last `patience` steps.
     """
 
     step: int

@@ -44,10 +44,6 @@ class AuditProbe:
     """Measures what hacks would gain, over the edits of a step. Nothing in it raises for what a step contains, or for a
     reward that fails.
 
-    reward: the trained one, as in `audit`; of a monitored one, its monitor does not see the variants. every: steps
-    between probes; the first is step 0. families: names of families that must score lower. samples: at most so many
-    edits, the best-scored of as many groups. severities: 0 to 2, mildest first. seed: of what is random in variants.
-
     A probe scores samples x families x severities variants in one call, by default 40: 4 a step on average, 6 % of
     steps of 64 edits. If no variant has a score, or the call raises, this is logged, and the next
     1, 2, 4, ... up to 64 probes are left out.
@@ -56,7 +52,16 @@ class AuditProbe:
     score counts as the lowest; None and failures of infrastructure count nowhere, as in `training_values`. Of an
     unbounded reward the scale is the distance of the 5 % and 95 % quantiles of all scores of the step and its variants.
 
-    Raises ValueError for options that mean nothing.
+    Args:
+        reward: The trained one, as in `audit`; of a monitored one, its monitor does not see the variants.
+        every: Steps between probes; the first is step 0.
+        families: Names of families that must score lower.
+        samples: At most so many edits, the best-scored of as many groups.
+        severities: 0 to 2, mildest first.
+        seed: Of what is random in variants.
+
+    Raises:
+        ValueError: For options that mean nothing.
     """
 
     def __init__(
@@ -90,7 +95,10 @@ class AuditProbe:
     def of(reward: BaseReward | AnyScorer, options: str) -> AuditProbe:
         """From options as in a URL, for trainers configured by strings: every=10&samples=4&severities=0,1.
 
-        Several families or severities have commas between them. Raises ValueError for what it cannot read.
+        Several families or severities have commas between them.
+
+        Raises:
+            ValueError: For what it cannot read.
         """
         given = dict(parse_qsl(options, keep_blank_values=True))
         if not given or not set(given) <= set(_READ):
@@ -113,7 +121,9 @@ class AuditProbe:
     ) -> HackGains | None:
         """The gains over a step's edits; None at other steps than each `every`-th, and where nothing can be compared.
 
-        samples: of a step, or those whose images are there. scores: of the trained reward, one per sample.
+        Args:
+            samples: Of a step, or those whose images are there.
+            scores: Of the trained reward, one per sample.
         """
         if step % self.every or not self._pauses.is_turn():
             return None

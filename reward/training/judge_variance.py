@@ -37,9 +37,12 @@ DRAW_STRIDE = 10**9
 class VarianceEstimate:
     """Variation of repeated values of one sample.
 
-    std: standard deviation within a sample (n - 1), pooled over samples, in units of the value. low, high: its 95 %
-    interval, by bootstrap over samples; None for one sample. disagreement: for binary values, the probability that two
-    repeats differ, in [0, 1]; else None. samples: number of samples with two or more values.
+    Args:
+        std: Standard deviation within a sample (n - 1), pooled over samples, in units of the value.
+        low: Its 95 % interval, by bootstrap over samples; None for one sample.
+        high: Its 95 % interval, by bootstrap over samples; None for one sample.
+        disagreement: For binary values, the probability that two repeats differ, in [0, 1]; else None.
+        samples: Number of samples with two or more values.
     """
 
     std: float
@@ -70,9 +73,12 @@ class VarianceEstimate:
 class JudgeVariance:
     """Result of `measure_judge_variance`.
 
-    overall: of the reward's values. None where no sample has two values. parts: of each part and credit with values, by
-    path, as in "reward/following". repeats: number of scores per sample. unscored: fraction of scores without a value.
-    judge_queries: queries to a judge per repeat; 0 where the reward uses no judge.
+    Args:
+        overall: Of the reward's values. None where no sample has two values.
+        parts: Of each part and credit with values, by path, as in "reward/following".
+        repeats: Number of scores per sample.
+        unscored: Fraction of scores without a value.
+        judge_queries: Queries to a judge per repeat; 0 where the reward uses no judge.
     """
 
     overall: VarianceEstimate | None
@@ -84,7 +90,11 @@ class JudgeVariance:
 
     @property
     def std(self) -> float:
-        """For `advantages(..., judge_std=...)`. Raises ValueError where no sample has two values."""
+        """For `advantages(..., judge_std=...)`.
+
+        Raises:
+            ValueError: Where no sample has two values.
+        """
         if self.overall is None:
             raise ValueError(
                 f"no sample has two values, {self.unscored:.0%} of the scores have none: use other samples"
@@ -109,8 +119,10 @@ def measure_judge_variance(reward: Reward, samples: Sequence[EditSample], repeat
     """Score samples `repeats` times, each time with other draws of the judge.
 
     32 samples give the standard deviation to about 10 %. A deterministic judge is queried again, too, since this is not
-    known in advance; other experts answer from the cache. Raises ValueError for fewer than two repeats or no samples,
-    and the exceptions of the reward.
+    known in advance; other experts answer from the cache.
+
+    Raises:
+        ValueError: For fewer than two repeats or no samples, and the exceptions of the reward.
     """
     if repeats < 2:
         raise ValueError(f"the variance needs two or more repeats, got {repeats}")

@@ -55,8 +55,6 @@ class RewardHackingMonitor:
     the drift is at least `min_drift` (`MONITORED`); again only after a return within half the limit. False alarms are
     rare where steps vary independently; a shorter baseline, or correlated steps, make them frequent.
 
-    alarms: all so far, oldest first. max_images: number of images used per step (see `batch_statistics`).
-
     Prompts vary between steps far more than a policy does. `observe_probe` takes edits of fixed prompts from fixed
     noise: paired differences detect a small rise or fall early. `observe_hacks` takes what an `AuditProbe` measures:
     how far hacks would pay that the policy has not found yet.
@@ -71,6 +69,12 @@ class RewardHackingMonitor:
     a quarter as much. If both rise, the policy learns; if only the trained one rises, this indicates overoptimisation
     (Gao et al. 2023, arXiv 2210.10760, section 3). With several processes, one monitors the gathered batch, or each its
     own.
+
+    Args:
+        max_images: Number of images used per step (see `batch_statistics`).
+
+    Attributes:
+        alarms: All so far, oldest first.
     """
 
     def __init__(self, *, baseline: int = 20, patience: int = 5, z_limit: float = 3.0, max_images: int = 32) -> None:
@@ -102,12 +106,16 @@ class RewardHackingMonitor:
     ) -> dict[str, float]:
         """Observe a step's batch; returns numbers to log, by name.
 
-        scores: of the trained reward, one per sample. heldout: of the held-out reward on the same samples, None for
-        samples or steps without one. groups: of all rows, as scores and heldout, where samples are only those whose
-        images are in memory. Unknown numbers are omitted: `reward` where no sample is scored, z-scores
-        (`edge_density/z`) until the baseline is complete. `alarms` is the number of alarms so far.
+        Args:
+            scores: Of the trained reward, one per sample.
+            heldout: Of the held-out reward on the same samples, None for samples or steps without one.
+            groups: Of all rows, as scores and heldout, where samples are only those whose images are in memory. Unknown
+                numbers are omitted: `reward` where no sample is scored, z-scores (`edge_density/z`) until the baseline
+                is complete. `alarms` is the number of alarms so far.
 
-        Raises ValueError for lists of other lengths, and ImageError for images that cannot be read.
+        Raises:
+            ValueError: For lists of other lengths.
+            ImageError: For images that cannot be read.
         """
         groups = [sample.group for sample in samples] if groups is None else groups
         if len(scores) != len(groups) or (heldout is not None and len(heldout) != len(groups)):
@@ -164,8 +172,9 @@ class RewardHackingMonitor:
     ) -> dict[str, float]:
         """Like `observe`, for numbers that were measured elsewhere; returns z-scores.
 
-        numbers: by their names in `MONITORED`: `relative_to_source` of `batch_statistics`, fractions, agreement.
-        weights: the amount of data behind each number, where it differs between steps.
+        Args:
+            numbers: By their names in `MONITORED`: `relative_to_source` of `batch_statistics`, fractions, agreement.
+            weights: The amount of data behind each number, where it differs between steps.
         """
         log: dict[str, float] = {}
         for name, value in numbers.items():
@@ -227,9 +236,13 @@ class RewardHackingMonitor:
         The first call is the baseline. Alarms, once each: `probe/heldout`, where the held-out reward has fallen by more
         than `z_limit` standard errors of the mean difference; `probe/divergence`, where the trained one has risen by
         more than that, and the held-out one by less than a quarter as much, each in standard deviations over the
-        baseline's edits. Returns the means, and from the second call on z-scores and the number of alarms.
+        baseline's edits.
 
-        Raises ValueError for no edits, for another number of edits than before, and for lists of other lengths.
+        Returns:
+            The means, and from the second call on z-scores and the number of alarms.
+
+        Raises:
+            ValueError: For no edits, for another number of edits than before, and for lists of other lengths.
         """
         if not scores:
             raise ValueError("a probe needs edits: give some, best 100 or more")
@@ -272,9 +285,11 @@ class RewardHackingMonitor:
     def observe_hacks(self, step: int, gains: HackGains) -> dict[str, float]:
         """Observe what hacks would gain over a step's edits, as `AuditProbe` measures it.
 
-        Alarms: `hack/<family>`, where a hack pays from now on, or gains more than before (see `HackTracker`). Returns
-        mean gains as shares of the reward's scale, by `hack/<family>` and `hack/best`, z-scores once the baseline is
-        complete, and the number of alarms.
+        Alarms: `hack/<family>`, where a hack pays from now on, or gains more than before (see `HackTracker`).
+
+        Returns:
+            Mean gains as shares of the reward's scale, by `hack/<family>` and `hack/best`, z-scores once the baseline
+            is complete, and the number of alarms.
         """
         log, alarms = self._hacks.observe(step, gains)
         self.alarms += alarms
@@ -298,7 +313,11 @@ class RewardHackingMonitor:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> RewardHackingMonitor:
-        """Restore the monitor from `to_json`, also that of schemas 2 and 3. Raises ValueError for another schema."""
+        """Restore the monitor from `to_json`, also that of schemas 2 and 3.
+
+        Raises:
+            ValueError: For another schema.
+        """
         if data.get("schema") not in _READ_SCHEMAS:
             raise ValueError(f"this monitor has schema {data.get('schema')}, expected {SCHEMA}: start a new one")
         monitor = RewardHackingMonitor(**data["options"])

@@ -318,8 +318,12 @@ def describe_alarm(alarm: Alarm, monitor: StepMonitor) -> str:
 class MonitoredReward(BaseReward):
     """The same scores and errors as `reward`; a `StepMonitor` has seen them.
 
-    step_samples, heldout, probe, monitor, state: see `StepMonitor`, which is `self.monitor`.
-    Picklable if the rewards are.
+    Args:
+        step_samples: See `StepMonitor`, which is `self.monitor`. Picklable if the rewards are.
+        heldout: See `step_samples`.
+        probe: See `step_samples`.
+        monitor: See `step_samples`.
+        state: See `step_samples`.
     """
 
     def __init__(

@@ -14,9 +14,12 @@ from typing_extensions import Self
 class Cost:
     """What a selection has cost.
 
-    nfe: denoiser evaluations (number of function evaluations), counted per image and step; the factor of guidance is
-    not counted. judge_calls: queries to a judge by the scoring programs, including cached ones, so that a resumed run
-    reports the cost of an uninterrupted one. seconds: of generation and scoring, each as if run alone.
+    Args:
+        nfe: Denoiser evaluations (number of function evaluations), counted per image and step; the factor of guidance
+            is not counted.
+        judge_calls: Queries to a judge by the scoring programs, including cached ones, so that a resumed run reports
+            the cost of an uninterrupted one.
+        seconds: Of generation and scoring, each as if run alone.
     """
 
     nfe: int = 0

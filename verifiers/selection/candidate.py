@@ -30,9 +30,12 @@ class Preview:
 class Candidate:
     """One candidate edit. Only a candidate with status `made` and a score with a value can be chosen.
 
-    id: unique within its selection, equal in every run. sample: as scored by the reward; the image is its `edited`.
-    None without an image. step: of a compound instruction or a chain, from 1. parent: id of the candidate that it
-    continues. tiebreak_score: the score that broke a tie, if any.
+    Args:
+        id: Unique within its selection, equal in every run.
+        sample: As scored by the reward; the image is its `edited`. None without an image.
+        step: Of a compound instruction or a chain, from 1.
+        parent: Id of the candidate that it continues.
+        tiebreak_score: The score that broke a tie, if any.
     """
 
     id: str
@@ -83,7 +86,11 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class TournamentMatch:
-    """A comparison of two candidates. score: how clearly the first is better, in [0, 1]; 0.5 is a draw."""
+    """A comparison of two candidates.
+
+    Args:
+        score: How clearly the first is better, in [0, 1]; 0.5 is a draw.
+    """
 
     first: str
     second: str
@@ -104,10 +111,14 @@ class TournamentMatch:
 class Selection:
     """The result for one sample.
 
-    sample: the edit request. winner: None if no candidate has a score. reason: why it won, or why there is no winner.
-    full_cost: the cost of finishing and scoring all candidates that the selector may make; judge calls and seconds are
-    extrapolated from the average finished candidate. stop_reason: why it stopped early, such as a budget; else empty.
-    steps: the candidate chosen at each step, for selectors that edit step by step.
+    Args:
+        sample: The edit request.
+        winner: None if no candidate has a score.
+        reason: Why it won, or why there is no winner.
+        full_cost: The cost of finishing and scoring all candidates that the selector may make; judge calls and seconds
+            are extrapolated from the average finished candidate.
+        steps: The candidate chosen at each step, for selectors that edit step by step.
+        stop_reason: Why it stopped early, such as a budget; else empty.
     """
 
     sample: EditSample
@@ -155,7 +166,11 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Selections(Sequence[Selection]):
-    """One selection per sample, in order. cached_cost: the part of `spent` that the journal already held."""
+    """One selection per sample, in order.
+
+    Args:
+        cached_cost: The part of `spent` that the journal already held.
+    """
 
     selections: tuple[Selection, ...]
     cached_cost: Cost = field(default_factory=Cost)

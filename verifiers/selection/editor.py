@@ -111,7 +111,8 @@ class NoiseSpec:
 class DenoisingState:
     """An image in the middle of denoising: the request and the state after `step` evaluations.
 
-    arrays: private to the editor (latents, state of a random generator), as numpy arrays that a journal can store.
+    Args:
+        arrays: Private to the editor (latents, state of a random generator), as numpy arrays that a journal can store.
     """
 
     images: tuple[Image, ...]

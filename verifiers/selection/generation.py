@@ -24,8 +24,10 @@ _MAX_CONSECUTIVE_FAILURES = 3
 class CandidateRequest:
     """A candidate to be generated.
 
-    editor_input: the editor's input (instruction, sources, earlier turns). reward_input: the sample to score, into
-    which the generated image is put. The `edited` of both is ignored, as in `edit_request`.
+    Args:
+        editor_input: The editor's input (instruction, sources, earlier turns).
+        reward_input: The sample to score, into which the generated image is put. The `edited` of both is ignored, as in
+            `edit_request`.
     """
 
     id: str
@@ -44,8 +46,10 @@ class CandidateRequest:
 
 @dataclass(frozen=True, slots=True)
 class PartialCandidate:
-    """A candidate after `step` evaluations (counted from the start of the denoising), and their `cost`. error: why the
-    editor failed, if it did.
+    """A candidate after `step` evaluations (counted from the start of the denoising), and their `cost`.
+
+    Args:
+        error: Why the editor failed, if it did.
     """
 
     request: CandidateRequest

@@ -50,8 +50,12 @@ def edit_request(
 ) -> EditSample:
     """An edit request, as a sample whose `edited` is the source.
 
-    sources: anything `Image.of` takes. boxes: objects of the first source, name -> boxes, or pixel corners
-    (x0, y0, x1, y1). fields: any other field of `EditSample`. Raises ImageError or ValueError.
+    Raises ImageError or ValueError.
+
+    Args:
+        sources: Anything `Image.of` takes.
+        boxes: Objects of the first source, name -> boxes, or pixel corners (x0, y0, x1, y1).
+        fields: Any other field of `EditSample`.
     """
     images = tuple(Image.of(source) for source in sources)
     if not images:
@@ -67,8 +71,10 @@ def edit_request(
 class SelectionRun:
     """Generates and scores candidates within a budget.
 
-    tiebreak_reward: scores candidates that share the highest value. journal: cache of images and scores; in memory by
-    default. seed: of the first candidate; the seeds of the others follow it.
+    Args:
+        tiebreak_reward: Scores candidates that share the highest value.
+        journal: Cache of images and scores; in memory by default.
+        seed: Of the first candidate; the seeds of the others follow it.
     """
 
     def __init__(
@@ -127,10 +133,11 @@ class SelectionRun:
     ) -> list[Candidate]:
         """Generate and score candidates, in order, as many as the budget allows; the rest are missing.
 
-        postprocess: applied to each scored batch; returns it with updated costs.
-
         A batch is scored while the next one is generated, unless judge calls or seconds are limited. Generation is at
         most one batch ahead, so that little is wasted if the reward is down.
+
+        Args:
+            postprocess: Applied to each scored batch; returns it with updated costs.
         """
         candidates: list[Candidate] = []
         with ThreadPoolExecutor(1) as scoring:
@@ -166,8 +173,10 @@ class SelectionRun:
         """Advance candidates to step `until_step`, as many as the budget allows, and score their previews unless
         `score_preview` is False.
 
-        Candidates beyond the budget and failed ones are returned unchanged. Raises TypeError for an editor that is not
-        a `StepwiseEditor`.
+        Candidates beyond the budget and failed ones are returned unchanged.
+
+        Raises:
+            TypeError: For an editor that is not a `StepwiseEditor`.
         """
         self._generator.require_stepwise()
         results = list(partials)
@@ -268,9 +277,13 @@ class SelectionRun:
     ) -> list[TournamentMatch]:
         """Compare pairs of candidates, in order, as many as the budget allows; the rest are missing.
 
-        A pair has two candidates with images, of the same sample. comparison: answered by the reward's experts; None
-        compares the two scores at no cost. Raises ValueError if the comparison needs a role without an expert, even
-        for no pairs.
+        A pair has two candidates with images, of the same sample.
+
+        Args:
+            comparison: Answered by the reward's experts; None compares the two scores at no cost.
+
+        Raises:
+            ValueError: If the comparison needs a role without an expert, even for no pairs.
         """
         if comparison is None:
             return [TournamentMatch(a.id, b.id, compare_scores(a.score, b.score), Cost()) for a, b in pairs]
@@ -336,7 +349,11 @@ class SelectionRun:
     def make_selection(
         self, sample: EditSample, candidates: Sequence[Candidate], max_candidates: int, *, notes: tuple[str, ...] = ()
     ) -> Selection:
-        """The selection of the best candidate. max_candidates: finished candidates that the selector may make."""
+        """The selection of the best candidate.
+
+        Args:
+            max_candidates: Finished candidates that the selector may make.
+        """
         updated, winner, reason = self.choose(candidates)
         return Selection(
             sample,

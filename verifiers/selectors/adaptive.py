@@ -61,21 +61,23 @@ class AdaptiveBestOfN:
     units). The budget moves from samples that are done to the others: pass as many samples at once as possible. A value
     at the upper end of the reward's range cannot be improved.
 
-    calibration: recorded by `calibrate_previews` with this editor and this reward on other prompts, or its file. What
-    a candidate is expected to gain is then what it gained on past prompts like this one (see `PastPrompts`). Without
-    one it is learnt in the run: the expected value of a candidate is the mean of its sample, and the distribution
-    around it is estimated from the prediction errors of earlier candidates with similar expected values, with a kernel.
+    One candidate per sample is finished whatever the budget. With an editor that counts no NFE, such as a function, the
+    budget counts images.
 
-    preview_step: if not 0, a candidate pauses after this denoising step, its preview is scored, and it is finished when
-    no other use of its NFE is expected to gain more, or never. This needs a calibration, which says what previews are
-    worth, and a `StepwiseEditor`.
+    Args:
+        max_per_round: Candidates of one sample per round; a larger value is faster and saves less.
+        calibration: Recorded by `calibrate_previews` with this editor and this reward on other prompts, or its file.
+            What a candidate is expected to gain is then what it gained on past prompts like this one (see
+            `PastPrompts`). Without one it is learnt in the run: the expected value of a candidate is the mean of its
+            sample, and the distribution around it is estimated from the prediction errors of earlier candidates with
+            similar expected values, with a kernel.
+        preview_step: If not 0, a candidate pauses after this denoising step, its preview is scored, and it is finished
+            when no other use of its NFE is expected to gain more, or never. This needs a calibration, which says what
+            previews are worth, and a `StepwiseEditor`.
 
-    One candidate per sample is finished whatever the budget. With an editor that counts no NFE, such as a function,
-    the budget counts images. max_per_round: candidates of one sample per round; a larger value is faster and saves
-    less.
-
-    Raises ValueError for options that do not fit each other, the calibration or the editor, and for a file that cannot
-    be read.
+    Raises:
+        ValueError: For options that do not fit each other, the calibration or the editor, and for a file that cannot be
+            read.
     """
 
     n: int = 16

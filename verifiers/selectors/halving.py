@@ -28,13 +28,14 @@ class SuccessiveHalving:
     advance to the next checkpoint; survivors of the last one are finished. The winner is the finished candidate with
     the highest score of its final image. Without checkpoints it is best-of-n.
 
-    keep: number of survivors of each checkpoint, as counts (4) or as shares of n in (0, 1], rounded down, at least one;
-    decreasing. Default: half at each checkpoint.
-
     Previews with equal scores are ranked by seed. Previews that a guard rejected rank after the others with a value,
     and those without a value last, by seed. A candidate whose editor call failed is dropped and the next one takes its
     place. With perfect previews the winner is that of best-of-n; otherwise a larger n can lower the chosen value,
     because a preview can overestimate. If the budget is too small for the plan, n is reduced before generation.
+
+    Args:
+        keep: Number of survivors of each checkpoint, as counts (4) or as shares of n in (0, 1], rounded down, at least
+            one; decreasing. Default: half at each checkpoint.
     """
 
     n: int = 16

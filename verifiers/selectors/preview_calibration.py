@@ -82,9 +82,10 @@ class PreviewQuality:
 class PreviewCalibration:
     """The values of all previews of all candidates, as recorded by `calibrate_previews`.
 
-    steps: recorded steps; the last one is the final image. values: sample id -> one row per candidate, in seed order,
-    and one column per step; None if a score failed or abstained. Candidates whose editor call failed are left out;
-    `failed` is their number.
+    Args:
+        steps: Recorded steps; the last one is the final image.
+        values: Sample id -> one row per candidate, in seed order, and one column per step; None if a score failed or
+            abstained. Candidates whose editor call failed are left out; `failed` is their number.
     """
 
     editor: str
@@ -108,7 +109,11 @@ class PreviewCalibration:
         return [name for name in self.values if name not in informative]
 
     def preview_quality(self, step: int) -> PreviewQuality:
-        """How well previews at this step predict final values. Raises ValueError for a step that was not recorded."""
+        """How well previews at this step predict final values.
+
+        Raises:
+            ValueError: For a step that was not recorded.
+        """
         column = self._column(step)
         pairs = [(rows[:, column], rows[:, -1]) for rows in self.informative.values()]
         regrets = [[_regret(previews, finals, share) for previews, finals in pairs] for share in TOP_FRACTIONS]
@@ -143,7 +148,11 @@ class PreviewCalibration:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{note}\n"
 
     def plot(self, path: str | Path) -> None:
-        """Plot rank correlation and regret by step to an image file. Raises ImportError if matplotlib is missing."""
+        """Plot rank correlation and regret by step to an image file.
+
+        Raises:
+            ImportError: If matplotlib is missing.
+        """
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
@@ -165,7 +174,8 @@ class PreviewCalibration:
         """The value that this halving would choose for each sample, exact for a deterministic editor and reward, but
         for ties of a preview that a guard rejected (see `rank_order`).
 
-        Raises ValueError for checkpoints that were not recorded, or more candidates than were recorded.
+        Raises:
+            ValueError: For checkpoints that were not recorded, or more candidates than were recorded.
         """
         columns = [self._column(step) for step in halving.checkpoints]
         chosen: dict[str, float | None] = {}
@@ -186,7 +196,10 @@ class PreviewCalibration:
         The search covers n, n/2, n/4, ... candidates, up to `max_checkpoints` of the recorded steps as checkpoints, all
         survivor counts up to 8 and a few beyond, and best-of-m with fewer candidates, which wins if previews say
         little. Each plan is simulated on the informative samples that have n candidates; among equal plans the cheapest
-        is taken. Raises ValueError if there are no such samples or no plan fits.
+        is taken.
+
+        Raises:
+            ValueError: If there are no such samples or no plan fits.
         """
         tables = [rows[:n] for rows in self.informative.values() if len(rows) >= n]
         tables = [rows for rows in tables if np.isfinite(rows[:, -1]).any()]
@@ -243,8 +256,13 @@ def calibrate_previews(
     """Generate `n` candidates per sample and score their previews at each of these steps (default: all).
 
     Takes n times the editor's NFE per sample, and one score per candidate and step. The candidates are those of
-    `select` with the same seed, and a shared journal reuses them. Raises ValueError, TypeError for an editor that is
-    not a `StepwiseEditor`, and `SelectionStopped` if the editor or the reward is down.
+    `select` with the same seed, and a shared journal reuses them.
+
+    Raises:
+        ValueError: For an editor that is not a `StepwiseEditor`, and `SelectionStopped` if the editor or the reward is
+            down.
+        TypeError: For an editor that is not a `StepwiseEditor`, and `SelectionStopped` if the editor or the reward is
+            down.
     """
     if n < 2:
         raise ValueError(f"a calibration compares candidates: n must be at least 2, got {n}")

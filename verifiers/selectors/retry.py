@@ -32,14 +32,15 @@ def append_rejection_reason(sample: EditSample, decision: Decision) -> str:
 class RetryUntilAccepted:
     """Generates candidates until the verifier accepts one, at most `max_attempts` per sample; all samples in step.
 
-    verifier: any verifier, or a threshold for the run's own reward. feedback: makes the editor's next instruction after
-    a candidate was not accepted; None repeats the instruction with another seed. Images are always scored by the
-    original instruction.
-
     The first accepted candidate wins, even over rejected ones with a higher reward. If none is accepted, the best by
     the reward is returned, and `reason` says so. "Can't tell" is not acceptance, and neither is acceptance of a
     candidate whose reward has no value. A guard of the run's reward overrules the verifier's acceptance. The verifier's
     scores are charged and journaled, and the scores of the run's own reward are reused.
+
+    Args:
+        verifier: Any verifier, or a threshold for the run's own reward.
+        feedback: Makes the editor's next instruction after a candidate was not accepted; None repeats the instruction
+            with another seed. Images are always scored by the original instruction.
     """
 
     verifier: VerifierLike | float

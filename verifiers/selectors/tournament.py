@@ -31,7 +31,10 @@ class KnockoutTournament:
     """Single elimination among `n` candidates: n - 1 matches in ceil(log2(n)) rounds.
 
     Pairs follow the order of the seeds. If the number of candidates is not a power of two, those with the lowest seeds
-    get a bye in the first round. comparison: of two candidates; by default their scores are compared.
+    get a bye in the first round.
+
+    Args:
+        comparison: Of two candidates; by default their scores are compared.
     """
 
     n: int = 8
@@ -56,7 +59,10 @@ class RoundRobinTournament:
     """All pairs of `n` candidates: n (n - 1) / 2 matches. The highest mean share wins.
 
     Means are over decided matches. Ties are broken by the mean over the matches between the tied, then by the reward,
-    the tiebreak reward and the lowest seed. comparison: as in `KnockoutTournament`.
+    the tiebreak reward and the lowest seed.
+
+    Args:
+        comparison: As in `KnockoutTournament`.
     """
 
     n: int = 6

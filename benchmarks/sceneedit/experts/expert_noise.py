@@ -116,17 +116,20 @@ Wrapped = TypeVar("Wrapped", bound=Expert)
 class NoisyExpert(Expert):
     """Another expert with noise on its answers.
 
-    misses: probability that a detection (score above 0.3) is lost: its score falls below 0.25; lost detections keep
-    their order. false_alarms: probability, for each `Detect`, that one of the weak guesses, or a box anywhere without
-    one, rises to a score in 0.4-0.9. flips: probability that the answer to a yes/no question is inverted, that a level,
-    a grade or a label is mirrored to the other end of its scale, and that one letter of a line is misread. bias: moves
-    the probability of yes, of the best level or grade, and the scores of boxes towards 1, as in p + bias (1 - p); a
-    grade or a label without probabilities, and a sampled one, becomes the best with this probability. All in [0, 1];
-    raises ValueError for others.
-
     The noise depends on the seed and the query alone: not on order, batches or earlier queries. An answer that is
     missed (raised, flipped, misread) at one level is so at every higher one. Other answers pass unchanged: questions
     and commands that a judge writes, abstentions and failures.
+
+    Args:
+        misses: Probability that a detection (score above 0.3) is lost: its score falls below 0.25; lost detections keep
+            their order.
+        false_alarms: Probability, for each `Detect`, that one of the weak guesses, or a box anywhere without one, rises
+            to a score in 0.4-0.9.
+        flips: Probability that the answer to a yes/no question is inverted, that a level, a grade or a label is
+            mirrored to the other end of its scale, and that one letter of a line is misread.
+        bias: Moves the probability of yes, of the best level or grade, and the scores of boxes towards 1, as in p +
+            bias (1 - p); a grade or a label without probabilities, and a sampled one, becomes the best with this
+            probability. All in [0, 1]; raises ValueError for others.
     """
 
     def __init__(
@@ -237,7 +240,9 @@ class NoisyExpert(Expert):
 class CachingExpert(Expert):
     """Another expert with a cache in memory of answers and abstentions, not of failures.
 
-    query_count: queries received. hit_count: those answered from the cache. The expert got the difference.
+    Attributes:
+        query_count: Queries received.
+        hit_count: Those answered from the cache. The expert got the difference.
     """
 
     def __init__(self, expert: Expert) -> None:

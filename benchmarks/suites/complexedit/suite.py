@@ -51,19 +51,23 @@ _KINDS: Mapping[str, type[ComplexEditOptions]] = {
 class ComplexEdit(Suite):
     """One split of Complex-Edit.
 
-    data: a folder with parquet files (as on the hub) or a data set saved by `save_to_disk`; or one parquet file.
-    split: `test_real` or `test_syn`. levels: of complexity, e.g. `1-8`, `3` or `1,8`.
-
-    mode: of the judge queries (see `ComplexEditOptions`): `numeric`, as in the paper, is the mean of `n` grades;
-    `expected` and `token_probability` need one pass and a judge with probabilities. seed: of the sampled grades;
-    max_replacements: maximum number of failed grades that are sampled again. prompts: a folder of prompts that override
-    ours. mean: of the three scores for O, `arithmetic` (the paper's) or `geometric`.
-
     Ablations of tables 1 and 2 and section 4.1.4, as the metrics have them: reasoning (None: for IF and IP, not PQ),
-    rubric, sampling, pq_instruction. operations: `listed`, which is ours, tells the judge the atomic operations of IF
-    and IP; the paper's protocol has `hidden`.
+    rubric, sampling, pq_instruction.
 
     Raises `InputError` for unusable data. Invalid rows are `problems`.
+
+    Args:
+        data: A folder with parquet files (as on the hub) or a data set saved by `save_to_disk`; or one parquet file.
+        split: `test_real` or `test_syn`.
+        levels: Of complexity, e.g. `1-8`, `3` or `1,8`.
+        mode: Of the judge queries (see `ComplexEditOptions`): `numeric`, as in the paper, is the mean of `n` grades;
+            `expected` and `token_probability` need one pass and a judge with probabilities.
+        seed: Of the sampled grades.
+        max_replacements: Maximum number of failed grades that are sampled again.
+        mean: Of the three scores for O, `arithmetic` (the paper's) or `geometric`.
+        prompts: A folder of prompts that override ours.
+        operations: `listed`, which is ours, tells the judge the atomic operations of IF and IP; the paper's protocol
+            has `hidden`.
     """
 
     name: ClassVar[str] = "complex-edit"
@@ -173,9 +177,12 @@ class ComplexEdit(Suite):
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """`if`, `ip` and `pq`, each a grade from 0 to 10; the tables compute O.
 
-        protocol: None is the suite's `mode`; `paper` is the mode `numeric` with criteria and rubrics as system prompts
-        (figure 16); other modes by their names.
-        Raises `InputError` for another one, and for `numeric` options with another mode.
+        Args:
+            protocol: None is the suite's `mode`; `paper` is the mode `numeric` with criteria and rubrics as system
+                prompts (figure 16); other modes by their names.
+
+        Raises:
+            InputError: For another one, and for `numeric` options with another mode.
         """
         if protocol == _PAPER and (changed := self._not_of_the_paper()):
             named = ", ".join(f"{name}={value}" for name, value in changed.items())
@@ -207,7 +214,11 @@ class ComplexEdit(Suite):
         return specs
 
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
-        """By row number, or by order of names: see `images_by_row`. Raises `InputError` if it is ambiguous."""
+        """By row number, or by order of names: see `images_by_row`.
+
+        Raises:
+            InputError: If it is ambiguous.
+        """
         folder = level_folder(outputs, int(item.labels["level"]), alone=len(self.levels) == 1)
         return images_by_row(folder, self.rows).get(int(item.id.partition("/")[0]))
 

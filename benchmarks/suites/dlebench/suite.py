@@ -43,15 +43,19 @@ _MAX_TURNS = 6
 class DleBench(Suite):
     """A folder with `data.jsonl`, `Source_Images/` and `Reference_Images/`, or that file itself.
 
-    mode: of both metrics, `oracle` (with boxes and references), `tools` or `plain`; only `oracle` needs boxes and
-    references. context: size of a target's crop (`oracle`): `adaptive` is the paper's Eq. 1, a number is a factor of
-    the box's sides. max_turns: maximum replies of a judge with tools. object_names: see `DleBenchOptions`. boxes:
-    `xyxy`, or `xywh` (corner and size).
-    annotations: a JSONL file whose fields are added to the lines with the same id, reference or image. prompts: a
-    prompt pack.
-
     Labels of items: `type`; with boxes also `targets` (how many), and of the smallest one `area`, `width` and `height`
     in millionths of the image and of its sides.
+
+    Args:
+        mode: Of both metrics, `oracle` (with boxes and references), `tools` or `plain`; only `oracle` needs boxes and
+            references.
+        context: Size of a target's crop (`oracle`): `adaptive` is the paper's Eq. 1, a number is a factor of the box's
+            sides.
+        max_turns: Maximum replies of a judge with tools.
+        object_names: See `DleBenchOptions`.
+        boxes: `xyxy`, or `xywh` (corner and size).
+        annotations: A JSONL file whose fields are added to the lines with the same id, reference or image.
+        prompts: A prompt pack.
     """
 
     name: ClassVar[str] = "dlebench"

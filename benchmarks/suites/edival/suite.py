@@ -68,20 +68,25 @@ _PROMPT_PACKAGE = "editcritic.reward.metrics.edival"
 class EdiVal(Suite):
     """EdiVal-Bench in its published layout.
 
-    data: the folder with the instruction file, or that file. images: the zip or folder with the base images, if not
-    beside it. mode: `multipass` or `singlepass`. compression: how singlepass joins several instructions (see
-    `compress_instructions`); seed: of `shuffle`. incomplete: an image without the output of some turn is left out of
-    all turns (`drop`, as in the released code) or of that turn and later ones (`later`, as in the paper's text). vq:
-    whether to rate visual quality, which needs an expert for the role `preference`; vq_prompt: its prompt (the released
-    code has both, `instruction` and `empty`). prompts: a folder of prompts that override those of instruction
-    following. pictures: how files of pictures are read (see `Reading`).
-
     By default, `incomplete` and `pictures` are as in the released code (`drop`, `stored`) in protocol `official`, and
     `later` and `upright` in the others. In `official`, outputs are those that the released code reads, too (see
     `output_layout`), and each edit is compared with the base picture beside the outputs, if there are any.
 
     Raises `InputError` for an unreadable file, and if no image has both instructions and pixels. Other errors are
     `problems`.
+
+    Args:
+        data: The folder with the instruction file, or that file.
+        mode: `multipass` or `singlepass`.
+        compression: How singlepass joins several instructions (see `compress_instructions`).
+        incomplete: An image without the output of some turn is left out of all turns (`drop`, as in the released code)
+            or of that turn and later ones (`later`, as in the paper's text).
+        vq: Whether to rate visual quality, which needs an expert for the role `preference`.
+        vq_prompt: Its prompt (the released code has both, `instruction` and `empty`).
+        images: The zip or folder with the base images, if not beside it.
+        prompts: A folder of prompts that override those of instruction following.
+        seed: Of `shuffle`.
+        pictures: How files of pictures are read (see `Reading`).
     """
 
     name: ClassVar[str] = "edival"
@@ -256,9 +261,13 @@ class EdiVal(Suite):
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """`if`, `cc` and, if enabled, `vq`; in singlepass `if` has a credit per instruction.
 
-        protocol: `paper` (IF as in the paper, CC `fixed`), `official` (both as in the released code), `official-fixed`
-        and `paper-official` (IF by the first, CC by the second). VQ is as in the released code where IF is. Raises
-        `InputError` for another.
+        Args:
+            protocol: `paper` (IF as in the paper, CC `fixed`), `official` (both as in the released code),
+                `official-fixed` and `paper-official` (IF by the first, CC by the second). VQ is as in the released code
+                where IF is.
+
+        Raises:
+            InputError: For another.
         """
         name = protocol or next(iter(PROTOCOLS))
         require_choice(self.name, "protocol", name, PROTOCOLS)

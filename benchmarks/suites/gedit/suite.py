@@ -44,10 +44,6 @@ _MEANINGS = {
 class GEditBench(Suite):
     """GEdit-Bench in one language or both.
 
-    data: a folder with parquet files or a data set saved by `save_to_disk`, as published; or one parquet file.
-    language: `en`, `cn` or `both`. sources: the column of the sources, `input_image`, which the released code shows the
-    judge, or `input_image_raw`, the pictures as they were posted. prompts: a folder of prompts that override ours.
-
     Outputs are `fullset/{task_type}/{language}/{key}.png`. Labels of items: `type`, `language`, `intersection` (1 for
     edits that all editors of the paper made). Cases are sources, so that both languages of one are one case.
 
@@ -55,6 +51,13 @@ class GEditBench(Suite):
     counts, and files are read as PIL's `convert("RGB")` gives them.
 
     Raises `InputError` for unusable data. Invalid rows are `problems`.
+
+    Args:
+        data: A folder with parquet files or a data set saved by `save_to_disk`, as published; or one parquet file.
+        language: `en`, `cn` or `both`.
+        sources: The column of the sources, `input_image`, which the released code shows the judge, or
+            `input_image_raw`, the pictures as they were posted.
+        prompts: A folder of prompts that override ours.
     """
 
     name: ClassVar[str] = "gedit"
@@ -114,7 +117,11 @@ class GEditBench(Suite):
         return suite
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
-        """`sc` and `pq`, each a grade from 0 to 10; the tables compute O. Raises `InputError` for another protocol."""
+        """`sc` and `pq`, each a grade from 0 to 10; the tables compute O.
+
+        Raises:
+            InputError: For another protocol.
+        """
         protocol = protocol or PROTOCOLS[0]
         require_choice(self.name, "protocol", protocol, PROTOCOLS)
         shared: dict[str, Any] = {"protocol": protocol}

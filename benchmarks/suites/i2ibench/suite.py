@@ -66,10 +66,12 @@ _METRIC_OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 class I2IBench(Suite):
     """A folder with `prompts.jsonl` (see `reader`), or that file itself; outputs are `{id}.png`.
 
-    half: `single` or `multi` for the prompts of one half only. prompts: a prompt pack for the judge. Labels of items:
-    `category` and `half`; cases are scenes. The other options are those of metrics, see `reward.metrics.i2ibench`:
-    content=part, letters=exact, inverted=true, answering_view=edited, shown_images=edited, transfer=two_levels,
-    consistency=five_levels or two_levels, quality_scale and aesthetics_scale as in [1,10].
+    Args:
+        half: `single` or `multi` for the prompts of one half only.
+        prompts: A prompt pack for the judge. Labels of items: `category` and `half`; cases are scenes. The other
+            options are those of metrics, see `reward.metrics.i2ibench`: content=part, letters=exact, inverted=true,
+            answering_view=edited, shown_images=edited, transfer=two_levels, consistency=five_levels or two_levels,
+            quality_scale and aesthetics_scale as in [1,10].
     """
 
     name: ClassVar[str] = "i2ibench"
@@ -144,8 +146,9 @@ class I2IBench(Suite):
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
         """A metric for each dimension of the items, by its name, e.g. `multi-spatial-accuracy`.
 
-        protocol: `judge-only` is the ablation of section 4.3, one query for a level, for all dimensions. `paper` sends
-        what appendix F marks as system prompts as such.
+        Args:
+            protocol: `judge-only` is the ablation of section 4.3, one query for a level, for all dimensions. `paper`
+                sends what appendix F marks as system prompts as such.
         """
         if protocol is not None:
             require_choice(self.name, "protocol", protocol, ("judge-only", "paper"))

@@ -69,14 +69,17 @@ from ..tables import Table
 class ImgEditBench(Suite):
     """One part of ImgEdit-Bench.
 
-    data: a folder in one of the published layouts (see the module), or the file of a part's instructions.
-    part: `basic`, with outputs `{key}.png`; `uge`, likewise; or `multi-turn`, with outputs
-    `{kind}/{key}_turn{n}.png`, which people judge: it has items for `judge label` and `bench generate`, and no metrics.
-    protocol: `fixed` or `official` (see `GradedEdit`). extract_source: whether the judge sees the source of an
-    extraction (see `ImgEditScore`). prompts: a prompt pack.
-
     Labels of items: `type` (basic), `kind` and `turn` (multi-turn). Items of one source picture are one case.
     Raises `InputError` for unusable data and options. Invalid rows are `problems`.
+
+    Args:
+        data: A folder in one of the published layouts (see the module), or the file of a part's instructions.
+        part: `basic`, with outputs `{key}.png`; `uge`, likewise; or `multi-turn`, with outputs
+            `{kind}/{key}_turn{n}.png`, which people judge: it has items for `judge label` and `bench generate`, and no
+            metrics.
+        protocol: `fixed` or `official` (see `GradedEdit`).
+        extract_source: Whether the judge sees the source of an extraction (see `ImgEditScore`).
+        prompts: A prompt pack.
     """
 
     name: ClassVar[str] = "imgedit"
@@ -130,8 +133,13 @@ class ImgEditBench(Suite):
         return {name: meanings[name] for name in sorted(PROTOCOLS, key=lambda name: name != self.protocol)}
 
     def metrics(self, protocol: str | None = None) -> Mapping[str, Spec]:
-        """`imgedit` or `imgedit-uge`. protocol: None is the suite's own. Raises `InputError` for another one, and for
-        conversations.
+        """`imgedit` or `imgedit-uge`.
+
+        Args:
+            protocol: None is the suite's own.
+
+        Raises:
+            InputError: For another one, and for conversations.
         """
         if self.part == "multi-turn":
             raise InputError(

@@ -49,33 +49,37 @@ _PICKLED_OPTIONS = (
 class RemoteReward(BaseReward):
     """The reward of judge servers, called like a `Reward`.
 
-    urls: of one server, or of several that serve the same reward, of one identity. Every answer carries the identity;
-    others than the first are refused, so a server that is restarted with other weights is not used until it has the
-    first identity again. During an upgrade, the servers that still have it are used until there are none. identity: the
-    one to use, or its first digits (8 or more), for clients that start while servers are upgraded. reward: its name on
-    the servers, if they serve several. token_env: the environment variable with their token; the token itself is not
-    stored.
-
-    deadline_s: of a call. Samples not scored by then return as `failed` with that reason, and their ids are in
-    `stats["late"]`; other scores are kept. timeout_s: for the response to one request, longer than a server ever takes
-    for `chunk_size` samples including the queue; then the request is retried elsewhere, three times. outage_timeout_s:
-    while no server responds at all (no connection, or all at capacity), requests are retried with growing, jittered
-    pauses, or as a server says; then all of the call that have no score fail. It is counted once for the whole call,
-    from the first failure, and anew after any score. 0: nothing is waited for. Rejected requests (4xx) fail at once.
-
-    max_concurrency: concurrent requests per server. chunk_size: samples per request, all of groups routed to one
-    server. A request keeps its key on retries, so that a server scores it only once. image_encoding: `rgb` sends raw
-    pixels, with little time and many bytes; `png` takes half of the bytes and twenty times the time. detail: see
-    `http_protocol`.
-
-    max_failure_rate, on_failures: as for `Reward`: with `wait`, failed samples are retried once at once, and then, in
-    the same `outage_timeout_s`, while the share of failures is above `max_failure_rate`. Late samples count as
-    failures. A failure is never a number.
-
     Works from any thread and any event loop (`await reward.score(samples)`). Connects directly, ignoring proxy settings
     of the environment. Picklable if its arguments are. Raises ValueError for invalid arguments; on first use
     `RemoteError` for another token, no judge server, or two of different rewards, naming both. Where no server
     responds, a call raises `TooManyFailures`, or with on_failures="none" has failed scores; all else, `RemoteError`.
+
+    Args:
+        urls: Of one server, or of several that serve the same reward, of one identity. Every answer carries the
+            identity; others than the first are refused, so a server that is restarted with other weights is not used
+            until it has the first identity again. During an upgrade, the servers that still have it are used until
+            there are none.
+        reward: Its name on the servers, if they serve several.
+        identity: The one to use, or its first digits (8 or more), for clients that start while servers are upgraded.
+        token_env: The environment variable with their token; the token itself is not stored.
+        deadline_s: Of a call. Samples not scored by then return as `failed` with that reason, and their ids are in
+            `stats["late"]`; other scores are kept.
+        timeout_s: For the response to one request, longer than a server ever takes for `chunk_size` samples including
+            the queue; then the request is retried elsewhere, three times.
+        outage_timeout_s: While no server responds at all (no connection, or all at capacity), requests are retried with
+            growing, jittered pauses, or as a server says; then all of the call that have no score fail. It is counted
+            once for the whole call, from the first failure, and anew after any score. 0: nothing is waited for.
+            Rejected requests (4xx) fail at once.
+        max_concurrency: Concurrent requests per server.
+        chunk_size: Samples per request, all of groups routed to one server. A request keeps its key on retries, so that
+            a server scores it only once.
+        image_encoding: `rgb` sends raw pixels, with little time and many bytes; `png` takes half of the bytes and
+            twenty times the time.
+        detail: See `http_protocol`.
+        max_failure_rate: As for `Reward`: with `wait`, failed samples are retried once at once, and then, in the same
+            `outage_timeout_s`, while the share of failures is above `max_failure_rate`. Late samples count as failures.
+            A failure is never a number.
+        on_failures: See `max_failure_rate`.
     """
 
     def __init__(
@@ -156,7 +160,11 @@ class RemoteReward(BaseReward):
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The spec of the servers' reward. Raises SpecError if it has none."""
+        """The spec of the servers' reward.
+
+        Raises:
+            SpecError: If it has none.
+        """
         spec = self._reward_info.spec
         if "reward" not in spec:
             raise SpecError(f"{self.urls[0]} has no spec of its reward: {spec.get('error', 'no reason given')}")

@@ -259,7 +259,10 @@ def _response_body(service: ScoringService, score_request: ScoreRequest, scores:
 
 def serve(service: ScoringService, settings: ServerConfig | None = None, app: FastAPI | None = None) -> bool:
     """Serve until SIGTERM or SIGINT; then refuse new requests (503), finish accepted ones within `drain_timeout_s`, and
-    return whether all were finished. A second signal ends the process at once. app: see `create_app`.
+    return whether all were finished. A second signal ends the process at once.
+
+    Args:
+        app: See `create_app`.
     """
     settings = settings or ServerConfig()
     with bind_socket(settings) as listener:
@@ -283,7 +286,8 @@ def serve_in_thread(
 ) -> Iterator[str]:
     """A server in a thread of this process, on the port of `settings` (default: a free one); yields its URL.
 
-    wait_until_loaded: yield only after the experts are loaded.
+    Args:
+        wait_until_loaded: Yield only after the experts are loaded.
     """
     settings = settings or ServerConfig(port=0)
     with bind_socket(settings) as listener:

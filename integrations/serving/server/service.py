@@ -119,10 +119,12 @@ class ScoringJob:
 class ScoringService:
     """Scores requests. Used from one event loop, unless noted.
 
-    rewards: one, or several by the names used in requests; those on one engine share its answers. Scores are those of
-    `reward(samples)`, except that too many failures raise nothing: each sample has its own score or reason. See
-    `ServerLimits` for rejected requests. monitors: by the names of rewards, which need not all have one; each sees
-    every edit that its reward scores, in a thread of their own.
+    Args:
+        rewards: One, or several by the names used in requests; those on one engine share its answers. Scores are those
+            of `reward(samples)`, except that too many failures raise nothing: each sample has its own score or reason.
+            See `ServerLimits` for rejected requests.
+        monitors: By the names of rewards, which need not all have one; each sees every edit that its reward scores, in
+            a thread of their own.
     """
 
     def __init__(
@@ -201,8 +203,10 @@ class ScoringService:
     async def score(self, request: ScoreRequest, *, received_at: float | None = None) -> list[Score | None]:
         """One score per sample, in order; None for samples not scored by the deadline.
 
-        received_at: when the request arrived, by `time.monotonic`; default: now. Raises `ServerBusy` and `APIError`. If
-        cancelled, it stops scoring what no other caller waits for.
+        Raises `ServerBusy` and `APIError`. If cancelled, it stops scoring what no other caller waits for.
+
+        Args:
+            received_at: When the request arrived, by `time.monotonic`; default: now.
         """
         start = time.monotonic() if received_at is None else received_at
         reward = self.reward(request.reward)
@@ -233,7 +237,8 @@ class ScoringService:
     async def drain(self, timeout_s: float) -> bool:
         """Refuse new requests and finish accepted ones. After `timeout_s` the remaining samples are answered as late.
 
-        Returns whether all were finished.
+        Returns:
+            Whether all were finished.
         """
         self.draining = True
         deadline = time.monotonic() + timeout_s

@@ -27,18 +27,23 @@ class _Settings(BaseModel):
 class ServerLimits(_Settings):
     """Limits of one request; larger ones are refused with 413 before memory is allocated.
 
-    max_samples; max_body_bytes. max_pixels: of all its images together, decoded, and max_image_pixels of each; three
-    bytes per pixel are held until the response. max_images: whatever their size. max_list_length: earlier turns,
-    sources, or operations of a sample. max_json_values: values in its JSON. max_text_length: characters of a string in
-    it.
+    max_samples; max_body_bytes.
 
-    Limits of the server; above them it answers 503. max_queued_samples: accepted and not answered. max_queued_bytes:
-    of bodies and decoded images together. max_in_flight: samples in the engine at a time; samples beyond it are not
-    started if their client disconnects. decode_threads: threads that decode images, of each lane (see `decoding`); an
-    image of more than max_thread_pixels is decoded in a process of its own, which ends where it takes too long or too
-    much memory.
+    Limits of the server; above them it answers 503.
 
-    idempotent_scores: number of latest scores kept for requests that are repeated with their key.
+    Args:
+        max_pixels: Of all its images together, decoded, and max_image_pixels of each; three bytes per pixel are held
+            until the response.
+        max_images: Whatever their size.
+        max_list_length: Earlier turns, sources, or operations of a sample.
+        max_json_values: Values in its JSON.
+        max_text_length: Characters of a string in it.
+        max_queued_samples: Accepted and not answered.
+        max_queued_bytes: Of bodies and decoded images together.
+        max_in_flight: Samples in the engine at a time; samples beyond it are not started if their client disconnects.
+        decode_threads: Threads that decode images, of each lane (see `decoding`); an image of more than
+            max_thread_pixels is decoded in a process of its own, which ends where it takes too long or too much memory.
+        idempotent_scores: Number of latest scores kept for requests that are repeated with their key.
     """
 
     max_samples: int = Field(default=1024, ge=1)
@@ -96,10 +101,13 @@ def read_token(variable: str | None, path: Path | None) -> str:
 class ServerConfig:
     """Address, authentication and timeouts of a server.
 
-    token: bearer token of clients; without one, `host` must be a loopback address unless `allow_no_token` is set.
-    header_timeout_s, body_timeout_s: seconds for the head and the body of a request. keep_alive_timeout_s: how long an
-    idle connection is kept. max_connections: concurrent ones; for who has to give way, see `connection`.
-    drain_timeout_s: after a stop signal, for accepted requests.
+    Args:
+        token: Bearer token of clients; without one, `host` must be a loopback address unless `allow_no_token` is set.
+        header_timeout_s: Seconds for the head and the body of a request.
+        body_timeout_s: Seconds for the head and the body of a request.
+        keep_alive_timeout_s: How long an idle connection is kept.
+        max_connections: Concurrent ones; for who has to give way, see `connection`.
+        drain_timeout_s: After a stop signal, for accepted requests.
     """
 
     host: str = "127.0.0.1"

@@ -144,8 +144,12 @@ def add_trainer_protocols(
 ) -> None:
     """Add routes to an application of `app.create_app`, behind its token, limits and queue.
 
-    protocols: of `TRAINER_PROTOCOLS`, comma-separated or a list. on_unscored: see the module; UniRL reports unscored
-    samples itself. Protocols with pickles need a service with one reward: they cannot name one. Raises ValueError.
+    Raises ValueError.
+
+    Args:
+        protocols: Of `TRAINER_PROTOCOLS`, comma-separated or a list.
+        on_unscored: See the module; UniRL reports unscored samples itself. Protocols with pickles need a service with
+            one reward: they cannot name one.
     """
     from fastapi import Response
     from starlette.routing import Route

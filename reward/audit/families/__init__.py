@@ -18,7 +18,11 @@ def all_families() -> tuple[Family, ...]:
 
 
 def select_families(names: Collection[str] = ()) -> tuple[Family, ...]:
-    """Those of these names, or of these relations; all without any. Raises ValueError for an unknown one."""
+    """Those of these names, or of these relations; all without any.
+
+    Raises:
+        ValueError: For an unknown one.
+    """
     known = {name for family in all_families() for name in (family.name, family.relation)}
     if unknown := sorted(set(names) - known):
         raise ValueError(f"there is no family {unknown[0]!r:.80}: expected some of {', '.join(sorted(known))}")

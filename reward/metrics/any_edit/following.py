@@ -146,8 +146,9 @@ class PlanFollowing(PlannedMetric):
     of the plan. What the source shows already cannot be followed: such an operation is not applicable. A change that is
     too small or too pale to be seen does not count.
 
-    list_differences: whether a judge is also asked to list all differences, where an operation is checked by questions:
-    one that no difference belongs to was not carried out.
+    Args:
+        list_differences: Whether a judge is also asked to list all differences, where an operation is checked by
+            questions: one that no difference belongs to was not carried out.
     """
 
     card: ClassVar[Card] = Card(

@@ -223,8 +223,11 @@ class FollowedAndPreserved:
     is one.
 
     Not applicable where following is not (the source shows the result already); other parts that are not applicable are
-    left out. `credits` are those of following. region: whether what was redrawn belongs to the picture; None leaves it
-    out. quality: a metric in [0, 1], such as a calibrated rating of the whole picture.
+    left out. `credits` are those of following.
+
+    Args:
+        region: Whether what was redrawn belongs to the picture; None leaves it out.
+        quality: A metric in [0, 1], such as a calibrated rating of the whole picture.
     """
 
     following: Metric = _FOLLOWING
@@ -280,9 +283,14 @@ def any_edit(
     redrawn belongs to the picture.
 
     What was asked for is the sample's `plan`; or it follows from its `operations` or `task`; or a planner reads the
-    instruction. text_guard: whether to include `NoUnrequestedText`, which needs OCR. list_differences: of
-    `PlanFollowing`. faces: of `PlanPreservation`. region: whether to include `PlanRegion`. quality: of
-    `FollowedAndPreserved`.
+    instruction.
+
+    Args:
+        text_guard: Whether to include `NoUnrequestedText`, which needs OCR.
+        list_differences: Of `PlanFollowing`.
+        faces: Of `PlanPreservation`.
+        region: Whether to include `PlanRegion`.
+        quality: Of `FollowedAndPreserved`.
     """
     guards = all_guards(prompt_injection_guard=False, aspect_guard=AspectAsPlanned(), copy_guard=NotACopyAsPlanned())
     if text_guard:

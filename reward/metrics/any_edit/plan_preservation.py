@@ -222,7 +222,8 @@ class PlanPreservation(PlannedMetric):
     nothing may move. Not applicable where the whole image may change and nothing is named or annotated. Compared with
     the first source.
 
-    faces: who compares individuals: `judge`, or the `embedder` bound to the role `features.face`.
+    Args:
+        faces: Who compares individuals: `judge`, or the `embedder` bound to the role `features.face`.
     """
 
     base_card: ClassVar[Card] = Card(

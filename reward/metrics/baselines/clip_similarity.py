@@ -149,9 +149,10 @@ class ClipDirectional(ClipSimilarity):
     All features are normalised to length 1 before they are subtracted (Gal et al., 2022). 0 if the edited image has the
     features of the source.
 
-    text: source of the text direction. `captions`: from sample.metadata["source_caption"] to
-    sample.metadata["target_caption"]; not applicable to samples without captions, or with captions of equal features.
-    `instruction`: the features of the instruction itself, without captions.
+    Args:
+        text: Source of the text direction. `captions`: from sample.metadata["source_caption"] to
+            sample.metadata["target_caption"]; not applicable to samples without captions, or with captions of equal
+            features. `instruction`: the features of the instruction itself, without captions.
     """
 
     text: TextSource = "captions"

@@ -46,11 +46,14 @@ class EditScore(PromptedMetric):
     authors' prompts. Our prompts ask for the same in other words, so the values differ from the published ones; to
     reproduce those, set `prompts` to a folder with the original text in `edit_score.txt` and `edit_score_quality.txt`.
 
-    draws: samples that are averaged; the authors take 1, 4 or 8. If one fails or cannot be parsed, the score fails.
-    seed: selects the samples. temperature: the authors' 0.7 (they also truncate unlikely tokens, which no judge here
-    does). highest: grade, from 0 on; the model was trained for 25. same_size: resize the edited image to the size of
-    the source first, as in the authors' benchmark. prompts: slots are `{instruction}`, `{highest}`, and `{source}` and
-    `{edited}` for the images, which come before the text if it has no slots for them.
+    Args:
+        draws: Samples that are averaged; the authors take 1, 4 or 8. If one fails or cannot be parsed, the score fails.
+        seed: Selects the samples.
+        temperature: The authors' 0.7 (they also truncate unlikely tokens, which no judge here does).
+        highest: Grade, from 0 on; the model was trained for 25.
+        same_size: Resize the edited image to the size of the source first, as in the authors' benchmark.
+        prompts: Slots are `{instruction}`, `{highest}`, and `{source}` and `{edited}` for the images, which come before
+            the text if it has no slots for them.
     """
 
     draws: int = 1

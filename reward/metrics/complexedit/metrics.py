@@ -225,7 +225,8 @@ class PerceptualQuality(ComplexEditOptions):
     The judge sees the edited image only: with the instruction, the correlation of its grades with people's was 0.046
     instead of 0.234 (section 4.1.4). It has a rubric and gives no reasoning, but for the options.
 
-    instruction: the judge is told the instruction too, in modes `numeric` and `expected` (the ablation of 4.1.4).
+    Args:
+        instruction: The judge is told the instruction too, in modes `numeric` and `expected` (the ablation of 4.1.4).
     """
 
     instruction: bool = False
@@ -285,9 +286,10 @@ class PerceptualQuality(ComplexEditOptions):
 class ComplexEditOverall(AlignmentOptions):
     """The mean of the three scores, from 0 to 10; `parts` has them: `following`, `preservation`, `quality`.
 
-    mean: `arithmetic` (the paper's), or `geometric`, which is low if one part is. If a part has no value, neither has
-    the whole, unless another one is 0 in the geometric mean. The options apply to all parts; the first two share their
-    queries in mode `numeric`. The other modes take three queries per sample.
+    Args:
+        mean: `arithmetic` (the paper's), or `geometric`, which is low if one part is. If a part has no value, neither
+            has the whole, unless another one is 0 in the geometric mean. The options apply to all parts; the first two
+            share their queries in mode `numeric`. The other modes take three queries per sample.
     """
 
     mean: MeanType = "arithmetic"

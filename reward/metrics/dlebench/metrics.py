@@ -221,12 +221,14 @@ class SmallObjectFollowing(DleBenchOptions):
     Flawless Execution 4, Over Modification 3, Wrong Action 2, Localization Failure 1.
 
     `oracle`: for each of the sample's `targets`, the judge sees crops of source, edited image and `reference`, without
-    tools; `credits` has each target, and the worst counts. context: size of the crops, see `crop_corners`; the paper
-    does not publish the crops of its evaluation, so the default is the formula for making references (Eq. 1). `tools`:
-    the judge sees source and edited image in full and may use tools. `plain`: both images without tools, the paper's
-    "LMM-as-a-Judge".
+    tools; `credits` has each target, and the worst counts.
 
     Not applicable in oracle mode without targets and a reference. An unclear verdict is a failed score.
+
+    Args:
+        context: Size of the crops, see `crop_corners`; the paper does not publish the crops of its evaluation, so the
+            default is the formula for making references (Eq. 1). `tools`: the judge sees source and edited image in
+            full and may use tools. `plain`: both images without tools, the paper's "LMM-as-a-Judge".
     """
 
     context: Context = "adaptive"

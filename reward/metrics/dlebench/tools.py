@@ -139,8 +139,13 @@ def zoom_in_image(
 ) -> Observation:
     """A crop of an image, upscaled if it is small.
 
-    bbox_2d: x1, y1, x2, y2 in pixels of the original image. target_image: anything that `Image.of` takes. enhancer:
-    default `Lanczos`. Raises `ToolError` for an invalid box or a failure of the enhancer.
+    Args:
+        bbox_2d: X1, y1, x2, y2 in pixels of the original image.
+        target_image: Anything that `Image.of` takes.
+        enhancer: Default `Lanczos`.
+
+    Raises:
+        ToolError: For an invalid box or a failure of the enhancer.
     """
     program = zoom_program(Image.of(target_image), bbox_2d, "the image", enhance_below)
     return _run_program(program, {"enhancer": enhancer})
@@ -157,9 +162,12 @@ def localize_differences(
 ) -> Observation:
     """Where the second image differs from the first: a pair of crops per region, the first image's on the left.
 
-    The second image is resized to the size of the first. differences: default `PixelDifferences()`, whose options are
-    the threshold, the joining of regions and their minimum size. regions: maximum number shown, the largest first.
-    Crops have the context of `crop_corners`.
+    The second image is resized to the size of the first.
+
+    Args:
+        differences: Default `PixelDifferences()`, whose options are the threshold, the joining of regions and their
+            minimum size.
+        regions: Maximum number shown, the largest first. Crops have the context of `crop_corners`.
     """
     first, second = Image.of(comparison_image_1), Image.of(comparison_image_2)
     program = localize_program(first, second, regions, enhance_below)

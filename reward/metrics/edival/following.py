@@ -23,11 +23,12 @@ from .task_parser import task_of
 class InstructionFollowing(PaperOptions, PromptedMetric):
     """EdiVal-IF of one turn: 1 if the edited image follows the instruction, else 0. Options: `PaperOptions`.
 
-    protocol: `paper` (algorithms 3 to 11) or `official` (the released code of 27 October 2025; takes no options).
-    dense: return a degree in [0, 1] instead, which is at least 0.5 exactly if the verdict is 1.
-    prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
-
     Not applicable to instructions that match none of the nine forms, unless the sample has a `task`.
+
+    Args:
+        protocol: `paper` (algorithms 3 to 11) or `official` (the released code of 27 October 2025; takes no options).
+        dense: Return a degree in [0, 1] instead, which is at least 0.5 exactly if the verdict is 1.
+        prompts: A folder whose `<name>.txt` files replace the prompts of the same names.
     """
 
     card: ClassVar[Card] = Card(

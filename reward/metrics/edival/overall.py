@@ -29,9 +29,11 @@ _CONSISTENCY = ContentConsistency()
 class EditOverall:
     """sqrt(IF x CC) of one edit: instruction following and content consistency.
 
-    following: instruction following of this turn; with `MultiTurnFollowing`, of all turns up to this one, as in the
-    paper's tables. consistency: with the image before the first turn. Both values must lie in [0, 1]. If one of them
-    has no value, neither has the whole, unless the other is 0. `credits` are those of following.
+    Args:
+        following: Instruction following of this turn; with `MultiTurnFollowing`, of all turns up to this one, as in the
+            paper's tables.
+        consistency: With the image before the first turn. Both values must lie in [0, 1]. If one of them has no value,
+            neither has the whole, unless the other is 0. `credits` are those of following.
     """
 
     following: Metric = _FOLLOWING
@@ -71,9 +73,11 @@ class EditOverall:
 class MultiTurnFollowing:
     """The minimum over the turns up to this one, each compared with the turn before; or their mean.
 
-    following: the metric of a turn. With a binary metric the minimum is the AND of the turns; with a `dense` one, edits
-    with the same verdict differ. reduction: `minimum` or `mean`. `credits` has the turns in order. If one turn has no
-    value, neither has the whole, unless another one makes the minimum 0.
+    Args:
+        following: The metric of a turn. With a binary metric the minimum is the AND of the turns; with a `dense` one,
+            edits with the same verdict differ.
+        reduction: `minimum` or `mean`. `credits` has the turns in order. If one turn has no value, neither has the
+            whole, unless another one makes the minimum 0.
     """
 
     following: Metric = _FOLLOWING
@@ -114,9 +118,11 @@ RatingProtocol = Literal["paper", "official"]
 class VisualQuality:
     """The preference expert's rating of the edited image; `parts`: the rating of the `base` and the `change` from it.
 
-    prompt: the text for the expert; `empty` rates both images without one, as the released code's second script does,
-    which gives different values. protocol: see the table above. Evidence: the 99 % and 99.9 % quantiles of luminance
-    (Rec. 709, in [0, 1]) of both images, which increase if an editor overexposes turn after turn.
+    Args:
+        prompt: The text for the expert; `empty` rates both images without one, as the released code's second script
+            does, which gives different values.
+        protocol: See the table above. Evidence: the 99 % and 99.9 % quantiles of luminance (Rec. 709, in [0, 1]) of
+            both images, which increase if an editor overexposes turn after turn.
     """
 
     prompt: RatingPrompt = "instruction"

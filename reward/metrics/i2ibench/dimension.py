@@ -160,8 +160,11 @@ _TOPICS = {"blending-naturalness": "blending", "editing-artifacts": "artifacts",
 class FiveLevelRating(DimensionMetric):
     """The expectation of excellent 1, good 0.75, fair 0.5, poor 0.25, bad 0 over the judge's probabilities.
 
-    Without probabilities, the value of its word. shown_images: for blending only, whether the judge sees sources and
-    edited image (appendix F) or the `edited` image alone (section 3.2.1).
+    Without probabilities, the value of its word.
+
+    Args:
+        shown_images: For blending only, whether the judge sees sources and edited image (appendix F) or the `edited`
+            image alone (section 3.2.1).
     """
 
     shown_images: ShownImages = "both"
@@ -254,11 +257,12 @@ class QuestionSet(DimensionMetric):
     The questions are written from sources and instruction, so that all edits of one prompt get the same questions,
     which are written once. An answer counts as yes if its probability is at least 0.5.
 
-    answering_view: whether the judge sees sources, edited image, instruction and question (`full`, section 3.2.1), or
-    the `edited` image and the question (appendix F.1.1).
-    protocol: `questions` (appendix F). For Cross-Source Transfer also `two_levels` (C.3.4), for Inter-Subject
-    Consistency `five_levels` (C.3.4: the level of `judge_only`) and `two_levels` (3.2.2): the probability of yes to one
-    question, the same for all samples.
+    Args:
+        answering_view: Whether the judge sees sources, edited image, instruction and question (`full`, section 3.2.1),
+            or the `edited` image and the question (appendix F.1.1).
+        protocol: `questions` (appendix F). For Cross-Source Transfer also `two_levels` (C.3.4), for Inter-Subject
+            Consistency `five_levels` (C.3.4: the level of `judge_only`) and `two_levels` (3.2.2): the probability of
+            yes to one question, the same for all samples.
     """
 
     answering_view: AnsweringView = "full"

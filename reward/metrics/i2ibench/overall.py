@@ -40,8 +40,11 @@ class I2IBenchOverall:
     Dimensions that are not applicable, which the inputs alone decide, are left out. If one fails or abstains, so does
     the whole. The paper's Overall is the mean over all values of all prompts (appendix D), not the mean of these means.
 
-    excluded_dimensions: dimensions to leave out for all samples, such as those without an expert. judge_only, prompts,
-    paper: see `DimensionMetric`.
+    Args:
+        excluded_dimensions: Dimensions to leave out for all samples, such as those without an expert.
+        judge_only: See `DimensionMetric`.
+        prompts: See `DimensionMetric`.
+        paper: See `DimensionMetric`.
     """
 
     excluded_dimensions: tuple[str, ...] = ()

@@ -91,9 +91,10 @@ class RegionSimilarity(DimensionMetric):
     separately in its source and in the edited image. Duplicates count once. Abstains if the judge names nothing, or if
     the segmenter finds nothing in one of the two images. Fails if a command has an unknown source.
 
-    inverted: for multi-non-edited-fidelity only, whether the outside of each mask is compared (section 3.2.2) instead
-    of the inside (appendix F.2.1). Subject Consistency and Detail Fidelity have the same command prompt and pipeline in
-    appendix F, hence the same value, while the paper's tables have two.
+    Args:
+        inverted: For multi-non-edited-fidelity only, whether the outside of each mask is compared (section 3.2.2)
+            instead of the inside (appendix F.2.1). Subject Consistency and Detail Fidelity have the same command prompt
+            and pipeline in appendix F, hence the same value, while the paper's tables have two.
     """
 
     inverted: bool = False

@@ -30,9 +30,10 @@ _SPECIALISTS: Mapping[str, tuple[str, str, tuple[float, float]]] = {
 class SpecialistRating(DimensionMetric):
     """The rating of a specialist model, normalised from its scale to 0..1.
 
-    scale: lowest and highest rating. None: that of the paper's model, Q-Insight with 1 to 5 for image quality and
-    ArtiMuse with 0 to 100 for aesthetics. The paper prints normalised values and does not state the range. Fails if a
-    rating lies outside the scale.
+    Args:
+        scale: Lowest and highest rating. None: that of the paper's model, Q-Insight with 1 to 5 for image quality and
+            ArtiMuse with 0 to 100 for aesthetics. The paper prints normalised values and does not state the range.
+            Fails if a rating lies outside the scale.
     """
 
     scale: tuple[float, float] | None = None
@@ -91,9 +92,11 @@ class TextContentStyle(DimensionMetric):
 
     Text accuracy: 1 - edit distance / length of the longer text, both without case, punctuation and white space, or
     with them where letters is `exact`, but for white space around the text: the paper does not state which.
-    content: whether all text read in the image is compared (`whole`), or the part that is nearest to the requested text
-    (`part`, for images with other writing; the paper does not specify it). With `part`, 1 - distance / length of the
-    requested text.
+
+    Args:
+        content: Whether all text read in the image is compared (`whole`), or the part that is nearest to the requested
+            text (`part`, for images with other writing; the paper does not specify it). With `part`, 1 - distance /
+            length of the requested text.
     """
 
     content: TextContent = "whole"

@@ -237,11 +237,12 @@ class ImgEditScore(GradedEdit):
     the first, and the evidence `capped` says how many did; `parts` has the grades that count, by criterion. In
     `official` they count as given, and evidence alone has them; a mean may then be outside of 1 to 5.
 
-    edit_type: of all edits; by default that of each sample (`edit_type_of`). Where it is not known, and for
-    several sources, the metric is not applicable.
-    extract_source: whether the judge sees the source of an extraction beside the extracted object. The published words
-    speak of the extracted image alone, and the released code shows both. By default as the words in `fixed`, as the
-    code in `official`.
+    Args:
+        edit_type: Of all edits; by default that of each sample (`edit_type_of`). Where it is not known, and for several
+            sources, the metric is not applicable.
+        extract_source: Whether the judge sees the source of an extraction beside the extracted object. The published
+            words speak of the extracted image alone, and the released code shows both. By default as the words in
+            `fixed`, as the code in `official`.
     """
 
     edit_type: EditType | None = None
