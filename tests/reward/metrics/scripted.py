@@ -8,7 +8,7 @@ from editcritic.reward import EditSample, Engine, Expert, Score
 from ..fakes import alone, sample
 
 
-def heard(metric: Any, answer: Any, one: EditSample | None = None, **fields: Any) -> tuple[Score, list[Any]]:
+def heard(metric: Any, answer: Any, one: EditSample | None = None, **fields: Any) -> tuple[Any, list[Any]]:
     """The score of a sample, and what was asked for it, in order. answer: an outcome, or a rule."""
     queries: list[Any] = []
 
@@ -30,6 +30,6 @@ def words(query: Any, message: int = -1) -> str:
     return "\n".join(part for part in query.messages[message].content if isinstance(part, str))
 
 
-def numbers(score: Score, what: str) -> dict[str, float] | None:
+def numbers(score: Score, what: str) -> Any:
     """The numbers of the evidence of that name, if there is one."""
     return next((dict(item.numbers) for item in score.evidence if item.what == what), None)

@@ -1,5 +1,7 @@
 """Operations are checked by detectors where these can tell, and by questions otherwise."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -50,7 +52,7 @@ ASK_BLUE = one(
     "color_alter", "make the cup blue", Target("cup"), value="blue", questions=(Question("Is the cup blue?"),)
 )
 STAYS = asked(BRIGHT, Question("Is it a cup?", before="yes", after="yes"))
-BLIND = {"unknown": ("cup",), "differences": DONE}
+BLIND: dict[str, Any] = {"unknown": ("cup",), "differences": DONE}
 SEEN = {"source": cups(CUP), "edited": cups(CUP)}
 TURNED_BLUE = {**SEEN, "answers": {"cup blue": (0.1, 0.9), **WRONG}}
 DOG_SEEN = {"answers": {"a dog?": (0.1, 0.9)}, "unknown": ("dog",)}
@@ -67,7 +69,7 @@ MISSED = {"answers": {"this: horse": (0.9, 0.9), "one: remove the horse": (0.1, 
 SPECK, AT_SPOON = painted(Box(0.48, 0.4, 0.004, 0.005), (120, 100, 90)), painted(Box(*SPOON))
 MISS = asked(BRIGHT, Question("Is it gone?", after="no", near_miss=True))
 CHILD = asked(BRIGHT, Question("Is it brighter than the table?", parent=0))
-CASES = {  # plan, what the witness says, whether it is done, the edit, words of the reason
+CASES: dict[str, Any] = {  # plan, what the witness says, whether it is done, the edit, words of the reason
     "a colour on the crop": (BLUE, TURNED_BLUE, True),
     "yes to a wrong colour": (
         BLUE,
@@ -203,7 +205,11 @@ class Observed:
         self.asks = []
 
     def __call__(self, sample):
-        return map_asks(PlanFollowing()(sample), lambda asked: self.asks.append(asked) or asked)
+        def noted(asked):
+            self.asks.append(asked)
+            return asked
+
+        return map_asks(PlanFollowing()(sample), noted)
 
 
 def test_many_copies_are_compared_at_once(scored):

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -162,7 +163,8 @@ def test_an_editor_may_answer_in_its_own_size_but_with_no_other_composition(expe
     source = COFFEE[slice(*rows)]
     for name, answer in answers(source, skimage.data.astronaut(), kontext_size(*source.shape[1::-1])):
         sample = edit("Remove the cup", source, answer, plan=REMOVAL)
-        guard, kept = (Reward(metric, experts)([sample])[0] for metric in (AspectAsPlanned(), PlanPreservation()))
+        scores: list[Any] = [Reward(one, experts)([sample])[0] for one in (AspectAsPlanned(), PlanPreservation())]
+        guard, kept = scores
         if name in ("stretched", "cut"):
             assert (guard.value, kept.value) == (1.0, pytest.approx(least, abs=0.01)), name
             assert kept.reason.startswith(f"{name} from {source.shape[1]} x ")
@@ -283,7 +285,12 @@ def cropped_and_written():
 def made(monkeypatch):
     """The plans that were made to the end, in order."""
     plans: list[EditPlan] = []
-    monkeypatch.setattr(plan_of_sample, "with_questions", lambda plan: plans.append(with_questions(plan)) or plans[-1])
+
+    def noted(plan):
+        plans.append(with_questions(plan))
+        return plans[-1]
+
+    monkeypatch.setattr(plan_of_sample, "with_questions", noted)
     return plans
 
 

@@ -1,6 +1,7 @@
 """Where the plan of a sample comes from: annotations, a planner, and a judge, whose plan is checked and asked again."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -73,8 +74,9 @@ class Script:
                 self.asked.append([part for message in messages for part in message.content if isinstance(part, str)])
                 if not self.replies:
                     return Abstention("plans nothing")
-                self.last = self.replies.pop(0)
-                return parse_reply(query.form, self.last) if isinstance(self.last, str) else self.last
+                last: Any = self.replies.pop(0)
+                self.last = last
+                return parse_reply(query.form, last) if isinstance(last, str) else last
             case _:
                 raise AssertionError(f"nobody asks {query.kind} of it")
 
@@ -257,7 +259,7 @@ def test_what_the_validator_rejects_is_asked_again_with_the_reason():
     assert (again[: len(first)], again[-2], "spoon" in again[-1]) == (first, plans(PAINT), True)
 
 
-DEEP = {"noun": "cup"}
+DEEP: dict[str, Any] = {"noun": "cup"}
 for _ in range(200):
     DEEP = {"noun": "cup", "relation": {"kind": "on", "of": DEEP}}
 
@@ -492,7 +494,7 @@ def test_a_sentence_in_another_language_becomes_a_score_and_an_order_does_not(se
         assert (result.value, result.status, "rejected twice" in result.reason) == (None, "failed", True)
         return
     following = result.parts["reward"].parts["following"]
-    assert following.value > 0.9
+    assert (following.value or 0) > 0.9
     assert [one.text for one in following.evidence if one.what == "plan"] == ["color_alter: cup -> blue"]
     (planning,) = (one for one in server.requests if "sources of an edit" in texts(one))  # all parts share it
     assert sum(part.get("type") == "image_url" for part in planning.body["messages"][0]["content"]) == 1

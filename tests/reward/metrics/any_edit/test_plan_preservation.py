@@ -1,5 +1,7 @@
 """What a plan does not change is compared where it was; what it names as staying is compared by itself."""
 
+from typing import Any
+
 import cv2
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ CUP_KEPT = EVERYWHERE.pixels.copy()
 CUP_KEPT[Y0:Y1, X0:X1] = PIXELS[Y0:Y1, X0:X1]
 CUP_STAYS = Image.of(CUP_KEPT)
 SEEN = {"cup": [(*CUP, 0.9)], "spoon": [(*SPOON, 0.9)]}
-BOTH = {"source": SEEN, "edited": SEEN}
+BOTH: dict[str, Any] = {"source": SEEN, "edited": SEEN}
 TABLE = {"cup": [(*CUP, 0.9)], "table": [(0.5, 0.5, 0.9, 0.9, 0.9)]}
 
 
@@ -124,7 +126,7 @@ def test_a_face_embedder_is_needed_only_where_it_compares_faces(experts):
     with pytest.raises(ValueError, match=r"needs experts for features\.face"):
         Reward(embedded, {role: expert for role, expert in experts.items() if role != "features"})
     with pytest.raises(ValueError, match="faces is one of judge, embedder"):
-        PlanPreservation(faces="eyes")
+        PlanPreservation(faces="eyes")  # type: ignore[arg-type]
 
 
 def test_another_picture_is_no_other_style(scored):
@@ -191,7 +193,8 @@ def test_a_plain_object_is_compared_by_its_colours_and_one_like_its_surroundings
         box = Box.from_corners(100, 60, 180, 140, (300, 200))
         return Remains(Image.of(before), Image.of(after), (box,), unchanged=True)
 
-    plain, hidden = PixelChanges()([remains((200, 30, 30)), remains((120, 120, 120))])
+    pixels: Any = PixelChanges()
+    plain, hidden = pixels([remains((200, 30, 30)), remains((120, 120, 120))])
     assert (plain.value > 0.9, hidden.value) == (True, None)
 
 

@@ -1,5 +1,7 @@
 """Referring expressions are decided on boxes, and a colour by a judge: detectors find the blue mug for a red one."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,7 +117,7 @@ def test_a_box_of_another_colour_is_none_of_the_target(target, boxes, colours, f
         p = colours[len(slots) - 1]
         return Reply("yes" if p >= 0.5 else "no", {"yes": p, "no": 1 - p})
 
-    located = {}
+    located: dict[Target, Any] = {}
 
     def program():
         located.update((yield from locate_targets(PHOTO, [target])))

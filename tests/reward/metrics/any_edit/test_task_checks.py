@@ -6,6 +6,7 @@ cat where it is asked for one.
 """
 
 from functools import cache
+from typing import Any
 
 import cv2
 import numpy as np
@@ -227,7 +228,7 @@ class Told(Expert):
 
 def scores(instruction, source, *edits, **fields):
     told = Told(source, *edits)
-    experts = {"bundle": "laptop", "detector": Annotated(otherwise=told)}
+    experts: dict[str, Any] = {"bundle": "laptop", "detector": Annotated(otherwise=told)}
     samples = [EditSample(str(n), instruction, (source[0],), image, **fields) for n, (image, _) in enumerate(edits)]
     return list(Reward.of("any-edit", experts, on_failures="none")(samples)), told
 
@@ -313,7 +314,7 @@ def test_a_judge_that_abstains_on_the_edit_alone_is_not_replaced_by_the_detector
         sees_edit = CAT[0] in query.images
         return Abstention("too bright") if sees_edit else Reply("no", {"yes": 0.0, "no": 1.0})
 
-    experts = {"bundle": "laptop", "judge": Fake(judged), "judge.planner": "colour"}
+    experts: dict[str, Any] = {"bundle": "laptop", "judge": Fake(judged), "judge.planner": "colour"}
     bound = {**experts, "detector": Annotated(otherwise=Told(BALL, CAT))}
     reward = Reward.of("any-edit-following", bound, on_failures="none")
     (score,) = reward([EditSample("s", "Replace the ball with a cat", (BALL[0],), CAT[0])])

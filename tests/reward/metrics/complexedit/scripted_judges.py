@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from editcritic.reward import EditSample, Engine, Score
+from editcritic.reward import EditSample, Engine
 from editcritic.reward.queries import Grade, Json, Judge, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
 from editcritic.reward.sample import Operation
@@ -47,7 +47,7 @@ def drawn(*outcomes: Outcome) -> Any:
     return lambda query: outcomes[query.draw]
 
 
-def asked(metric: Any, rule: Any = known, *samples: EditSample, **options: Any) -> tuple[list[Score], list[Judge]]:
+def asked(metric: Any, rule: Any = known, *samples: EditSample, **options: Any) -> tuple[list[Any], list[Any]]:
     """The scores of samples, side by side in one engine, and the questions that reached the judge, each once."""
     queries: list[Judge] = []
 
@@ -61,5 +61,5 @@ def asked(metric: Any, rule: Any = known, *samples: EditSample, **options: Any) 
         return [future.result(60) for future in futures], queries
 
 
-def score_of(metric: Any, rule: Any, sample: EditSample | None = None) -> Score:
+def score_of(metric: Any, rule: Any, sample: EditSample | None = None) -> Any:
     return asked(metric, rule, sample or edit())[0][0]

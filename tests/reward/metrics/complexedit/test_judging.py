@@ -1,6 +1,7 @@
 """Options, and measurements: how many, which draws, what is read in a reply, what becomes of those that fail."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -93,6 +94,7 @@ def test_cards_quote_the_correlations_of_the_published_table():
     rows = [
         table["table2_scoring_methods"][row] for row in ("numeric_rubric", "numeric_rubric_cot", "token_probability")
     ]
+    metric: Any
     for place, metric in enumerate(ALL[:3]):
         assert all(f"{row[place]:.3f}" in metric.card.source for row in rows)
     overall = table["metaeval_pairwise_correlation"]["overall_mean"].values()

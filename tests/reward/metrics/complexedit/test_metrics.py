@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -196,7 +197,8 @@ def test_quality_is_asked_of_the_edited_picture_without_instruction_or_reasoning
 
 def test_quality_with_the_instruction_is_still_of_the_edited_picture_alone():
     for options, is_told in (({"instruction": True}, True), ({}, False)):
-        _, (query,) = asked(PerceptualQuality(n=1, **options), answered)
+        metric: Any = PerceptualQuality
+        _, (query,) = asked(metric(n=1, **options), answered)
         assert (query.images, edit().instruction in told(query)) == ((AFTER,), is_told)
 
 

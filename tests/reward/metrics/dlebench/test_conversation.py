@@ -178,7 +178,7 @@ REPLIES = st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join)
 @settings(max_examples=150)
 @given(st.lists(REPLIES, min_size=1, max_size=4), st.sampled_from([SmallObjectFollowing, VisualConsistency]))
 def test_whatever_the_judge_says_the_conversation_ends_within_its_turns(replies, metric):
-    experts = Experts(lambda question: replies[(len(experts.judged) - 1) % len(replies)])
+    experts: Experts = Experts(lambda question: replies[(len(experts.judged) - 1) % len(replies)])
     experts.detections = Detections(())
     score = experts.score(metric(mode="tools", max_turns=4))
     questions = experts.judged

@@ -53,7 +53,7 @@ def test_zooming_shows_the_pixels_of_the_box_of_any_picture(bbox, options, shown
         observation = zoom_in_image(bbox, image, **options)
         assert same(observation.pictures, [shown])
         assert ("4 times as large" in observation.text) is (bbox[2] == 30 and not options)
-    assert bbox[0] != 100 or "[100, 50, 400, 350]" in observation.text
+        assert bbox[0] != 100 or "[100, 50, 400, 350]" in observation.text
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_difference_is_shown_before_and_after_with_a_red_line_between():
 
 
 def test_both_sides_of_a_small_pair_are_enlarged_and_a_picture_of_another_size_is_brought_to_the_first_ones():
-    plain, large = (localize_differences(SOURCE, EDITED, **options) for options in ({"enhance_below": 0}, {}))
+    plain, large = localize_differences(SOURCE, EDITED, enhance_below=0), localize_differences(SOURCE, EDITED)
     (small,), (pair,) = plain.pictures, large.pictures
     assert (pair.width - 4, pair.height) == (4 * (small.width - 4), 4 * small.height)
     observation = localize_differences(SOURCE, EDITED.resized(1280, 960))

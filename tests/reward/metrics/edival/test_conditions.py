@@ -1,6 +1,7 @@
 """The dense form: at least 0.5 exactly where the verdict is 1, grows with what decides it, silent where that is."""
 
 from inspect import signature
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -131,7 +132,7 @@ ADD_LEFT, ADD_BELOW, ADD_RIGHT = (
 MOVE, MOVE_UP = (Task("position_change", object="cup", position=at, reference="dog") for at in ("left", "above"))
 WOODEN = Task("material_alter", object="cup", value="wood")
 NEW_CAT = lambda old, new, near, p: ({"dog": [box(old, 0.2)]}, {"cat": [box(new, 0.9 - 0.7 * near)]}, says(p))  # noqa: E731
-LADDERS = {
+LADDERS: dict[str, Any] = {
     "add": (ADD, {}, lambda gone, new: ({"hat": [box(1 - gone)]}, {"hat": [box(new)]})),
     "add left of": (
         *(ADD_LEFT, {}),

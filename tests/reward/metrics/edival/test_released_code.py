@@ -162,13 +162,18 @@ class Boxes(Expert):
 
     def __call__(self, queries):
         corners = [self.case["source" if query.image == SOURCE else "edited"] for query in queries]
-        return [Detections((Box.from_corners(*it, (1, 1), score=0.8),) if it else ()) for it in corners]
+        return [Detections((Box.from_corners(*it, size=(1, 1), score=0.8),) if it else ()) for it in corners]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["case"] for case in CASES])
 def test_the_verdict_and_the_question_are_those_of_the_released_code(case):
     asked = []
-    judge = Fake(lambda query: asked.append(query) or Reply(case["reply"]))
+
+    def rule(query):
+        asked.append(query)
+        return Reply(case["reply"])
+
+    judge = Fake(rule)
     experts = {"detector": Boxes(case), "judge": judge, "reader": JudgeReader(judge)}
     instruction = case["instruction"].replace("[", "").replace("]", "")
     sample = EditSample("s", instruction, (SOURCE,), EDITED, task=parse_task(instruction))

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -37,8 +38,8 @@ def slots_in_brackets(kind, form, sentence):
             listed = re.search(r", remain the (.*) unchanged", sentence)
             return Task(kind, value=slots[0], keep=tuple(listed[1].split(", ")) if listed else ())
         case _:
-            named = dict(zip(SLOTS[kind], slots, strict=True))
-            return Task(kind, **{name: int(slot) if name == "count" else slot for name, slot in named.items()})
+            named: dict[str, Any] = dict(zip(SLOTS[kind], slots, strict=True))
+            return Task(kind, **{**named, **({"count": int(named["count"])} if "count" in named else {})})
 
 
 FLOWERS = Task("subject_replace", object="vase with flowers", new="red, blue")

@@ -1,6 +1,7 @@
 """All dimensions: what each asks and shows, to which samples it applies, how it is written down and built again."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,7 @@ def pictures_of(names, sample):
 def test_every_expert_sees_the_pictures_it_is_to_see_and_the_card_names_these_experts(dimension):
     world, sample, metric = World(), sample_for(dimension), of(dimension)
     (score,) = world.score(metric, sample)
-    assert 0 <= score.value <= 1
+    assert 0 <= (-1 if score.value is None else score.value) <= 1
     assert score.metric == f"i2i-{dimension}@{metric.card.version}"
     queries = [(query.topic if isinstance(query, Judge) else query.kind, query.images) for _, query in world.queries]
     expected = [(what, pictures_of(names, sample)) for what, names in ASKED[dimension]]
@@ -119,7 +120,8 @@ def test_every_picture_is_named_before_it_is_shown(dimension, shown):
 @DIMENSION
 def test_it_applies_to_its_number_of_sources_to_its_dimension_and_with_what_it_needs(dimension):
     known, bare = DIMENSIONS[dimension], dimension.removeprefix("multi-")
-    misspelled, other = {"dimensions": ("object manipulatoin",)}, single if known.multi else several
+    other: Any = single if known.multi else several
+    misspelled = {"dimensions": ("object manipulatoin",)}
     for sample in (other(), other(**misspelled)):
         world = World()
         (score,) = world.score(of(dimension), sample)
@@ -187,7 +189,7 @@ OPTIONS = {
 @DIMENSION
 def test_it_can_be_written_down_and_built_again_and_refuses_the_dimensions_of_other_pipelines(dimension, tmp_path):
     (tmp_path / "success.txt").write_text("{instruction}?", encoding="utf-8")
-    variants = [{}, {"judge_only": True}, {"prompts": str(tmp_path)}, OPTIONS.get(dimension, {})]
+    variants: list[Any] = [{}, {"judge_only": True}, {"prompts": str(tmp_path)}, OPTIONS.get(dimension, {})]
     metrics = [of(dimension, **options) for options in variants]
     for metric in metrics:
         again = build(json.loads(json.dumps(spec_of(metric))))
