@@ -174,7 +174,8 @@ def _fit(
     values = np.array([item_values for _, item_values, _ in rows])
     if kind == "pair":
         zero = np.array([matched.scores_by_item[key] for key in sorted(common)])
-        return fit_pairs(*values.T, (ratings + 1) / 2, groups=cases, reference_scores=zero, **options)
+        first, second = values.T
+        return fit_pairs(first, second, (ratings + 1) / 2, groups=cases, reference_scores=zero, **options)
     return fit_points(values[:, 0], ratings, groups=cases, folds=options["folds"], seed=options["seed"])
 
 

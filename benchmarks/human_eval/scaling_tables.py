@@ -172,7 +172,8 @@ def draw(path: Path, tables: Sequence[ComputedTable], strategies: Sequence[str])
     for index, (axes, table) in enumerate(zip(figure.subplots(1, len(tables), squeeze=False)[0], tables, strict=True)):
         levels = [name for name in table.cells if " - " not in name]
         for number, strategy in enumerate(strategies):
-            xs, ys, ends = [], [], ([], [])  # ends: distances to those of the intervals
+            xs, ys = list[float](), list[float]()
+            ends = list[float](), list[float]()  # distances to those of the intervals
             for x, level in enumerate(levels):
                 cell = table.cells[level].get(strategy)
                 if cell is not None and cell.value is not None:

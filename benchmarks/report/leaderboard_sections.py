@@ -125,7 +125,11 @@ def difference_section(report: ReportData) -> ReportSection | None:
     ]
     headline_rows = [_row(one, board.digits) for one in headline if one.value is not None]
     blocks: list[Chart | TableView] = [chart, TableView(head, headline_rows, title=comparison.headline, notes=notes)]
-    if other_rows := [row for column, rows in rows_by_column.items() if rows for row in ([column], *rows)]:
+    other_rows = list[list[CellContent]]()
+    for column, rows in rows_by_column.items():
+        if rows:
+            other_rows += [[column], *rows]
+    if other_rows:
         blocks.append(TableView(head, other_rows, title="other columns", collapsed=True))
     introduction = "Differences between editors that exceed the sampling error of the cases."
     return ReportSection("differences", "Differences", introduction, blocks)

@@ -101,16 +101,18 @@ def latency_section(report: ReportData) -> ReportSection | None:
         return None
     rows, series, points = [], [], []
     board, column = report.comparison.leaderboard, report.comparison.headline
-    for editor, times in times_by_editor.items():
-        facts = (times.mean(), *np.quantile(times, [0.5, 0.95, 1.0]))
+    for editor, seconds in times_by_editor.items():
+        facts = (seconds.mean(), *np.quantile(seconds, [0.5, 0.95, 1.0]))
         texts = [f"{value:.2f}" if value < 100 else f"{value:.0f}" for value in facts]
-        rows.append([editor, str(len(times)), *texts, f"{times.sum() / 60:.1f}"])
-        curve = [Point(max(float(times[at]), 1e-4), (at + 1) / len(times)) for at in _spread_indices(len(times), 200)]
+        rows.append([editor, str(len(seconds)), *texts, f"{seconds.sum() / 60:.1f}"])
+        curve = [
+            Point(max(float(seconds[at]), 1e-4), (at + 1) / len(seconds)) for at in _spread_indices(len(seconds), 200)
+        ]
         series.append(Series(editor, curve, report.styles[editor]))
         statistic = board.rows.get(editor, {}).get(column)
         cell = None if statistic is None else TableCell.of(statistic, report.comparison.weights, board.scale)
         if cell is not None and cell.value is not None:
-            x, y = float(times.mean()), cell.value
+            x, y = float(seconds.mean()), cell.value
             points.append(ScatterPoint(editor, report.styles[editor], x, y, None, None, cell.low, cell.high))
     head = ["", "images", "mean s", "median s", "95th percentile s", "max s", "total min"]
     title = "Cumulative distribution of the generation time"

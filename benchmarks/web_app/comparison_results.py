@@ -71,8 +71,8 @@ def _opened(
         suites = [results.provenance.get("suite") for results in (first, second)]
         if suites[0] != suites[1]:
             raise InputError(f"the results are of different suites: {suites[0]} and {suites[1]}")
-        pictures = ResultPictures.find(files, loaded)
-        return ComparedInputs(first, second, pictures.suite, pictures.sample, pictures.notes)
+        found = ResultPictures.find(files, loaded)
+        return ComparedInputs(first, second, found.suite, found.sample, found.notes)
     if any(is_folder):
         raise InputError("one is a result folder, the other a score file: choose two of one kind")
     paths = [_score_path(files, name, upload, side) for name, upload, side in zip(names, uploads, "AB", strict=True)]

@@ -130,6 +130,8 @@ class Scheduler:
                 queue.down_reason, queue.consecutive_failures, queue.retry_at = "", 0, None
             case PrepareExpert(expert, ready):
                 self._prepare(expert, ready)
+            case ResetCircuit() | StopScheduler():
+                pass
 
     def _advance_all(self) -> None:
         """Advance all ready programs and dispatch batches; repeat until every program waits for an expert."""

@@ -225,5 +225,5 @@ def _finding(condition: Condition, joint: float) -> Finding:
         wide = mean_over_sources(condition.values, condition.sources, condition.bounds, joint)
         if wide is not None and wide.low is not None and wide.high is not None:
             found = wide.low > 0 or wide.high < 0
-    figures = (estimate.value, estimate.low, estimate.high, found, estimate.samples, estimate.sources)
-    return Finding(*named, *figures, *lacking)
+    interval = (estimate.value, estimate.low, estimate.high)
+    return Finding(*named, *interval, found, estimate.samples, estimate.sources, *lacking)

@@ -328,8 +328,8 @@ def audit(
     }
     counts = (len(session.samples), len(set(session.sources)))
     replies = dict(sorted(session.replies.items()))
-    figures = (findings_of(conditions), session.costs, reliabilities, replies, session.exhausted)
-    result = JudgeAudit(subject, question, *counts, *figures)
+    findings, costs, exhausted = findings_of(conditions), session.costs, session.exhausted
+    result = JudgeAudit(subject, question, *counts, findings, costs, reliabilities, replies, exhausted)
     return replace(result, recommendations=tuple(recommendations(result)))
 
 

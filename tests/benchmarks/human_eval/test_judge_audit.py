@@ -234,7 +234,8 @@ def test_tokens_and_money_of_a_served_judge_are_in_the_table() -> None:
         result = audit(judge, edits()[:4], faults=["yes-bias"])
         assert len(server.requests) == 8
     cost = result.costs["yes-bias"]
-    assert (cost.calls, cost.tokens, cost.usd) == (8, 8 * 102, pytest.approx(8 * (100 + 20) / 1e6))
+    assert (cost.calls, cost.tokens) == (8, 8 * 102)
+    assert cost.usd == pytest.approx(8 * (100 + 20) / 1e6)
     assert "816" in result.markdown()
 
 

@@ -121,7 +121,7 @@ def groups(*all_rows: Sequence[tuple[int, float | None]]) -> list[PairGroup]:
 
 
 def test_a_group_is_right_if_all_its_pairs_are() -> None:
-    rows = [
+    rows: list[list[tuple[int, float | None]]] = [
         [(1, 3.0), (1, 5.0), (1, 2.0)],
         [(1, 3.0), (1, -5.0), (1, 2.0)],
         [(1, 3.0), (1, 5.0), (1, 0.0)],

@@ -34,7 +34,7 @@ def edit(instruction: str, source: Any, edited: Any, boxes: Mapping[str, Any] | 
     """A sample of pixels, with boxes as corners in pixels: those of one box, or a list of them."""
     size = (source.shape[1], source.shape[0])
     listed = {name: known if isinstance(known, list) else [known] for name, known in (boxes or {}).items()}
-    named = {name: tuple(Box.from_corners(*corners, size=size) for corners in known) for name, known in listed.items()}
+    named = {name: tuple(Box.from_corners(a, b, c, d, size) for a, b, c, d in known) for name, known in listed.items()}
     pictures = (Image.of(np.ascontiguousarray(one)) for one in (source, edited))
     return EditSample("s", instruction, (next(pictures),), next(pictures), boxes=named, **fields)
 

@@ -151,7 +151,8 @@ def encoded(pixels):
 
 
 def removal(source, edited, corners, name="s", operation=None):
-    box = Box.from_corners(*corners, size=source.shape[1::-1])
+    x0, y0, x1, y1 = corners
+    box = Box.from_corners(x0, y0, x1, y1, source.shape[1::-1])
     plan = EditPlan((operation or op("subject_remove", Target("cup", boxes=(box,)), "remove the cup"),))
     return EditSample(name, "remove the cup", (Image.of(source),), Image.of(edited), plan=plan)
 

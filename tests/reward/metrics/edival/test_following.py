@@ -142,7 +142,7 @@ def test_all_golden_cases_agree_in_verdict_and_detector_calls_which_do_not_count
     assert (agree, total) == (2730, 2730), "\n".join(map(str, disagreements[:20]))
     agree, total, disagreements = replay_cases(GOLDEN, "paper")
     assert (total, agree + len(disagreements)) == (2730, 2730)
-    assert all(item.score.value != item.case.expected for item in disagreements)
+    assert not any("detector calls" in line for line in disagreements)
 
 
 def test_the_detector_is_asked_in_the_order_of_the_released_code_and_the_dense_form_agrees_with_every_verdict():

@@ -162,7 +162,10 @@ class Boxes(Expert):
 
     def __call__(self, queries):
         corners = [self.case["source" if query.image == SOURCE else "edited"] for query in queries]
-        return [Detections((Box.from_corners(*it, size=(1, 1), score=0.8),) if it else ()) for it in corners]
+        return [
+            Detections((Box.from_corners(it[0], it[1], it[2], it[3], (1, 1), score=0.8),) if it else ())
+            for it in corners
+        ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["case"] for case in CASES])
