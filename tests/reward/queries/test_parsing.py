@@ -274,7 +274,9 @@ BARE = [
 ]
 
 
-@pytest.mark.parametrize(("parse", "text", "answer"), BARE, ids=lambda value: f"{value!r:.40}")
+@pytest.mark.parametrize(
+    ("parse", "text", "answer"), BARE, ids=lambda value: getattr(value, "__name__", f"{value!r:.40}")
+)
 def test_answers_of_the_bare_parsers(parse: Any, text: str, answer: Any) -> None:
     assert (parse(text, 0, 10) if parse is parse_integer else parse(text)) is answer
 
