@@ -1,6 +1,6 @@
 """Selectors: which candidates are generated, and which one is kept."""
 
-from .adaptive import AdaptiveBestOfN, BestOfN
+from .best_of_n import AdaptiveBestOfN, BestOfN
 from .fk_steering import FKSteering
 from .halving import SuccessiveHalving
 from .noise_search import SearchOverPaths, ZeroOrderSearch

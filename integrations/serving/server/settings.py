@@ -25,24 +25,24 @@ class _Settings(BaseModel):
 
 
 class ServerLimits(_Settings):
-    """Limits of one request; larger ones are refused with 413 before memory is allocated.
-
-    max_samples; max_body_bytes.
-
-    Limits of the server; above them it answers 503.
+    """Limits of one request, above which it is refused with 413 before memory is allocated; and of the server
+    (`max_queued_samples` and what follows), above which it answers 503.
 
     Args:
-        max_pixels: Of all its images together, decoded, and max_image_pixels of each; three bytes per pixel are held
-            until the response.
-        max_images: Whatever their size.
+        max_samples: Samples of a request.
+        max_body_bytes: Bytes of its body.
+        max_pixels: Pixels of all its images together, decoded; three bytes each are held until the response.
+        max_image_pixels: Pixels of each image.
+        max_images: Number of images, whatever their size.
         max_list_length: Earlier turns, sources, or operations of a sample.
         max_json_values: Values in its JSON.
         max_text_length: Characters of a string in it.
-        max_queued_samples: Accepted and not answered.
-        max_queued_bytes: Of bodies and decoded images together.
+        max_queued_samples: Samples accepted and not answered.
+        max_queued_bytes: Bytes of bodies and decoded images together.
         max_in_flight: Samples in the engine at a time; samples beyond it are not started if their client disconnects.
-        decode_threads: Threads that decode images, of each lane (see `decoding`); an image of more than
-            max_thread_pixels is decoded in a process of its own, which ends where it takes too long or too much memory.
+        max_thread_pixels: An image of more pixels is decoded in a process of its own, which ends where it takes too
+            long or too much memory.
+        decode_threads: Threads that decode images, of each lane (see `decoding`).
         idempotent_scores: Number of latest scores kept for requests that are repeated with their key.
     """
 

@@ -14,7 +14,7 @@ from editcritic.verifiers import BestOfN, Budget, Journal, select
 from editcritic.verifiers.selection import Selections
 from editcritic.verifiers.selection.editor import Editor
 from editcritic.verifiers.selectors import AdaptiveBestOfN, PreviewCalibration, calibrate_previews
-from editcritic.verifiers.selectors.adaptive import Observation, PastPrompts
+from editcritic.verifiers.selectors.best_of_n import Observation, PastPrompts
 from tests.verifiers.numpy_editor import Painter, Plain, gated, graded, judge, pick, read, scenes
 
 

@@ -11,7 +11,7 @@ from editcritic.reward import Image, Reward
 from editcritic.reward.queries import Abstention, Failure, Measurement
 from editcritic.verifiers import BestOfN, Budget, Journal, select
 from editcritic.verifiers.selection import Selection, Selections, SelectionStopped, Selector
-from editcritic.verifiers.selectors.adaptive import AdaptiveBestOfN
+from editcritic.verifiers.selectors.best_of_n import AdaptiveBestOfN
 from editcritic.verifiers.selectors.fk_steering import FKSteering
 from editcritic.verifiers.selectors.halving import SuccessiveHalving
 from editcritic.verifiers.selectors.noise_search import SearchOverPaths, ZeroOrderSearch
