@@ -24,10 +24,10 @@ SECOND_TIER := \
 	tests/test_docs.py tests/test_reference_pages.py tests/test_site.py tests/examples tests/release \
 	tests/benchmarks/web_app tests/cli/test_web_app.py \
 	tests/benchmarks/run/test_ray_runner.py tests/benchmarks/run/test_score_table.py tests/integrations/serving/ray_serve \
-	tests/benchmarks/run/test_killed.py tests/benchmarks/suites/gedit/test_killed.py \
+	tests/benchmarks/run/test_killed.py \
 	tests/cli/test_interrupted_commands.py tests/cli/test_interruption.py \
 	tests/integrations/serving/test_chaos.py tests/integrations/serving/test_draining.py \
-	tests/integrations/trainers/test_killed_server.py tests/integrations/trainers/test_killed_server.py \
+	tests/integrations/trainers/test_killed_server.py \
 	tests/integrations/trainers/test_flow_factory.py tests/integrations/trainers/test_dance_grpo.py \
 	tests/integrations/trainers/test_omnigen2_rl.py tests/integrations/trainers/test_verl_omni_client.py \
 	tests/integrations/trainers/test_flow_grpo_script.py tests/integrations/trainers/test_edit_r1_client.py \
