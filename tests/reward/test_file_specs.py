@@ -246,7 +246,7 @@ def ours() -> Iterator[type]:
 
 
 NO_SPECS = {
-    *("Metric", "PairwiseMetric"),  # protocols
+    *("Metric", "PairwiseMetric", "PerceptiveExpert"),  # protocols, and a base of classes
     *("Reward", "BaseReward", "ResampledMetric", "SelectionRun"),  # never options of a spec
     *("CachingExpert", "MonitoredReward", "FaultyJudge"),  # hold what they were built with
 }
