@@ -36,7 +36,6 @@ from editcritic.reward.audit.findings import TOLERANCE, FamilyFinding, Mean, Rat
 from editcritic.reward.audit.trials import score_batch, variant_batches
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.sample import TASK_TYPES, TaskType
-from studies.audit.docs_tables import write_section
 from studies.validity.metric_selection import installed_metrics, metrics_by_system
 
 LEVELS = (2, 3)
@@ -347,6 +346,27 @@ def _percent(mean: Mean | None, *, interval: bool = True) -> str:
 # -- the command ------------------------------------------------------------------------------------------------------
 
 
+def replace_section(document: str, name: str, lines: Sequence[str]) -> str:
+    """The document with these lines between the comments `<!-- NAME -->` and `<!-- end of NAME -->`.
+
+    Raises ValueError unless each occurs once, in this order.
+    """
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    if (document.count(begin), document.count(end)) != (1, 1):
+        raise ValueError(f"the document needs {begin} and {end}, once each")
+    pattern = f"{re.escape(begin)}.*{re.escape(end)}"
+    text = "\n".join([begin, "", *lines, "", end]).replace("\n\n\n", "\n\n")
+    replaced, count = re.subn(pattern, lambda _: text, document, flags=re.DOTALL)
+    if not count:
+        raise ValueError(f"the document has {end} before {begin}")
+    return replaced
+
+
+def write_section(path: Path, name: str, lines: Sequence[str]) -> None:
+    """Replace a section of a file."""
+    path.write_text(replace_section(path.read_text(encoding="utf-8"), name, lines), encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study; tables as Markdown on standard output or in a document, all numbers as JSON in the folder."""
     limit_library_threads()
@@ -360,7 +380,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--family", action="append", default=[], help="only these families or relations")
     parser.add_argument("--processes", type=at_least_one, default=2)
     parser.add_argument("--edits", type=at_least_one, help="number of edits, of all kinds; default: all")
-    parser.add_argument("--write", type=Path, help="a document with sections for the tables, such as docs/audit.md")
+    parser.add_argument(
+        "--write", type=Path, help="a document with sections for the tables, such as docs/audit_figures.md"
+    )
     options = parser.parse_args(arguments)
     known, skipped = audited_metrics()
     metrics = [metric for metric in known if not options.reward or metric.name in options.reward]

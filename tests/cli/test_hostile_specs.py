@@ -371,10 +371,18 @@ def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Path
     editcritic("bench", "verify", "results", code=2, says="a path with a null character")
 
 
-@pytest.mark.parametrize("metrics", [[["following"]], [{"use": "x"}], [7], ["nothing"]])
-def test_recorded_metrics_that_are_none_are_said(editcritic: Command, written: Path, metrics: list[object]) -> None:
+@pytest.mark.parametrize(
+    ("metrics", "says"),
+    [
+        *((metrics, "metrics.0: input should be a valid string") for metrics in ([["following"]], [{"use": "x"}], [7])),
+        (["nothing"], "has no metric"),
+    ],
+)
+def test_recorded_metrics_that_are_none_are_said(
+    editcritic: Command, written: Path, metrics: list[object], says: str
+) -> None:
     in_results("run.json", lambda run: run["invocation"].update(metrics=metrics))
-    editcritic("bench", "verify", "results", "--trust", "results", code=2, says="has no metric")
+    editcritic("bench", "verify", "results", "--trust", "results", code=2, says=says)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has this device")

@@ -16,7 +16,6 @@ from editcritic.reward import Score, build
 from editcritic.reward.audit import Trial, all_families, select_families
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.sample import TASK_TYPES
-from studies.audit import docs_tables
 from studies.audit import installed_rewards as study
 from studies.audit.development_edits import development_edits
 from studies.audit.good_edits import PackagedPhoto, require_packages
@@ -33,14 +32,7 @@ from studies.audit.installed_rewards import (
 from studies.audit.photograph_audit import main, of_many_pictures
 from studies.preservation.photographs import HELD_OUT
 
-PAGE = Path(__file__).parents[2] / "docs" / "audit.md"
-
-
-def test_the_table_of_families_is_up_to_date():
-    hint = "write it again: python -m studies.audit.docs_tables --write docs/audit.md"
-    page = PAGE.read_text(encoding="utf-8")
-    lines = list(docs_tables.families_lines(all_families()))
-    assert docs_tables.replace_section(page, docs_tables.FAMILIES, lines) == page, hint
+PAGE = Path(__file__).parents[2] / "docs" / "audit_figures.md"
 
 
 def section(name):
@@ -68,9 +60,9 @@ def test_the_families_by_reward_are_known_and_of_the_rewards_compared():
 
 def test_a_section_is_replaced_whole_and_nothing_else():
     document = "# A\n\n<!-- x -->\n\nold \\1\n\n<!-- end of x -->\n\nafter\n"
-    new = docs_tables.replace_section(document, "x", ["| a |", "", r"\g<0> b"])
+    new = study.replace_section(document, "x", ["| a |", "", r"\g<0> b"])
     assert new == "# A\n\n<!-- x -->\n\n| a |\n\n\\g<0> b\n\n<!-- end of x -->\n\nafter\n"
-    assert docs_tables.replace_section(new, "x", ["| a |", "", r"\g<0> b"]) == new
+    assert study.replace_section(new, "x", ["| a |", "", r"\g<0> b"]) == new
 
 
 @pytest.mark.parametrize(
@@ -78,18 +70,7 @@ def test_a_section_is_replaced_whole_and_nothing_else():
 )
 def test_a_document_without_the_section_is_refused(document):
     with pytest.raises(ValueError, match="end of x"):
-        docs_tables.replace_section(document, "x", [])
-
-
-def test_the_command_writes_the_families(tmp_path, capsys):
-    copy = tmp_path / "audit.md"
-    copy.write_text("<!-- families -->\n<!-- end of families -->\n", encoding="utf-8")
-    docs_tables.main(["--write", str(copy)])
-    docs_tables.main([])
-    printed = capsys.readouterr().out
-    for family in all_families():
-        assert f"| `{family.name}` |" in copy.read_text(encoding="utf-8")
-        assert f"| `{family.name}` |" in printed
+        study.replace_section(document, "x", [])
 
 
 # -- installed rewards ------------------------------------------------------------------------------------------------
