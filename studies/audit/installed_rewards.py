@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -380,9 +381,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--family", action="append", default=[], help="only these families or relations")
     parser.add_argument("--processes", type=at_least_one, default=2)
     parser.add_argument("--edits", type=at_least_one, help="number of edits, of all kinds; default: all")
-    parser.add_argument(
-        "--write", type=Path, help="a document with sections for the tables, such as docs/audit_figures.md"
-    )
+    parser.add_argument("--write", type=Path, help="a document with sections for the tables: docs/audit_figures.md")
     options = parser.parse_args(arguments)
     known, skipped = audited_metrics()
     metrics = [metric for metric in known if not options.reward or metric.name in options.reward]
