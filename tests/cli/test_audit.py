@@ -234,8 +234,8 @@ def test_seconds_that_are_spent_in_between_are_an_exit_code(
 ) -> None:
     clock = count()  # a second passes each time that somebody asks
     monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    document = figures(editcritic, samples, *CONTRAST, "--family", "blurred", "--budget", "seconds=3", code=1)
-    assert document["stopped"] == "the budget of 3 seconds is spent"
+    document = figures(editcritic, samples, *CONTRAST, "--family", "blurred", "--budget", "seconds=8", code=1)
+    assert document["stopped"] == "the budget of 8 seconds is spent"
     assert len({trial["id"] for trial in document["trials"]}) == 2
     assert document["overall"]["rate"] == 0
     assert document["infrastructure_failures"] == 0
