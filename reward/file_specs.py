@@ -79,6 +79,8 @@ def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
 
 def require_own_folder(key: str, target: str | Path, file: Path) -> None:
     """Raise `SpecError` if what a file has under a key would be written outside its folder and the trusted ones."""
+    if "\0" in str(target):
+        raise SpecError(f"{file}: {key}: a path has no null character")
     place = file.parent / target
     if is_trusted_file(file) or is_trusted_path(place) or place.resolve().is_relative_to(file.parent.resolve()):
         return

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
 from .regular_files import read_text
 
@@ -70,12 +71,15 @@ def validated(model: type[Model], table: Mapping[str, Any]) -> Model:
 
 
 def _problem(model: type[BaseModel], location: tuple[int | str, ...], kind: str, message: str, value: object) -> str:
+    field = model.model_fields.get(str(location[0]))
+    annotation = None if field is None else field.annotation
+    types = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    table = next((one for one in types if hasattr(one, "model_fields")), None)
+    if table is None and len(types) > 1:
+        location = location[:1]  # below stand the types of the union
     name = ".".join(map(str, location))
     if kind == "extra_forbidden":
-        fields = model.model_fields
-        if len(location) > 1:
-            table: Any = fields[str(location[0])].annotation
-            fields = table.model_fields
-        return f"unknown key {name}: the keys are {', '.join(fields)}"
+        known = model if len(location) == 1 or table is None else table
+        return f"unknown key {name}: the keys are {', '.join(known.model_fields)}"
     message = message.removeprefix("Value error, ")
     return f"{name}: {message[:1].lower()}{message[1:]}, got {value!r:.80}"

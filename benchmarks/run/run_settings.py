@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ...reward.atomic_files import write_atomically
-from ...reward.file_specs import require_trusted
+from ...reward.file_specs import require_own_folder, require_trusted
 from ...reward.reward import OnFailures
 from ...reward.strict_json import MAX_INTEGER
-from ...reward.toml_files import read_toml
-from ...reward.trust import is_trusted_file, is_trusted_path
+from ...reward.toml_files import read_toml, validated
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
 from ..common.toml_format import format_toml
@@ -205,13 +204,8 @@ def _require_trusted(settings: RunSettings, path: Path, typed: Collection[str]) 
     if written["out"] is not None and settings.journal is None and "journal" not in typed:
         written["journal"] = written["out"] / JOURNAL_FOLDER  # may be a link
     for name, folder in written.items():
-        if folder is None or is_trusted_file(path) or is_trusted_path(path.parent / folder):
-            continue
-        if not (path.parent / folder).resolve().is_relative_to(path.parent.resolve()):
-            raise InputError(
-                f"{path} would write {name} to {path.parent / folder}: files write in their own folder only; if you "
-                f"trust that, add `--trust {shlex.quote(str(path.parent / folder))}`, or give another --{name}"
-            )
+        if folder is not None:
+            require_own_folder(name, folder, path)
 
 
 def write_run_settings(settings: RunSettings, folder: Path) -> None:
@@ -240,17 +234,6 @@ def _is_file(word: str) -> bool:
 
 def _validated(table: Mapping[str, Any], location: str) -> RunSettings:
     try:
-        return RunSettings.model_validate(table)
-    except ValidationError as error:
-        problems = [_problem(one["loc"], one["type"], one["msg"], one["input"]) for one in error.errors()]
-        raise InputError(f"{location}: {'; '.join(dict.fromkeys(problems))}") from None
-
-
-def _problem(location: tuple[int | str, ...], kind: str, message: str, value: object) -> str:
-    path = location[:1] if location[0] in ("suite", "experts") else location  # below stand the types of the union
-    name = ".".join(map(str, path))
-    if kind != "extra_forbidden":
-        return f"{name}: {message[:1].lower()}{message[1:]}, got {value!r}"
-    tables: dict[str, type[BaseModel]] = {"budget": BudgetSettings, "ray": RayCluster}
-    known = RunSettings if len(location) == 1 else tables[str(location[0])]
-    return f"unknown key {name}: the keys are {', '.join(known.model_fields)}"
+        return validated(RunSettings, table)
+    except ValueError as error:
+        raise InputError(f"{location}: {error}") from None
