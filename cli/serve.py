@@ -17,6 +17,7 @@ from ..benchmarks.common.terminal import echo, exit_code_command, print_json
 from .options import AnswerCache, Experts, Json, Trust
 
 if TYPE_CHECKING:
+    from ..integrations.serving.server.settings import ServerConfig
     from ..reward import Engine, Reward
     from ..reward.training.step_monitor import Scorer, StepMonitor
     from .serve_settings import ServeSettings
@@ -100,34 +101,37 @@ def serve(
     settings = read_serve_settings(config, {name: value for name, value in options.items() if value is not None})
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # malformed requests of clients are no warnings
     try:
-        if not settings.ray:
-            return _serve(settings, as_json=as_json)
-        from .serve_ray import serve_on_ray
-
-        settings.server_config(settings.host)  # a wrong token is said before a cluster starts
-        cluster = settings.ray_address or os.environ.get("RAY_ADDRESS")
-        return serve_on_ray(settings.of_replicas(), settings.host, settings.port, cluster, as_json=as_json)
+        server = settings.server_config(settings.host, settings.port)  # a wrong token is said before anything starts
     except ValueError as error:
         raise InputError(str(error)) from None
+    if not settings.ray:
+        return _serve(settings, server, as_json=as_json)
+    from .serve_ray import serve_on_ray
+
+    cluster = settings.ray_address or os.environ.get("RAY_ADDRESS")
+    return serve_on_ray(settings.of_replicas(), settings.host, settings.port, cluster, as_json=as_json)
 
 
-def _serve(settings: ServeSettings, *, as_json: bool) -> int:
-    """Serve in this process. Raises ValueError."""
+def _serve(settings: ServeSettings, server: ServerConfig, *, as_json: bool) -> int:
+    """Serve in this process. Raises `InputError`."""
+    from ..benchmarks.common.errors import InputError
     from ..integrations.serving.server.app import address, bind_socket, create_app, serve_socket
     from ..integrations.serving.server.service import ScoringService
     from ..integrations.serving.server.trainer_protocols import add_trainer_protocols
     from ..reward import AnswerLog, Engine
 
-    server = settings.server_config(settings.host, settings.port)
     with ExitStack() as stack:
         log = stack.enter_context(AnswerLog(settings.cache)) if settings.cache else None
         engine = stack.enter_context(Engine(log=log))
         rewards = load_rewards(settings.rewards, settings.experts, engine)
-        service = ScoringService(rewards, limits=settings.limits, monitors=load_monitors(rewards, settings, engine))
+        try:
+            service = ScoringService(rewards, limits=settings.limits, monitors=load_monitors(rewards, settings, engine))
+            app = create_app(service, server)
+            if settings.trainer_protocols:
+                add_trainer_protocols(app, service, settings.trainer_protocols, on_unscored=settings.unscored)
+        except ValueError as error:
+            raise InputError(str(error)) from None
         service.readiness.on_unavailable = lambda reason: echo(f"editcritic: not ready, to be tried again: {reason}")
-        app = create_app(service, server)
-        if settings.trainer_protocols:
-            add_trainer_protocols(app, service, settings.trainer_protocols, on_unscored=settings.unscored)
         listener = stack.enter_context(bind_socket(server))
         echo(f"serving {', '.join(service.rewards)} at {address(listener)}")
         if as_json:
