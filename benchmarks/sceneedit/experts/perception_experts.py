@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,8 +47,9 @@ class PerceptiveExpert(Expert):
     def __call__(self, queries: Sequence[Any]) -> list[Outcome]:
         return [self._answer(query) for query in queries]
 
+    @abstractmethod
     def _answer(self, query: Any) -> Outcome:
-        raise NotImplementedError
+        """The answer to one query."""
 
 
 class SceneDetector(PerceptiveExpert):
