@@ -198,6 +198,10 @@ def _run(reward: str, seed: int, options: argparse.Namespace, out: Path) -> dict
         command = [sys.executable, "-m", *map(str, (*launcher, *worker, *sizes))]
         subprocess.run(command, check=True, env={**os.environ, **_SINGLE_CORE_ENV})
     result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    settings = result["settings"]
+    before = {**result["evaluation"], "steps": settings["max_steps"], "processes": settings["processes"]}
+    if changed := [f"{name} was {was}" for name, was in before.items() if was != getattr(options, name)]:
+        sys.exit(f"{out} is of another run: {', '.join(changed)}. Delete it, or use the same settings")
     return result
 
 

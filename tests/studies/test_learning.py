@@ -168,6 +168,8 @@ def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, 
     editor_study.main([*sizes, "--runs", str(tmp_path)])
     assert capsys.readouterr().out == printed
     assert (tmp_path / "following-7.json").stat().st_mtime_ns == written_at
+    with pytest.raises(SystemExit, match="prompts was 2"):
+        editor_study.main([*sizes, "--prompts", "3", "--runs", str(tmp_path)])
 
 
 def outcome(task_type, good, followed, targets):

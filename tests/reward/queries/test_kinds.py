@@ -6,8 +6,8 @@ import math
 import pickle
 import tracemalloc
 import zlib
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -129,6 +129,27 @@ VARIANTS: list[Query[Any]] = [
     Judge((Message((f'{{"image": "{ONE.digest}"}}',)),), YesNo()),
     Judge((Message((ONE,)),), YesNo()),
 ]
+
+
+class Noted:
+    """What an application mixes into its queries."""
+
+
+@dataclass(frozen=True)
+class RateAgain(Noted, Rate):
+    """A query of an application, made from one of ours."""
+
+    reference: Image = OTHER
+    kind: ClassVar[str] = "rate-again"
+
+
+def test_a_query_that_is_made_from_another_has_its_fields_and_its_answers() -> None:
+    query = RateAgain(ONE, reference=OTHER)
+    assert query.describe() == {"image": ONE.digest, "prompt": "", "quality": "preference", "reference": OTHER.digest}
+    assert query.digest != replace(query, reference=ONE).digest != Rate(ONE).digest
+    query.check(Measurement(0.5))
+    with pytest.raises(InvalidAnswer, match="rate-again expects Measurement, got Detections"):
+        query.check(Detections((), 0.0))
 
 
 def test_small_differences_are_differences():
