@@ -51,8 +51,8 @@ class ServeSettings(JudgeSettings):
 def read_serve_settings(path: Path | None, options: Mapping[str, Any]) -> ServeSettings:
     """The settings of a file, if there is one, whose paths are relative to it, and of options, which come first.
 
-    A file names what is installed or trusted (see `file_specs`), writes in its own folder or a trusted one, and neither
-    trusts nor turns authentication off. Raises `InputError` and `SpecError`.
+    A file names what is installed or trusted (see `file_specs`), reads and writes in its own folder or a trusted one,
+    and neither trusts nor turns authentication off. Raises `InputError` and `SpecError`.
     """
     table = {} if path is None else _read_table(path, options)
     try:
@@ -95,9 +95,9 @@ def _read_table(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
         },
         path,
     )
-    for name in _WRITTEN:
+    for name in ("token_file", *_WRITTEN):
         if name in table:
-            require_own_folder(name, table[name], path)
+            require_own_folder(name, table[name], path, does="write" if name in _WRITTEN else "read")
     return _relocated(table, lambda file: path.parent / file)
 
 

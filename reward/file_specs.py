@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl
 
 from .experts.loading.model_registry import bundles, registered_models
@@ -77,15 +77,16 @@ def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
         )
 
 
-def require_own_folder(key: str, target: str | Path, file: Path) -> None:
-    """Raise `SpecError` if what a file has under a key would be written outside its folder and the trusted ones."""
+def require_own_folder(key: str, target: str | Path, file: Path, *, does: Literal["write", "read"] = "write") -> None:
+    """Raise `SpecError` if a file would write, or read, what it has under a key outside its folder and trusted ones."""
     if "\0" in str(target):
         raise SpecError(f"{file}: {key}: a path has no null character")
     place = file.parent / target
     if is_trusted_file(file) or is_trusted_path(place) or place.resolve().is_relative_to(file.parent.resolve()):
         return
+    direction = "to" if does == "write" else "from"
     raise SpecError(
-        f"{file} would write {key} to {place}: files write in their own folder only; if you trust that, add "
+        f"{file} would {does} {key} {direction} {place}: files {does} in their own folder only; if you trust that, add "
         f"`--trust {shlex.quote(str(place))}`, or give another --{key}"
     )
 

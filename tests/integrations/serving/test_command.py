@@ -95,6 +95,7 @@ def test_settings_that_mean_nothing_are_refused(
         ({"token_env": "HOME"}, "names the environment variable HOME"),
         ({"cache": "../answers.sqlite"}, "would write cache to"),
         ({"monitor_state": "/tmp"}, "would write monitor_state to /tmp"),
+        ({"token_file": "/etc/hostname"}, "would read token_file from /etc/hostname"),
         ({"cache": "a\0"}, "cache: a path has no null character"),
     ],
 )
