@@ -107,8 +107,7 @@ class Scheduler:
         if not deadlines:
             return self.inbox.get()
         try:
-            # At most an hour: a deadline may be infinite, a timeout may not.
-            return self.inbox.get(timeout=min(max(0.0, min(deadlines) - time.monotonic()), 3600.0))
+            return self.inbox.get(timeout=min(max(0.0, min(deadlines) - time.monotonic()), 3600.0))  # never infinite
         except Empty:
             return None
 

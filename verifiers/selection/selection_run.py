@@ -262,11 +262,7 @@ class SelectionRun:
                 default=None,
             )
             if best_tiebreak is not None:
-                tied = [
-                    candidate
-                    for candidate in tied
-                    if candidate.tiebreak_score and candidate.tiebreak_score.value == best_tiebreak
-                ]
+                tied = [one for one in tied if one.tiebreak_score and one.tiebreak_score.value == best_tiebreak]
                 name = self._tiebreak_scorer.reward.card.name
                 reason += f"; {name} is highest for {len(tied)} of them, {best_tiebreak:.4g}"
         chosen = min(tied, key=lambda candidate: (candidate.noise.seed, candidate.id))
