@@ -75,19 +75,18 @@ def _require(kind: type | UnionType, *values: object) -> None:
 class Score:
     """The score of one edit. Higher is better.
 
-        `abstained` (an expert cannot determine an answer for this edit); `failed` (an expert could not answer).
-
-        abstained score: the edit made it undecidable, as by removing what is compared. `infrastructure`, of a failed
-        one: nothing else can be the reason (time-out, connection, crash, out of memory). Empty: unknown, or none.
-
     Args:
         value: A finite number, or None unless `status` is `scored`.
-        status: `scored`; `not_applicable` (decidable from source and instruction alone, hence equal across a group).
+        status: `scored`; `not_applicable` (decidable from source and instruction alone, hence equal across a group);
+            `abstained` (an expert cannot determine an answer for this edit); `failed` (an expert could not answer).
         reason: Why there is no value, or a short explanation of the value.
         parts: Scores that this one is composed of.
         credits: Scores of turns or operations, in order.
         metric: Signature of the metric, as in `edival-if@3/official`.
-        cause: `guard`, of a value: a guard rejected the edit, and the value is the lowest of the range. `edit`, of an.
+        cause: `guard`, of a value: a guard rejected the edit, and the value is the lowest of the range. `edit`, of an
+            abstained score: the edit made it undecidable, as by removing what is compared. `infrastructure`, of a
+            failed one: nothing else can be the reason (time-out, connection, crash, out of memory). Empty: unknown, or
+            none.
     """
 
     value: float | None
