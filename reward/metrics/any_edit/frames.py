@@ -436,10 +436,7 @@ def _fall(value: float, full: float, none: float) -> float:
 def _resized(framed: Framed, index: int, edit: Resize, edited: Image) -> Program[Framed]:
     """By the sides in pixels; the content may be stretched to them, or its middle cut to their shape."""
     source = framed.sample.source
-    wanted = [
-        (edit.width, edited.width, source.width),
-        (edit.height, edited.height, source.height),
-    ]
+    wanted = [(edit.width, edited.width, source.width), (edit.height, edited.height, source.height)]
     if edit.factor is not None:
         sides = [(side * edit.factor, got, side) for _, got, side in wanted]
     else:

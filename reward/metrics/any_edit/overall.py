@@ -52,12 +52,7 @@ class AspectAsPlanned:
         version=2,
         summary="an edit of another shape is the source stretched or cut to it, unless another frame was asked for",
         roles=(),
-        kinds={
-            "planner": ("plan",),
-            "judge.planner": ("judge",),
-            "detector": ("detect",),
-            "changes": ("map_changes",),
-        },
+        kinds={"planner": ("plan",), "judge.planner": ("judge",), "detector": ("detect",), "changes": ("map_changes",)},
         failure_modes="Says nothing about edits of the source's shape, and accepts any ratio after a crop.",
     )
 

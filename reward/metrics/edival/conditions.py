@@ -128,12 +128,9 @@ def on_side_of(
 ) -> Condition:
     """Whether a centre lies on one side of another by more than `margin` (fractions of the sides, y downwards)."""
     (x, y), (u, v) = moved, reference
-    holds = {
-        "left": x < u - margin,
-        "right": x > u + margin,
-        "above": y < v - margin,
-        "below": y > v + margin,
-    }[position]
+    holds = {"left": x < u - margin, "right": x > u + margin, "above": y < v - margin, "below": y > v + margin}[
+        position
+    ]
     ahead = {"left": u - x, "right": x - u, "above": v - y, "below": y - v}[position] - margin
     return make_condition(holds, ahead / (1 - margin), 1 + ahead / (1 + margin), reason)
 

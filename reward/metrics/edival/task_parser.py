@@ -149,8 +149,7 @@ _UNCHANGED = _form(r"\sunchanged\Z")
 
 _ARTICLE = _form(r"(?:the|an?)\s")
 _TWO_REQUESTS = re.compile(
-    r"[.;!?]\s|,|\b(?:and|then)\s(?:add|insert|remove|delete|erase|replace|change|move|make|write)\b",
-    re.IGNORECASE,
+    r"[.;!?]\s|,|\b(?:and|then)\s(?:add|insert|remove|delete|erase|replace|change|move|make|write)\b", re.IGNORECASE
 )
 _LOOSE_PLACE = _form(r"\b(?:on|in|into|to|at|near|next|beside|behind|under|over|between|inside)\b")
 _WITH = _form(r"\swith\s")

@@ -92,10 +92,7 @@ class I2IBenchOverall:
         """The metrics of all dimensions, of one source and of several."""
         return {
             name: PIPELINES[dimension.pipeline](
-                name,
-                judge_only=self.judge_only,
-                prompts=self.prompts,
-                paper=self.paper and SYSTEM_PROMPTS[name],
+                name, judge_only=self.judge_only, prompts=self.prompts, paper=self.paper and SYSTEM_PROMPTS[name]
             )
             for name, dimension in DIMENSIONS.items()
             if dimension.in_overall and not any(map(dimension.is_called, self.excluded_dimensions))

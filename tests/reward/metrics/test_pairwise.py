@@ -27,10 +27,7 @@ def test_both_orders_are_asked_with_the_source_first_and_the_instruction_last():
         return Reply("same")
 
     assert alone(PairwiseJudge()(A, B), rule).value == 0.5
-    assert [query.images for query in queries] == [
-        (A.source, A.edited, B.edited),
-        (A.source, B.edited, A.edited),
-    ]
+    assert [query.images for query in queries] == [(A.source, A.edited, B.edited), (A.source, B.edited, A.edited)]
     assert all(isinstance(query, Judge) and "make {it} blue" in str(query.messages[0].content[-1]) for query in queries)
 
 

@@ -228,8 +228,7 @@ def test_in_the_papers_protocol_the_tools_are_in_a_system_prompt_that_stays_and_
 
 
 @pytest.mark.parametrize(
-    ("side", "shown"),
-    [((600, 500), (2400, 2000)), ((1024, 300), (4096, 1200)), ((1025, 300), (1025, 300))],
+    ("side", "shown"), [((600, 500), (2400, 2000)), ((1024, 300), (4096, 1200)), ((1025, 300), (1025, 300))]
 )
 def test_in_the_papers_protocol_all_crops_of_the_tools_are_enhanced_up_to_a_bound(side, shown):
     sample = edit(sources=(noise(1, (1200, 900)),), edited=noise(2, (1200, 900)))

@@ -20,18 +20,7 @@ from editcritic.reward.queries import Abstention, Detections, Failure
 from editcritic.reward.queries.kinds import Detect
 
 from ...fakes import value_alone
-from .scripted_dlebench import (
-    EDITED,
-    PLACE,
-    SIZE,
-    SOURCE,
-    Experts,
-    Finds,
-    box,
-    noise,
-    patched,
-    same,
-)
+from .scripted_dlebench import EDITED, PLACE, SIZE, SOURCE, Experts, Finds, box, noise, patched, same
 
 RED = (255, 0, 0)
 

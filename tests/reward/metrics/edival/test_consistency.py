@@ -258,8 +258,7 @@ def test_fixed_takes_boxes_by_score_and_the_mean_over_objects_official_the_detec
 
 
 @pytest.mark.parametrize(
-    ("cup", "official"),
-    [((), 1.0), ((replace(CUP, score=0.35),), 1.0), ((Box(1.5, 0.5, 0.2, 0.2),), 1.0), (None, 0.0)],
+    ("cup", "official"), [((), 1.0), ((replace(CUP, score=0.35),), 1.0), ((Box(1.5, 0.5, 0.2, 0.2),), 1.0), (None, 0.0)]
 )
 def test_listed_objects_that_are_not_found(cup, official):
     """At the threshold, or outside of the picture; None: nothing is found."""
