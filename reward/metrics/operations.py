@@ -14,7 +14,7 @@ from ..missing_inputs import UNKNOWN_POOLS
 from ..sample import EditSample
 from ..score import Score
 from .compose import Metric, Minimum, Product, WeightedMean, followed_product, score_with_signature
-from .edival.pools import pools_of
+from .edival.task_parser import pools_of
 
 
 def aggregate_credits(

@@ -27,8 +27,7 @@ from ...queries.outcomes import Abstention
 from ...sample import EditSample, Task
 from ...score import Evidence, Score
 from ..compose import part_without_value
-from ..edival.conditions import Condition, all_hold
-from ..edival.inspector import UnparsableReply
+from ..edival.inspector import Condition, UnparsableReply, all_hold
 from .frames import in_one_frame
 from .instruction_words import with_related
 from .pixel_edits import LookEdit, check_look, look_edit, look_in_question, staying_boxes

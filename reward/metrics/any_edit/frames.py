@@ -21,7 +21,7 @@ from ...image_operations import Canvas
 from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges, Match, Measure
 from ...sample import EditSample
-from ..edival.conditions import Condition, make_condition
+from ..edival.inspector import Condition, make_condition
 from ..guards import SameAspect
 from .pixel_edits import UPRIGHT, Crop, Orientation, Resize, Tilt, Turn, Window, frame_edit
 from .plan_of_sample import plan_of

@@ -20,8 +20,7 @@ from ...image import Image
 from ...queries.kinds import LookQuantity, Measure
 from ...sample import EditSample
 from ...score import Evidence
-from ..edival.conditions import Condition, all_hold, make_condition
-from ..edival.inspector import crop_box
+from ..edival.inspector import Condition, all_hold, crop_box, make_condition
 from .instruction_words import word_set
 from .targets import is_plain, known_boxes, names_picture, scaled
 

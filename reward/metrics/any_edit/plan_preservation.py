@@ -22,8 +22,7 @@ from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..compose import part_without_value
-from ..edival.conditions import normalize_text
-from ..edival.inspector import crop_box
+from ..edival.inspector import crop_box, normalize_text
 from .frames import in_one_frame
 from .pixel_edits import core_of, look_edit, staying_boxes
 from .plan_of_sample import PLANNED_KINDS, PlannedMetric

@@ -22,8 +22,7 @@ from ...queries.prompts import Prompts
 from ...queries.response_formats import Json, Message, YesNo
 from ...sample import EditSample, Position
 from ...score import Evidence
-from ..edival.conditions import Condition, all_hold, judge_confirms
-from ..edival.inspector import crop_box
+from ..edival.inspector import Condition, all_hold, crop_box, judge_confirms
 
 _WORD = re.compile(r"[^\W_]+")
 

@@ -37,8 +37,7 @@ from ...queries.kinds import (
 )
 from ...sample import EditSample, Position
 from ...score import Evidence, Score
-from ..edival.conditions import normalize_text
-from ..edival.inspector import crop_box
+from ..edival.inspector import crop_box, normalize_text
 from ..text_matching import matching_letters
 from .frames import in_one_frame
 from .pixel_edits import frame_edit, look_edit

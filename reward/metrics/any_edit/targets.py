@@ -18,7 +18,7 @@ from ...queries.kinds import Detect, Detections, Judge
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Message, YesNo
 from ..edival.inspector import crop_box
-from ..edival.pools import COLORS
+from ..edival.task_parser import COLORS
 from .instruction_words import SCENE_WORDS, with_related
 from .questions import probabilities
 

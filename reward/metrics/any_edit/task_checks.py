@@ -16,18 +16,21 @@ from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges, Measure, ReadText, Remains
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
-from ..edival import paper_protocol
-from ..edival.conditions import Condition, all_hold, make_condition, score_above
+from ..edival import following
 from ..edival.inspector import (
     BoxSelection,
+    Condition,
     EditInspector,
     ImageRole,
     PhraseDetections,
+    all_hold,
     box_on_side,
     crop_box,
     deduplicate_boxes,
+    make_condition,
+    score_above,
 )
-from ..edival.pools import COLORS
+from ..edival.task_parser import COLORS
 from .instruction_words import stem, words_of
 from .questions import unmentioned
 from .regions import lines_of_text
@@ -139,7 +142,7 @@ def check_replacement(
     noun ("a wooden chair" for the chair) it cannot tell which it sees: raises what the judge raises, as elsewhere.
     """
     try:
-        return (yield from paper_protocol.evaluate_task(OPTIONS, inspector, task))
+        return (yield from following.evaluate_task(OPTIONS, inspector, task))
     except Abstained:
         old, new = task.object or "", task.new or ""
         if located is None or not located.boxes or _head(old) == _head(new):
@@ -202,7 +205,7 @@ def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> 
         crops, place = _crops(inspector.source, inspector.edited, box)
         slots = {"object": task.object or "", "value": task.value or "", "box": place}
         reply = yield from inspector.ask_yes_no("color_pair", crops, slots)
-        conditions.append(paper_protocol.judge_verdict("color", reply))
+        conditions.append(following.judge_verdict("color", reply))
     return all_hold(conditions)
 
 
@@ -216,7 +219,7 @@ def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image],
 
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
-OPTIONS = paper_protocol.PaperOptions()
+OPTIONS = following.PaperOptions()
 
 _NEAR_MISSES: Mapping[TaskType, tuple[str, ...]] = {
     "color_alter": ("green", "purple", "orange", "blue"),
@@ -297,7 +300,7 @@ def _by_algorithm(
         return (yield from check_colour(inspector, task, located.boxes))
     if located is not None and len(located.boxes) > 1 and task.type in ("color_alter", "material_alter"):
         return (yield from _each_instance(inspector, operation, task, located))
-    return (yield from paper_protocol.evaluate_task(OPTIONS, inspector, task))
+    return (yield from following.evaluate_task(OPTIONS, inspector, task))
 
 
 def _as_many_more(
@@ -349,7 +352,7 @@ def _of_its_colour(inspector: EditInspector, operation: PlannedOperation, verdic
     if new is None or len(colours) != 1:
         return verdict
     recoloured = Task("color_alter", object=new.phrase, value=colours[0])
-    coloured = yield from paper_protocol.evaluate_task(OPTIONS, inspector, recoloured)
+    coloured = yield from following.evaluate_task(OPTIONS, inspector, recoloured)
     return verdict if coloured.holds else all_hold([verdict, coloured])
 
 
@@ -406,7 +409,7 @@ def _each_instance(
         crop = crop_box(inspector.edited, box, OPTIONS.min_crop_size)
         view = EditInspector(inspector.source, crop, inspector.prompts, inspector.evidence)
         whole = replace(OPTIONS, attribute_view="whole")
-        conditions.append((yield from paper_protocol.evaluate_task(whole, view, task)))
+        conditions.append((yield from following.evaluate_task(whole, view, task)))
     return all_hold(conditions)
 
 

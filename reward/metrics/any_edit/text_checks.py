@@ -21,8 +21,7 @@ from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges, ReadText
 from ...sample import EditSample
 from ...score import Evidence
-from ..edival.conditions import Condition, all_hold, make_condition, normalize_text
-from ..edival.inspector import crop_box
+from ..edival.inspector import Condition, all_hold, crop_box, make_condition, normalize_text
 from ..text_matching import matching_letters, similarity
 from .instruction_words import GENERIC_TEXT_NAMES, TEXT_NAMES, stem, stems_of
 from .preservation import HARMLESS_EXCESS, covered_patches, preservation

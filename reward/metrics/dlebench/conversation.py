@@ -16,19 +16,262 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...engine.program import Program, Unanswered, ask
 from ...image import Image
 from ...queries.kinds import Judge
-from ...queries.parsing import parse_json
-from ...queries.response_formats import Message, Tool, ToolCall
+from ...queries.parsing import STRICT_JSON, parse_json, shorten
+from ...queries.reported_speech import is_asserted, is_quoted, quotations, refuses
+from ...queries.response_formats import Message, Reply, Tool, ToolCall
 from ...score import Evidence
 from ..prompted_metric import object_schema
-from .replies import FinalAnswer, MalformedReply, ToolCallReply, parse_tool_reply
 from .tools import Observation, ToolError, detect_program, localize_program, zoom_program
+
+
+@dataclass(frozen=True, slots=True)
+class LabelScale:
+    """Four labels from the best, with score 4, to the worst, with score 1.
+
+    numbered_labels: labels whose grammatical number is their meaning (one, several), so that a plural is not accepted.
+    """
+
+    labels: tuple[str, str, str, str]
+    numbered_labels: tuple[str, ...] = ()
+
+    def rubric_score(self, label: str) -> int:
+        """Score from 4 to 1, as in the paper's rubric."""
+        return len(self.labels) - self.labels.index(label)
+
+    def normalized_score(self, label: str) -> float:
+        """(score - 1) / 3, in [0, 1]; the paper's tables print it times 100."""
+        return (self.rubric_score(label) - 1) / (len(self.labels) - 1)
+
+    def parse_exact(self, words: str) -> str | None:
+        """The label that the text consists of, or None.
+
+        Case, marks around it and the separator of its two words are ignored; British spelling and a plural are accepted
+        if the meaning is the same.
+        """
+        return self._spellings().get(_normalized_label(words))
+
+    def _spellings(self) -> dict[str, str]:
+        spellings: dict[str, str] = {}
+        for label in self.labels:
+            normalized = _normalized_label(label)
+            spellings[normalized] = spellings[normalized.replace("ization", "isation")] = label
+            if label not in self.numbered_labels:
+                plural = f"{normalized[:-1]}ies" if normalized.endswith("y") else f"{normalized}s"
+                spellings[plural] = spellings[plural.replace("ization", "isation")] = label
+        return spellings
+
+    def labels_in(self, text: str) -> set[str]:
+        """The labels that occur anywhere in a text."""
+        squeezed = re.sub(r"[\s_-]+", "", text.casefold())
+        return {label for spelling, label in self._spellings().items() if spelling in squeezed}
+
+    def __str__(self) -> str:
+        return ", ".join(self.labels)
+
+
+FOLLOWING = LabelScale(("Flawless Execution", "Over Modification", "Wrong Action", "Localization Failure"))
+CONSISTENCY = LabelScale(
+    ("Perfect Consistency", "Single Anomaly", "Multiple Anomalies", "Scene Collapse"),
+    numbered_labels=("Single Anomaly", "Multiple Anomalies"),
+)
+
+_MARKS = " \t\r\n\f\v\u00a0*_`\"'“”\u2018’.,:;!#()[]{}-–—"
+"""Characters allowed around a label. A question mark is not: it is no verdict."""
+
+
+def _normalized_label(words: str) -> str:
+    return re.sub(r"[\s_-]+", "", words.strip(_MARKS).casefold())
+
+
+_THINK = re.compile(
+    r"(?P<open><\s*Start\s+Thinking\s*>)|<\s*(?:/\s*(?:Start\s+|End\s+)?|End\s+)Thinking\s*>", re.IGNORECASE
+)
+_VERDICT = r"<\s*Start\s+Final\s+Answer\s*>"
+_VERDICT_END = r"<\s*(?:/\s*(?:Start\s+|End\s+)?|End\s+)Final\s+Answer\s*>"
+_CALL, _CALL_END = r"<\s*tool_call\s*>", r"<\s*/\s*tool_call\s*>"
+_ACT = re.compile(rf"{_VERDICT}|{_CALL}", re.IGNORECASE)
+_WHOLE_ACT = re.compile(rf"{_VERDICT}.*?{_VERDICT_END}|{_CALL}.*?{_CALL_END}", re.IGNORECASE | re.DOTALL)
+
+VERDICT = re.compile(
+    rf"{_VERDICT}(.*?)(?:{_VERDICT_END}|{_VERDICT}(?=\s*\Z)|(?={_VERDICT})|\Z)", re.IGNORECASE | re.DOTALL
+)
+"""A tagged verdict; at the end of the reply its closing tag may be missing, or be the opening one again."""
+
+_LAST_VERDICT_END = re.compile(rf"{_VERDICT_END}\s*\Z", re.IGNORECASE)
+
+
+def without_thinking(text: str) -> str:
+    """The text with its reasoning replaced by blanks, so that positions stay valid.
+
+    A reply may begin within the reasoning (a closing tag alone), or leave it open: then a call or verdict in it counts
+    only if it is the only one and ends the reply; else the reasoning may merely mention it.
+    """
+    kept = list(text)
+    thinking_since: int | None = None
+    opened = False
+    quoted = quotations(text)
+    for tag in _THINK.finditer(text):
+        if is_quoted(tag.span(), quoted):
+            continue
+        if tag["open"]:
+            thinking_since = tag.start() if thinking_since is None else thinking_since
+            opened = True
+        elif thinking_since is not None or not opened:
+            _blank(kept, thinking_since or 0, tag.end())
+            thinking_since, opened = None, True
+        else:
+            _blank(kept, tag.start(), tag.end())
+    if thinking_since is not None:
+        act = _ACT.search(text, thinking_since)
+        complete_act = _WHOLE_ACT.fullmatch(text[act.start() :].rstrip()) if act else None
+        is_only_act = complete_act is not None and len(_ACT.findall(complete_act[0])) == 1
+        _blank(kept, thinking_since, act.start() if act is not None and is_only_act else len(text))
+    return "".join(kept)
+
+
+def _blank(kept: list[str], start: int, end: int) -> None:
+    kept[start:end] = ["\n" if letter == "\n" else " " for letter in kept[start:end]]
+
+
+def parse_verdict(scale: LabelScale, text: str) -> str:
+    """The label of a reply's verdict. Raises ValueError with the reason if it is ambiguous.
+
+    It is the content of `<Start Final Answer>…</Start Final Answer>`, or without the opening tag the last line, which a
+    closing one may end. Reasoning does not count. Two labels, a label within a sentence, and another label after the
+    verdict are ambiguous.
+    """
+    visible = without_thinking(text)
+    tagged = list(VERDICT.finditer(visible))
+    label = _parse_tagged(scale, visible, tagged) if tagged else _parse_untagged(scale, visible)
+    if refuses(visible):
+        raise ValueError(f"it refuses to answer: {shorten(visible.strip())}")
+    quoted = quotations(visible)
+    if reported := [tag for tag in tagged if is_quoted(tag.span(), quoted) or not is_asserted(visible[: tag.start()])]:
+        raise ValueError(f"its final answer is quoted or reported: {shorten(reported[0][0])}")
+    return label
+
+
+def _parse_tagged(scale: LabelScale, visible: str, tagged: Sequence[re.Match[str]]) -> str:
+    labels = [scale.parse_exact(tag[1]) for tag in tagged]
+    label = labels[0]
+    if label is None or None in labels:
+        content = next(tag[1] for tag, parsed in zip(tagged, labels, strict=True) if parsed is None)
+        raise ValueError(f"its final answer was to be one of {scale} alone, and was {shorten(content.strip())}")
+    if others := (set(labels) | scale.labels_in(visible[tagged[-1].end() :])) - {label}:
+        raise ValueError(f"it gives two different verdicts, {label} and {', '.join(sorted(map(str, others)))}")
+    return label
+
+
+def _parse_untagged(scale: LabelScale, visible: str) -> str:
+    lines = [line for line in _LAST_VERDICT_END.sub("", visible).splitlines() if line.strip()]
+    label = scale.parse_exact(lines[-1]) if lines else None
+    if label is None:
+        last_line = shorten(lines[-1].strip()) if lines else "nothing"
+        raise ValueError(
+            f"it has no <Start Final Answer>, and its last line is {last_line} and not one of {scale} alone"
+        )
+    if others := {parsed for line in lines if (parsed := scale.parse_exact(line))} - {label}:
+        raise ValueError(f"it gives two different verdicts, {label} and {', '.join(sorted(others))}")
+    return label
+
+
+_BLOCK = re.compile(r"<\s*tool_call\s*>(.*?)(?:<\s*/\s*tool_call\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedReply:
+    """A call that cannot be run, and the reason for the judge."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallReply:
+    """Tool calls, in order. text: of the reply up to the end of the calls; text after them is dropped."""
+
+    calls: tuple[ToolCall | MalformedReply, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FinalAnswer:
+    """The judge's verdict."""
+
+    label: str
+
+
+def parse_tool_reply(reply: Reply, parse_label: Callable[[str], str]) -> ToolCallReply | FinalAnswer | MalformedReply:
+    """Parse a reply. parse_label: text -> label, or raises ValueError with the reason.
+
+    A reply with both a call and a verdict violates the protocol and is malformed.
+    """
+    text = without_thinking(reply.text)
+    blocks = _adjacent_call_blocks(text)
+    if not (blocks or reply.tool_calls):
+        try:
+            return FinalAnswer(parse_label(reply.text))
+        except ValueError as error:
+            return MalformedReply(str(error))
+    if VERDICT.search(text):
+        return MalformedReply("it has a tool call and a final answer: give one of the two")
+    calls = [call for block in blocks for call in _parse_call_block(block[1])]
+    prefix = reply.text[: blocks[-1].end()] if blocks else reply.text
+    if reply.tool_calls:
+        prefix = "\n".join(filter(None, [prefix, _format_native_calls(reply.tool_calls)]))
+    return ToolCallReply((*calls, *reply.tool_calls), prefix)
+
+
+def _adjacent_call_blocks(text: str) -> list[re.Match[str]]:
+    """The first block of calls and the blocks that follow it directly."""
+    blocks: list[re.Match[str]] = []
+    for block in _BLOCK.finditer(text):
+        if blocks and text[blocks[-1].end() : block.start()].strip():
+            break
+        blocks.append(block)
+    return blocks
+
+
+def _parse_call_block(block: str) -> Iterator[ToolCall | MalformedReply]:
+    """The calls in a block of consecutive JSON objects, up to the first that cannot be parsed."""
+    rest = re.sub(r"\A\s*```(?:json)?|```\s*\Z", "", block).strip()
+    if not rest:
+        yield MalformedReply("the block is empty: write a JSON object with name and parameters into it")
+    while rest:
+        try:
+            value, end = STRICT_JSON.raw_decode(rest)
+            call = _call(value, shorten(rest[:end]))
+        except (ValueError, RecursionError) as error:
+            yield MalformedReply(f"this is not JSON ({error}): {shorten(rest)}")
+            return
+        yield call
+        rest = rest[end:].strip()
+
+
+def _call(value: object, raw: str) -> ToolCall | MalformedReply:
+    """A call from its JSON. `arguments`, as in other grammars, is accepted for `parameters`."""
+    if not (isinstance(value, dict) and isinstance(value.get("name"), str)):
+        return MalformedReply(f'a call is a JSON object with "name" and "parameters", and this is none: {raw}')
+    argument_keys = value.keys() - {"name"}
+    if not (argument_keys <= {"parameters", "arguments"} and len(argument_keys) <= 1):
+        return MalformedReply(f'a call has "name" and "parameters" and nothing else, and this is another thing: {raw}')
+    arguments = value.get(next(iter(argument_keys)), {}) if argument_keys else {}
+    if not isinstance(arguments, dict):
+        return MalformedReply(f"the parameters of {value['name']} are to be a JSON object, and are not: {raw}")
+    return ToolCall(value["name"], json.dumps(arguments, ensure_ascii=False))
+
+
+def _format_native_calls(calls: tuple[ToolCall, ...]) -> str:
+    """Native tool calls in the grammar."""
+    lines = "\n".join(f'{{"name": {json.dumps(call.name)}, "parameters": {call.arguments}}}' for call in calls)
+    return f"<tool_call>\n{lines}\n</tool_call>"
+
 
 MAX_TOOL_CALLS = 8
 """Maximum number of calls per reply."""

@@ -17,8 +17,16 @@ from ...queries.response_formats import FreeText
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..prompted_metric import PromptedMetric, refuse
-from .conversation import OBJECT_NAMES, NoVerdict, offered_tools, run_conversation
-from .replies import CONSISTENCY, FOLLOWING, LabelScale, parse_verdict
+from .conversation import (
+    CONSISTENCY,
+    FOLLOWING,
+    OBJECT_NAMES,
+    LabelScale,
+    NoVerdict,
+    offered_tools,
+    parse_verdict,
+    run_conversation,
+)
 from .tools import (
     DETECTION_THRESHOLD,
     ENHANCE_BELOW,

@@ -41,9 +41,8 @@ from ...score import Cause, Evidence, Score
 from ..compose import Metric, WeightedMean, score_with_signature
 from ..prompted_metric import check_choice
 from ..text_matching import matching_letters
-from .conditions import normalize_text
-from .pools import pools_of, renamed_object
-from .task_parser import task_of
+from .inspector import normalize_text
+from .task_parser import pools_of, renamed_object, task_of
 
 ConsistencyProtocol = Literal["fixed", "official"]
 SimilarityMeasure = Literal["features", "l1"]

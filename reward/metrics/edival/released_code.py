@@ -17,17 +17,22 @@ from ...engine.program import Program
 from ...image import Image
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Position, Task
-from .conditions import (
+from .inspector import (
     Condition,
+    EditInspector,
+    PhraseDetections,
     all_hold,
     any_holds,
+    box_on_side,
     boxes_overlap,
+    crop_box,
+    deduplicate_boxes,
     judge_confirms,
+    leading_yes_no,
     make_condition,
     neither_contains,
     text_contains,
 )
-from .inspector import EditInspector, PhraseDetections, box_on_side, crop_box, deduplicate_boxes, leading_yes_no
 from .task_parser import parse_format
 
 IMAGE_SIZE = 512

@@ -14,10 +14,8 @@ from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Score
 from ..compose import Metric, WeightedMean
-from .dimension import PACKAGE, DimensionMetric, FiveLevelRating, QuestionSet, YesNoRating
-from .dimensions import DIMENSIONS, Pipeline
-from .similarity import OutsideSimilarity, RegionSimilarity, SubjectExtraction
-from .specialists import SpecialistRating, TextContentStyle
+from .dimensions import DIMENSIONS, PACKAGE, DimensionMetric, FiveLevelRating, Pipeline, QuestionSet, YesNoRating
+from .specialists import OutsideSimilarity, RegionSimilarity, SpecialistRating, SubjectExtraction, TextContentStyle
 
 _KINDS: tuple[type[DimensionMetric], ...] = (
     *(FiveLevelRating, YesNoRating, QuestionSet, OutsideSimilarity, RegionSimilarity, TextContentStyle),

@@ -3,7 +3,7 @@
 import pytest
 
 from editcritic.reward.config import build
-from editcritic.reward.metrics.baselines.single_question import JudgeLevels, JudgeQuality, JudgeRealism, JudgeYesNo
+from editcritic.reward.metrics.baselines.reward_models import JudgeLevels, JudgeQuality, JudgeRealism, JudgeYesNo
 from editcritic.reward.queries import Failure, Reply
 from editcritic.reward.queries.specs import spec_of
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from editcritic.reward.metrics.dlebench.replies import (
+from editcritic.reward.metrics.dlebench.conversation import (
     CONSISTENCY,
     FOLLOWING,
     FinalAnswer,

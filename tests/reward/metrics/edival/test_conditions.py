@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward.metrics.edival.conditions import Condition, all_hold, any_holds, make_condition, normalize_text
+from editcritic.reward.metrics.edival.inspector import Condition, all_hold, any_holds, make_condition, normalize_text
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import POSITIONS, Task
 

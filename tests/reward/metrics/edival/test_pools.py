@@ -6,8 +6,7 @@ import pytest
 
 from editcritic.reward.boxes import Box
 from editcritic.reward.image import Image
-from editcritic.reward.metrics.edival.pools import pools_of, renamed_object, update_pools
-from editcritic.reward.metrics.edival.task_parser import parse_task
+from editcritic.reward.metrics.edival.task_parser import parse_task, pools_of, renamed_object, update_pools
 from editcritic.reward.sample import EditSample, Pools, Task
 
 from ....edival_chains import CHAINS

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from editcritic.reward.metrics.i2ibench.dimension import QUESTIONS as QUESTION_FORM
-from editcritic.reward.metrics.i2ibench.similarity import COMMANDS, COMMANDS_BY_SOURCE
+from editcritic.reward.metrics.i2ibench.dimensions import QUESTIONS as QUESTION_FORM
+from editcritic.reward.metrics.i2ibench.specialists import COMMANDS, COMMANDS_BY_SOURCE
 from editcritic.reward.metrics.i2ibench.specialists import STYLE as STYLE_FORM
 from editcritic.reward.queries import Failure, Reply
 from editcritic.reward.queries.response_formats import parse_reply
