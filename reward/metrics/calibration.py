@@ -122,10 +122,7 @@ class CalibrationMap:
             object.__setattr__(self, attribute, value)
 
     def __call__(self, value: float) -> float:
-        """The value of a score; outside the knots, the first or last y.
-
-        Raises:
-            ValueError: For a non-finite score.
+        """The value of a score; outside the knots, the first or last y. Raises ValueError for one that is not finite.
         """
         if not math.isfinite(value):
             raise ValueError(f"a score must be a finite number, got {value}")
@@ -177,12 +174,8 @@ class CalibrationMap:
 
     @staticmethod
     def load(path: str | Path) -> CalibrationMap:
-        """The map in a file, whose name it gets.
-
-        Raises:
-            OSError: For a file that is not a map of this schema.
-            SpecError: For a file that is not a map of this schema.
-        """
+        """The map in a file, whose name it gets. Raises OSError, and `SpecError` for a file that is no map of this
+        schema."""
         path = Path(path)
         try:
             data = read_json(path)
@@ -261,9 +254,8 @@ def installed_calibrations() -> dict[str, Path]:
 
 
 def find_calibration(name: str | Path) -> Path:
-    """The file of a map: a path, or `NAME.json` in one of `calibration_folders`. Raises `SpecError` that lists the
-    available maps.
-    """
+    """The file of a map: a path, or `NAME.json` in one of `calibration_folders`. Raises `SpecError` with those there
+    are."""
     text = str(name)
     if isinstance(name, Path) or text.endswith(".json") or "/" in text or os.sep in text:
         if not Path(name).is_file():
@@ -283,8 +275,7 @@ _MIN_DIGEST_DIGITS = 8  # of the option `digest`
 
 
 def calibrate(score: Score, calibration: CalibrationMap) -> Score:
-    """A score on the map's scale, unsigned, with the original score as part `metric`; a score without a value keeps its
-    status.
+    """A score on the map's scale, unsigned, with the original as part `metric`; without a value, it keeps its status.
     """
     if score.value is None:
         return replace(score, parts={"metric": score}, metric="", evidence=())

@@ -55,11 +55,8 @@ _BY_DETECTOR: tuple[OperationType, ...] = ("subject_add", "subject_replace")
 def advice(
     sample: EditSample, operation: PlannedOperation, located: LocatedTarget | None, reasons: Sequence[str]
 ) -> str:
-    """What is missing for an operation on which experts abstained, and what to type.
-
-    located: its target in the source, if that is known. reasons: of the experts. Boxes are named only where they would
-    decide the operation, and are not there yet. Other reasons than a missing box or judge stay as they are.
-    """
+    """What is missing for an operation on which experts abstained (reasons), and what to type. located: its target.
+    Boxes are named only where they would decide it, and are not there yet; other reasons stay as they are."""
     if not all(says_no_box(reason) or says_no_judge(reason) for reason in reasons):
         return "; ".join(dict.fromkeys(reasons))
     if operation.old_text and operation.type == "text_remove":
@@ -81,7 +78,7 @@ def advice(
 
 
 def _deciding_objects(operation: PlannedOperation) -> list[Target]:
-    """The objects whose boxes decide an operation; none where boxes do not."""
+    """The objects whose boxes decide an operation, if any do."""
     if operation.type != "text_remove" and task_of_operation(operation) is None:
         return []
     slots = (getattr(operation, slot) for slot in _BY_BOXES.get(operation.type, ()))
@@ -95,7 +92,7 @@ def _without_boxes(targets: Sequence[Target], reasons: Sequence[str]) -> dict[st
 
 
 def _missing(located: LocatedTarget) -> int:
-    """How many objects a target means, if it means more than have boxes; else 0."""
+    """How many objects a target means, if that is more than have boxes; else 0."""
     wanted = _count(located.target)
     return wanted if wanted > len(located.others) > 0 else 0
 

@@ -47,13 +47,9 @@ _FOUND = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A sample with its plan, for all parts of a score.
-
-    sample: source and edit in one frame, as far as the edit has the frame that was asked for. verdicts: on the
-    operations that asked for a frame, by their index in the plan. outside: what the frame shows beyond the source.
-    remaining: what another shape that nobody asked for leaves of the edit, in [0, 1]: 0 for another composition.
-    reshaped: how the edit has come to it; empty for the source's shape.
-    """
+    """A sample with its plan, source and edit in one frame as far as the edit has the one asked for. verdicts: on the
+    operations that asked for a frame, by index. outside: what the frame shows beyond the source. remaining: what
+    another shape that nobody asked for leaves, 0 for another composition; reshaped: how the edit has come to it."""
 
     sample: EditSample
     plan: EditPlan
@@ -64,9 +60,7 @@ class Framed:
 
 
 def in_one_frame(sample: EditSample) -> Program[Framed]:
-    """The plan, and source and edit in one frame; the sample itself where its plan asks for no other one, and the edit
-    has the source's shape. Made once a score.
-    """
+    """The plan, and source and edit in one frame: the sample itself where none is asked for. Made once a score."""
     return run_once(_framed, sample)
 
 
@@ -133,7 +127,7 @@ _MOVED = 3.0
 
 
 def _in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Framed]:
-    """The edit in the source's shape: the way (stretched, cut, between bars) that leaves most structure in place."""
+    """The edit in the source's shape, stretched, cut or between bars, whichever leaves most structure in place."""
     source, edited = sample.source, sample.edited
     if any(operation.type in NEW_ASPECT_TYPES for operation in plan.operations):
         return Framed(sample, plan)

@@ -205,10 +205,8 @@ def clauses_of(sentence: str) -> list[list[str]]:
 
 
 def split_quotes(sentence: str) -> tuple[str, list[str]]:
-    """A sentence with quoted texts blanked out, and these texts. Quotes around the whole sentence are none.
-
-    Single quotes open after a blank or a mark only, and close before one only: they are apostrophes otherwise.
-    """
+    """A sentence with quoted texts blanked out, and these. Single quotes open after a blank or mark only, and close
+    before one only: they are apostrophes otherwise. Quotes around the whole sentence are none."""
     sentence = _unwrapped(sentence)
     if _QUOTE.search(sentence) is None:
         return sentence, []
@@ -344,11 +342,8 @@ def number_of(word: str) -> int | None:
 
 
 class PlanAccount:
-    """The words that the operations of a plan, their targets and what is kept account for.
-
-    `words` of an operation count only if its question repeats them: not where EdiVal's algorithms check its slots, or
-    questions of the planner.
-    """
+    """The words that a plan accounts for: its operations, their targets, what is kept. `words` of an operation count
+    only if its question repeats them, not where algorithms or questions of the planner check its slots."""
 
     def __init__(self, plan: EditPlan) -> None:
         self.plan = plan

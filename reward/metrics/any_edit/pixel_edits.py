@@ -45,8 +45,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Tilt:
-    """Turned by another angle. degrees: clockwise; None where any small one will do. either_way: the direction is free;
-    clockwise: the one that is meant."""
+    """Turned by another angle, clockwise, in degrees; None where any small one will do. either_way: the direction is
+    free."""
 
     degrees: float | None
     clockwise: bool = True
@@ -55,9 +55,8 @@ class Tilt:
 
 @dataclass(frozen=True, slots=True)
 class Crop:
-    """Cut to a part. window: to this one. aspect: to one of this width over height. target: to an object. centred:
-    about the middle. With none of them, to any part.
-    """
+    """Cut to a window, to one of this width over height, to an object, or about the middle; with none of them, to any
+    part."""
 
     window: Window | None = None
     aspect: float | None = None
@@ -373,11 +372,8 @@ def check_look(
     *,
     may_be_grey: bool = False,
 ) -> Program[Condition]:
-    """Whether the edited picture has the look that was asked for.
-
-    boxes: of the objects that are meant, or for the background, of those that stay; in the source. also: other
-    quantities that the plan changes. may_be_grey: whether no colour at all is a lower saturation.
-    """
+    """Whether the edited picture has the look asked for. boxes: of the objects meant or, for the background, of those
+    that stay. also: other quantities that the plan changes. may_be_grey: whether no colour is a lower saturation."""
     if edit.place == "object":
         verdicts = []
         for box in boxes[:_MAX_OBJECTS]:

@@ -75,17 +75,10 @@ class PlannedMetric:
 
 
 def plan_of(sample: EditSample) -> Program[EditPlan]:
-    """The plan of a sample's instruction (of several turns: of the last), with questions and near misses.
-
-    It is made once for all parts of a score (`run_once`). Each part gets the plan, or why there is none.
-
-    It is the sample's `plan`, or that of its `operations`, or of its `task`, or else a judge's, which the planner's
-    answer checks (`plan_of_judge`), or the planner's alone where the judge abstains; for a sample with `targets`,
-    `plan_of_targets` replaces the plan where both abstain. Plurals mean all (`with_plurals`), and objects have the
-    names of the sample's annotated `boxes` (`with_annotated_names`). A plan that the validator rejects raises `Failed`
-    with the words in question, so that the score fails. Annotated operations are validated one by one, each
-    against its own instruction; one that is known by its words only needs no validation, since its question has them.
-    """
+    """The plan of a sample's instruction (of several turns: of the last), with questions and near misses; made once a
+    score. It is the sample's `plan`, or that of its `operations`, or of its `task`, or a judge's that the planner's
+    answer checks, or the planner's, or `plan_of_targets`. Annotated operations are validated one by one, each against
+    its own instruction. A plan that the validator rejects raises `Failed` with the words in question."""
     return run_once(_made_plan, sample)
 
 
@@ -172,22 +165,12 @@ such sentences have of particles and courtesy."""
 def plan_of_judge(
     sources: Sequence[Image], instruction: str, reading: EditPlan | None = None
 ) -> Program[EditPlan | None]:
-    """The plan of an instruction in any language by asking a judge for JSON, once for all edits of a group; None if the
-    judge abstains.
-
-    A reply that is no plan, or whose plan is rejected, is asked again once with the reason. A plan that contradicts
-    `reading`, what another planner made of the sentence, is asked again once too; what still contradicts it has the
-    confidence `UNCERTAIN`. Where no reply is a plan, the reading is the plan, with this confidence.
-
-    Without a reading, the judge has to confirm its plan: that the sentence asks for it, and not for another one. What
-    it does not confirm is asked again once as well, and fails then.
-
-    The instruction is data to the judge. A judge that obeys it anyway has to account for every word of it, as any plan,
-    and to confirm that this is what it asks for.
-
-    Raises `Failed` for a judge that is down. Without a reading, raises `Failed` if no reply is a plan, and `Abstained`
-    if the judge says that nothing is asked for.
-    """
+    """The plan of an instruction in any language, by asking a judge for JSON, once a group; None if the judge abstains.
+    A reply that is no plan, is rejected, contradicts `reading` (another planner's) or, without one, is not confirmed by
+    the judge, is asked again once with the reason. What still contradicts the reading is `UNCERTAIN`, and so is the
+    reading where no reply is a plan; without one, raises `Failed`, or `Abstained` if the judge says that nothing is
+    asked for. The instruction is data: a judge that obeys it has to account for every word, and to confirm that it asks
+    for this."""
     sentence = collapsed(instruction)
     if len(sentence) > MAX_INSTRUCTION:
         raise _failed(f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned")

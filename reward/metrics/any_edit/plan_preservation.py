@@ -70,11 +70,8 @@ def kept_score(
     faces: Faces,
     prompts: Prompts,
 ) -> Program[Score]:
-    """How much of something has stayed, in [0, 1]; not applicable where the source does not show it.
-
-    region: where the plan lets the image change, which is not compared. same_look: its pixels should stay as they are;
-    else (another style or light) only the object should.
-    """
+    """How much of something has stayed, in [0, 1]; not applicable where the source does not show it. region: where the
+    image may change. same_look: its pixels should stay; else (another style or light) only the object should."""
     if kept.aspect == "text":
         return (yield from _text(sample, () if located is None else located.boxes))
     if located is None:

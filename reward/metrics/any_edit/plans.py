@@ -74,12 +74,8 @@ def plan_of_task(task: Task, instruction: str = "") -> EditPlan:
 
 
 def plan_of_operations(operations: Sequence[Operation]) -> EditPlan:
-    """The plan of a compound instruction with annotated operations.
-
-    Each is its `task`, or what `parse_task` reads from its instruction, or else known by its words: its type is that of
-    its name in Complex-Edit, or `other`. An object that one operation keeps and another one is about is not kept.
-    Raises ValueError without operations, and for more than a plan may have.
-    """
+    """The plan of annotated operations: of their tasks, of what their sentences say, or else known by their words. What
+    one keeps and another one is about is not kept. Raises ValueError without any, and for too many."""
     plans = [plan_of_operation(operation) for operation in operations]
     planned = tuple(operation for plan in plans for operation in plan.operations)
     touched = {operation.target.phrase.casefold() for operation in planned if operation.target is not None}
@@ -101,9 +97,7 @@ def plan_of_operation(operation: Operation) -> EditPlan:
 
 
 def plan_of_targets(instruction: str, targets: Sequence[Box]) -> EditPlan:
-    """The plan of an instruction whose targets have boxes in the source (DLEBench): what `parse_task` reads from it, or
-    else an operation known by its words.
-    """
+    """The plan of an instruction whose targets have boxes in the source: `parse_task`'s, or known by its words."""
     task = parse_task(instruction)
     if task is not None:
         return with_boxes(plan_of_task(task, instruction), targets)
@@ -132,9 +126,7 @@ def scope_of(operations: Iterable[PlannedOperation]) -> Scope:
 
 
 def task_of_operation(operation: PlannedOperation) -> Task | None:
-    """EdiVal's task of an operation of one of its nine types, without `keep`; None if its algorithm lacks a slot.
-
-    A place, order, size, relation or quantity of the target is no part of a task: the caller chooses the boxes.
+    """EdiVal's task of an operation, without `keep` and what chooses among objects; None if its algorithm lacks a slot.
     """
     if operation.type not in TASK_TYPES:
         return None
@@ -161,9 +153,7 @@ def task_of_operation(operation: PlannedOperation) -> Task | None:
 
 
 def with_boxes(plan: EditPlan, targets: Sequence[Box]) -> EditPlan:
-    """The plan with these boxes for its only target; unchanged if it has several, one with boxes of its own, or the
-    picture itself, which has no place in the picture.
-    """
+    """The plan with these boxes for its only target, unless it has boxes or is the picture itself."""
     if not targets or len(plan.operations) != 1:
         return plan
     (operation,) = plan.operations
@@ -174,21 +164,15 @@ def with_boxes(plan: EditPlan, targets: Sequence[Box]) -> EditPlan:
 
 
 def with_annotated_names(plan: EditPlan, names: Iterable[str]) -> EditPlan:
-    """The plan with the names of annotated objects for what it says of them in other words.
-
-    "the red mug" is the annotated `mug`, and "the mug" the annotated `red mug`, if that is the only annotated mug.
-    What a plan adds is no annotated object.
-    """
+    """The plan with the names of annotated objects for what it says of them in other words: "the red mug" is the
+    annotated `mug`, and "the mug" the only annotated `red mug`. What a plan adds is none."""
     named = {name: _Name.of(name) for name in names}
     return _with_targets(plan, lambda target: _renamed(target, named)) if named else plan
 
 
 def with_plurals(plan: EditPlan) -> EditPlan:
-    """The plan with the quantity `all` for targets in the plural that have a place or a relation: "the skiers on the
-    right" are all of them there. The same holds of what is not counted: "the text on the right".
-
-    Planners say 1 where a sentence has no number. A target by its name alone means all of its boxes anyway.
-    """
+    """The plan with the quantity `all` for plurals, and for what is not counted, with a place or a relation: "the
+    skiers on the right" are all of them. By its name alone a target means all anyway."""
     return _with_targets(plan, _counted)
 
 
@@ -290,11 +274,8 @@ class PlanProblem(NamedTuple):
 
 
 def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
-    """Reasons to reject a plan of an instruction; empty if it accounts for all of it.
-
-    Objects that the sentence does not name are not among them: see `absent_objects`. Takes time linear in the length of
-    the instruction, of which at most `MAX_INSTRUCTION` characters are accepted, blanks collapsed.
-    """
+    """Reasons to reject a plan of an instruction; empty if it accounts for all of it. Linear in the length of the text.
+    Objects that the sentence does not name: see `absent_objects`."""
     sentence = collapsed(instruction)
     if len(sentence) > MAX_INSTRUCTION:
         message = (
@@ -324,8 +305,7 @@ def _unaccounted(words: str) -> PlanProblem:
 
 
 def absent_objects(plan: EditPlan, instruction: str, sources: Sequence[Image]) -> Program[tuple[PlanProblem, ...]]:
-    """Problems with objects of a plan that neither the sentence names nor a detector finds in a source: a planner made
-    them up.
+    """Problems with objects that neither the sentence names nor a detector finds in a source: a planner made them up.
     """
     phrases = unnamed_objects(plan, instruction)
     try:
@@ -345,11 +325,8 @@ _UNKNOWN = "is neither named in the sentence nor found in the picture: plan what
 
 
 def unnamed_objects(plan: EditPlan, instruction: str) -> tuple[str, ...]:
-    """Phrases of a plan that the sentence does not name, for a detector: they must be in the picture.
-
-    A phrase is named by its noun's last word. Targets with boxes are in the picture. In other languages than English
-    only the objects of operations that a detector checks anyway are returned, and no new ones.
-    """
+    """Phrases of a plan whose noun's last word the sentence does not have, for a detector, but for targets with boxes.
+    In other languages than English only objects that a detector checks anyway."""
     sentence = collapsed(instruction)
     named = stems(sentence)
     phrases: list[str] = []

@@ -92,9 +92,7 @@ geometry: change of scale plus shift, in shares of the longer side.
 
 @dataclass(frozen=True, eq=False)
 class Preservation:
-    """How much of the compared patches has stayed. What is derived is computed when it is first asked for.
-
-    changes: the map. exempted, is_compared: rows x columns bool.
+    """How much of the compared patches has stayed; what is derived is computed when asked for. Masks: rows x columns.
     """
 
     changes: ChangeMap
@@ -114,9 +112,7 @@ class Preservation:
 
     @cached_property
     def damage(self) -> float:
-        """Mean damage of the compared patches, in [0, 1]: how visible their change is (`DAMAGE_EXCESS`), less where it
-        is another light (`RELIT`).
-        """
+        """Mean damage of the compared patches, in [0, 1], less where it is another light (`RELIT`)."""
         if not self.compared:
             return 0.0
         low, high = DAMAGE_EXCESS
@@ -132,9 +128,7 @@ class Preservation:
 
     @cached_property
     def excess(self) -> float:
-        """Mean excess of the worst patches over the harmless, in units of the envelope (below `HARMLESS_EXCESS` for
-        harmless edits).
-        """
+        """Mean excess of the worst patches, in units of the envelope; below `HARMLESS_EXCESS` for harmless edits."""
         return _worst_mean(self._compared_excess)
 
     @cached_property
@@ -159,9 +153,7 @@ class Preservation:
 
     @cached_property
     def worst(self) -> Box | None:
-        """The patch with the largest excess, which is its score, scaled to [0, 1] by `LOST_EXCESS`; None where none
-        exceeds the harmless.
-        """
+        """The patch with the largest excess, scaled to a score in [0, 1]; None where none exceeds the harmless."""
         return _worst_patch(self._excess, self.is_compared)
 
     @property
@@ -203,13 +195,9 @@ def preservation(
     attached: Mask | None = None,
     max_exempt_share: float = MAX_EXEMPT_SHARE,
 ) -> Preservation:
-    """How much has stayed outside of the boxes in `exempt`.
-
-    exempt: where the instruction changes the image, in the source's frame; enlarged by `EXEMPT_MARGIN`, and shrunk
-    about their centres if they cover more than `max_exempt_share` of the image. within: compare only inside these boxes
-    (objects that stay); drift is measured there too. attached: rows x columns, further patches that are exempt, such as
-    the shadow of a removed object.
-    """
+    """How much has stayed outside of `exempt` boxes of the source, enlarged by `EXEMPT_MARGIN` and shrunk to
+    `max_exempt_share` of the image. within: compare (and measure drift) inside these only. attached: rows x columns,
+    further exempt patches, such as a shadow."""
     exempted = exempt_patches(exempt, changes.shape, max_exempt_share)
     if attached is not None:
         exempted |= attached
@@ -230,8 +218,7 @@ _INVISIBLE = 0.3
 
 
 def detail_left(changes: ChangeMap) -> float:
-    """How much of the coarse structure of the source is left after a change of tone, in [0, 1]: black and burnt out
-    areas have lost it. Half the amplitude is no loss."""
+    """How much of the coarse structure a change of tone leaves, in [0, 1]: black and burnt out areas have lost it."""
     before, after = changes.amplitude_before[:, :, -1], changes.amplitude_after[:, :, -1]
     weight = np.maximum(before - _INVISIBLE, 0)
     if not weight.any():
@@ -263,10 +250,8 @@ _AROUND, _ONE_WAY = 5, 0.85
 
 
 def relit_patches(changes: ChangeMap) -> Mask:
-    """rows x columns: patches that show the same, if in another light: a shadow that fell or went, a brighter tone.
-
-    A smear or another object has other detail or another colour; another face is lighter here and darker there.
-    """
+    """rows x columns: patches that show the same in another light. A smear or another object has other detail or
+    another colour; another face is lighter here and darker there."""
     before, after = changes.amplitude_before[:, :, 0] + _FAINT, changes.amplitude_after[:, :, 0] + _FAINT
     light, chroma = changes.colour[:, :, 0], np.linalg.norm(changes.colour[:, :, 1:], axis=2)
     has_detail = (after > _KEPT_DETAIL * before) & (before > _KEPT_DETAIL * after)
@@ -329,11 +314,8 @@ def _lost(excess: Plane) -> float:
 
 
 def drift_share(name: str, value: float) -> float:
-    """What a component of drift leaves, in (0, 1]; see `DRIFT_LIMITS`.
-
-    It falls linearly to `_DRIFTED` and then with the inverse of the value: a picture that drifted far still ranks above
-    one that drifted further, and above what a guard rejects.
-    """
+    """What a component of drift leaves, in (0, 1]: linear to `_DRIFTED`, then the inverse of the value, so that what
+    drifted far still ranks above what drifted further."""
     harmless, worst = DRIFT_LIMITS[name]
     left = _fall(value, harmless, worst)
     if name == "geometry":  # an alignment hides what it moves: it is never free

@@ -116,11 +116,8 @@ def own_questions(operation: PlannedOperation) -> tuple[Question, ...]:
 
 
 def with_near_miss(plan: EditPlan) -> EditPlan:
-    """The plan with a near miss for each operation that has none: another value, object, place or change.
-
-    The same for the same plan. No operation of the plan asks for what its near misses ask about. An operation that has
-    as many questions as it may loses the last one to the near miss if the whole plan has none.
-    """
+    """The plan with a near miss for each operation without one: another value, object, place or change that no
+    operation asks for. A full list of questions gives up its last one if the whole plan has none."""
     mentioned = _mentioned(plan)
     has_one = any(question.near_miss for operation in plan.operations for question in operation.questions)
     operations: list[PlannedOperation] = []
@@ -324,11 +321,8 @@ class _Answer:
 def check_questions(
     sample: EditSample, operation: PlannedOperation, boxes: Sequence[Box], prompts: Prompts, evidence: list[Evidence]
 ) -> Program[Condition | None]:
-    """Whether the answers to an operation's questions say that it was done; None without a question that can tell.
-
-    boxes: of the target in the source, which crops show; without boxes a crop is the whole image. A question whose
-    answer about the source contradicts the plan is asked in other words, and left out if that does not help.
-    """
+    """Whether the answers say that an operation was done; None without a question that can tell. boxes: of the target,
+    for crops. A question whose answer about the source contradicts the plan is asked in other words, or left out."""
 
     def queries(question: Question, text: str) -> list[Judge]:
         """About the source, and about the edit."""
@@ -402,9 +396,7 @@ _DIFFERENCES = Json.from_schema(
 
 
 def list_differences(sample: EditSample, plan: EditPlan, prompts: Prompts) -> Program[tuple[set[int], Evidence]]:
-    """The operations, by index, that at least one difference between source and edit belongs to, by a judge that lists
-    all of them in one reply.
-    """
+    """The operations, by index, that some difference belongs to, by a judge that lists all of them in one reply."""
     lines = [f"{number}. {words_of(operation)}" for number, operation in enumerate(plan.operations, start=1)]
     slots = {"operations": "\n".join(lines)}
     message = Message((sample.source, sample.edited, prompts.render("differences", **slots)))

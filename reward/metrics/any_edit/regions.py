@@ -63,12 +63,9 @@ _TEXT_MATCH = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EditRegion:
-    """boxes: where changes are allowed, in the source's frame. leaving: those of them whose object leaves its place,
-    with its shadow. added: those of them where something new stands, and no target was. guessed: those of them that are
-    the largest changes, since nobody knows where the target is. old, new: the same places without the room that is left
-    around them, of what was in the source and of what was to come. whole: everywhere. notes: what was guessed, and what
-    was cut to its bounds, in words.
-    """
+    """Where changes are allowed (boxes, or whole: everywhere). leaving: those whose object leaves, with its shadow.
+    added: those of something new. guessed: the largest changes, for a target that nobody finds. old, new: the same
+    places without room around them. notes: what was guessed or cut to its bounds."""
 
     boxes: tuple[Box, ...] = ()
     leaving: tuple[Box, ...] = ()
@@ -274,12 +271,8 @@ _LEAVING: frozenset[OperationType] = frozenset(("subject_remove", "subject_repla
 
 
 def attached_changes(changes: ChangeMap, boxes: Sequence[Box]) -> NDArray[np.bool_]:
-    """rows x columns: changed patches that touch these boxes of a target, and whose content survives in another light.
-
-    A shadow, a reflection or a contact patch goes with its object: what it lay on is still there, brighter or darker.
-    A smear or another object has other detail, and is no part of it. Bounded by `MAX_REACH` and `MAX_GROWN_SHARE`:
-    patches that are nearer count first.
-    """
+    """rows x columns: changed patches that touch boxes of a target and show the same in another light, such as its
+    shadow or reflection, within `MAX_REACH` and `MAX_GROWN_SHARE`, nearer ones first."""
     grown = np.zeros(changes.shape, np.bool_)
     inside = exempt_patches(boxes, changes.shape, 1.0)
     if not inside.any() or inside.all():

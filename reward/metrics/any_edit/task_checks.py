@@ -50,10 +50,8 @@ object redrawn, or moved a little. What surrounds an object has less."""
 def check_removal(
     inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition, *, surroundings_stay: bool
 ) -> Program[Condition]:
-    """EdiVal's verdict on a removal, corrected by the object's own pixels at its place in the edited image.
-
-    surroundings_stay: whether the rest of the image has to be recognised to know the place.
-    """
+    """EdiVal's verdict on a removal, corrected by the object's own pixels at its place, which is found if its
+    surroundings stay."""
     if inspector.edited == inspector.source:
         return verdict
     gone = yield from no_longer_stands(inspector, located, surroundings_stay=surroundings_stay)
@@ -135,12 +133,8 @@ _REVERSED = -0.1
 def check_replacement(
     inspector: EditInspector, task: Task, located: LocatedTarget | None, *, surroundings_stay: bool
 ) -> Program[Condition]:
-    """EdiVal's verdict on a replacement. Where no judge answers even about the source alone, the detector's: at each
-    place of the old object it finds the new one, with more certainty than the old one, and than it did in the source.
-
-    A detector finds a dog when asked for a cat, so that its scores count and not its boxes. Of two objects with one
-    noun ("a wooden chair" for the chair) it cannot tell which it sees: raises what the judge raises, as elsewhere.
-    """
+    """EdiVal's verdict on a replacement; where no judge answers even about the source, the detector's: it finds the new
+    object at each old place with more certainty than the old one, and than in the source. Not for two of one noun."""
     try:
         return (yield from following.evaluate_task(OPTIONS, inspector, task))
     except Abstained:
@@ -190,11 +184,8 @@ _ROOM = 1.3
 
 
 def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> Program[Condition]:
-    """EdiVal's algorithm 8 with the crops of equation 2: each object, before and after, with what is around it.
-
-    A judge sees what changed: a thin object fills little of its box, and a tint covers more than the object. A single
-    object has to be detected still; of several, each is looked at where it was.
-    """
+    """EdiVal's algorithm 8 on crops of each object, before and after, with what is around it: a judge sees what
+    changed. A single object has to be detected still."""
     conditions: list[Condition] = []
     if len(boxes) == 1:
         (after,) = yield from _detect(inspector, ("edited", task.object or ""))
@@ -240,12 +231,8 @@ def check_task(
     *,
     surroundings_stay: bool = True,
 ) -> tuple[EditInspector, Program[Condition]]:
-    """Whether an image shows the operation done, with the evidence so far. edited: the edited image, or the source.
-
-    located: the target in the source; None where the operation has none. also: what other operations of the plan do to
-    the same target, which may stand elsewhere then, or look different. surroundings_stay: whether the plan leaves what
-    is around the target where and as it is. Raises what the algorithms raise.
-    """
+    """Whether an image (the edit, or the source) shows the operation done, with the evidence so far. located: its
+    target. also: what others do to the same target. surroundings_stay: whether what is around it stays."""
     selection = _selection(operation, located, also)
     inspector = EditInspector(sample.source, edited, PROMPTS, select=selection, old_text=operation.old_text)
     return inspector, _evaluate(inspector, operation, task, located, also, surroundings_stay)
@@ -382,12 +369,8 @@ def _looks_like_the_target(
 
 
 def _difference(appeared: ChangeMap, differs: ChangeMap) -> float:
-    """Distance in CIE L*a*b* between the mean colours of a new object and the one in the source, both cut out.
-
-    appeared: what changed at the new place: the patches of the object, and not of what is behind it. differs: the new
-    crop against the old one. Of means, since stripes and grain need not fall on the same patches. Infinite where
-    nothing appeared, whatever a detector sees there.
-    """
+    """Distance in CIE L*a*b* between mean colours of a new object and the one in the source. appeared: what changed at
+    the new place; differs: new crop against old. Infinite where nothing appeared."""
     is_object = np.linalg.norm(appeared.colour, axis=2) >= _APPEARED
     return float(np.linalg.norm(differs.colour[is_object].mean(axis=0))) if is_object.any() else math.inf
 

@@ -74,12 +74,9 @@ class _Line:
 def text_written(
     source: Image, edited: Image, operation: PlannedOperation, located: LocatedTarget | None
 ) -> Program[Condition]:
-    """Whether what is new in the text of an image is the requested one, in any lines, and the old one is gone.
-
-    Read at the target's place, if there is one, else in the whole image. Spelling counts, case and punctuation do not.
-    Other words that are new count against it, unless they stand where nothing changed; up to four single characters do
-    not, nor the ends of words that are cut off. Raises `Abstained` for letters that the reader does not know.
-    """
+    """Whether what is new in the text, at the target's place or anywhere, is the requested one, and the old one is
+    gone. Spelling counts, case and marks do not; nor do up to four single characters, ends of cut words, and words
+    where nothing changed."""
     boxes = () if located is None else located.boxes[:1]
     letters = letters_to_read(operation)
     before = yield from _read_lines(source, boxes, letters)
@@ -149,11 +146,8 @@ def names_text(target: Target) -> bool:
 def text_removed(
     sample: EditSample, operation: PlannedOperation, located: LocatedTarget | None, evidence: list[Evidence]
 ) -> Program[Condition | None]:
-    """Whether a text is gone from its place; None where the source alone does not say which one is meant.
-
-    Nothing may be read there any more but what stays, its pixels must have changed, and its letters may not be seen
-    through what was done.
-    """
+    """Whether a text is no longer read at its place, whose pixels changed and show no trace of its letters; None where
+    the source does not say which one is meant."""
     lines = yield from removed_lines(sample, operation, located)
     if not lines:
         return None
@@ -183,10 +177,8 @@ def text_removed(
 def removed_lines(
     sample: EditSample, operation: PlannedOperation, located: LocatedTarget | None
 ) -> Program[list[_Line]]:
-    """The lines of the source that an operation removes; empty where it does not say which of several, or none is read.
-
-    Asks about the source alone: the same for every edit of a group.
-    """
+    """The lines of the source that an operation removes; empty where it does not say which, or none is read. Asks about
+    the source alone."""
     target = operation.target
     boxes = () if located is None else located.boxes
     lines = yield from _read_lines(sample.source, boxes)
@@ -229,9 +221,7 @@ def removed_text_places(sample: EditSample, operation: PlannedOperation) -> Prog
 
 
 def rewritten_places(sample: EditSample, operation: PlannedOperation, boxes: Sequence[Box]) -> Program[tuple[Box, ...]]:
-    """Where the text that another one replaces stands in the source, and what of the new one goes beyond the boxes of
-    its target, as far as it is read there.
-    """
+    """Where the text that another one replaces stands in the source, and the new one beyond the boxes of its target."""
     places: list[Box] = []
     letters = letters_to_read(operation)
     if operation.old_text:

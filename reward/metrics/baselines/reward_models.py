@@ -29,10 +29,7 @@ from ..prompted_metric import PromptedMetric, object_schema, reply_evidence
 
 @dataclass(frozen=True)
 class SingleQuestionJudge(PromptedMetric):
-    """A score from one answer of a judge, who sees what the card requires.
-
-    prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
-    """
+    """A score from one answer of a judge, who sees what the card requires. prompts: see `PromptedMetric`."""
 
     prompts: str | None = None
 

@@ -110,20 +110,15 @@ MAX_GRADE = 10
 
 @dataclass(frozen=True, slots=True)
 class JudgeSamples:
-    """`n` samples of one judgement: `values` of the query's response format, in the order of `draws`.
-
-    failed_draws: evidence of the draws that failed.
-    """
+    """Samples of one judgement: values in the order of the draws, and evidence of the draws that failed."""
 
     draws: tuple[int, ...]
     values: tuple[Any, ...]
     failed_draws: tuple[Evidence, ...]
 
     def mean_score(self, grades: Sequence[int], reasons: Sequence[str] = ()) -> Score:
-        """The mean of the grades, with their spread (`std` is the population standard deviation) and replaced draws.
-
-        reasons: one per draw; the reason of the grade nearest to the mean is evidence.
-        """
+        """The mean of the grades with their spread and replaced draws; of the reasons, one a draw, that of the nearest
+        grade."""
         mean, low, high = fmean(grades), min(grades), max(grades)
         numbers = {"mean": mean, "std": pstdev(grades), "lowest": float(low), "highest": float(high)}
         listed = " ".join(map(str, grades))
@@ -139,12 +134,8 @@ class JudgeSamples:
 
 
 def sample_judgements(options: ComplexEditOptions, question: Judge) -> Program[JudgeSamples]:
-    """`options.n` samples of one judgement, queried in one batch; one that is never replaced if it is deterministic.
-
-    A sample that failed or cannot be parsed is replaced by the next unused draw, so that metrics that share a judgement
-    replace the same draws. Raises `Failed` with the raw replies if more than `options.max_replacements` failed, else
-    `Abstained` if the judge abstained on one.
-    """
+    """`options.n` samples of one judgement in one batch; one if deterministic. What failed is replaced by the next
+    unused draw, the same for metrics that share a judgement. Raises `Failed` if too many did, else `Abstained`."""
     first = options.seed * DRAWS_PER_SEED
     num_samples, num_replacements = (1, 0) if options.asks_once else (options.n, options.max_replacements)
     draws = range(first, first + num_samples)
@@ -207,10 +198,8 @@ def yes_no_answer(options: ComplexEditOptions) -> str:
 
 
 def yes_probability(options: ComplexEditOptions, question: Judge) -> Program[Score]:
-    """Ten times P(yes) / (P(yes) + P(no)); with reasoning, the mean over the samples of the reasoning.
-
-    Raises `Failed` for a judge that gives no probabilities.
-    """
+    """Ten times P(yes) / (P(yes) + P(no)); with reasoning, the mean over its samples. Raises `Failed` without
+    probabilities."""
     if not options.reasoning:
         value, evidence = yield from _yes_share(question)
         return Score.of(MAX_GRADE * value, f"yes with probability {value:.3f}, times {MAX_GRADE}", evidence=[evidence])

@@ -33,10 +33,8 @@ from .tools import Observation, ToolError, detect_program, localize_program, zoo
 
 @dataclass(frozen=True, slots=True)
 class LabelScale:
-    """Four labels from the best, with score 4, to the worst, with score 1.
-
-    numbered_labels: labels whose grammatical number is their meaning (one, several), so that a plural is not accepted.
-    """
+    """Four labels from the best, with score 4, to the worst, with score 1. numbered_labels: those with no plural, since
+    one or several is their meaning."""
 
     labels: tuple[str, str, str, str]
     numbered_labels: tuple[str, ...] = ()
@@ -50,11 +48,8 @@ class LabelScale:
         return (self.rubric_score(label) - 1) / (len(self.labels) - 1)
 
     def parse_exact(self, words: str) -> str | None:
-        """The label that the text consists of, or None.
-
-        Case, marks around it and the separator of its two words are ignored; British spelling and a plural are accepted
-        if the meaning is the same.
-        """
+        """The label that a text consists of, or None. Case, marks, the separator, British spelling and, if the meaning
+        is the same, a plural are ignored."""
         return self._spellings().get(_normalized_label(words))
 
     def _spellings(self) -> dict[str, str]:
@@ -108,11 +103,8 @@ _LAST_VERDICT_END = re.compile(rf"{_VERDICT_END}\s*\Z", re.IGNORECASE)
 
 
 def without_thinking(text: str) -> str:
-    """The text with its reasoning replaced by blanks, so that positions stay valid.
-
-    A reply may begin within the reasoning (a closing tag alone), or leave it open: then a call or verdict in it counts
-    only if it is the only one and ends the reply; else the reasoning may merely mention it.
-    """
+    """The text with its reasoning blanked, positions kept. A reply may begin within it, or leave it open: then a call
+    or verdict counts only if it is the only one and ends the reply."""
     kept = list(text)
     thinking_since: int | None = None
     opened = False
@@ -141,12 +133,8 @@ def _blank(kept: list[str], start: int, end: int) -> None:
 
 
 def parse_verdict(scale: LabelScale, text: str) -> str:
-    """The label of a reply's verdict. Raises ValueError with the reason if it is ambiguous.
-
-    It is the content of `<Start Final Answer>…</Start Final Answer>`, or without the opening tag the last line, which a
-    closing one may end. Reasoning does not count. Two labels, a label within a sentence, and another label after the
-    verdict are ambiguous.
-    """
+    """The label of a reply's verdict: in its tag, or the last line. Reasoning does not count. Raises ValueError with
+    the reason for two labels, one within a sentence, and another one after the verdict."""
     visible = without_thinking(text)
     tagged = list(VERDICT.finditer(visible))
     label = _parse_tagged(scale, visible, tagged) if tagged else _parse_untagged(scale, visible)
@@ -208,10 +196,8 @@ class FinalAnswer:
 
 
 def parse_tool_reply(reply: Reply, parse_label: Callable[[str], str]) -> ToolCallReply | FinalAnswer | MalformedReply:
-    """Parse a reply. parse_label: text -> label, or raises ValueError with the reason.
-
-    A reply with both a call and a verdict violates the protocol and is malformed.
-    """
+    """A reply as calls or a verdict; one with both is malformed. parse_label: text -> label, or raises ValueError with
+    the reason."""
     text = without_thinking(reply.text)
     blocks = _adjacent_call_blocks(text)
     if not (blocks or reply.tool_calls):
@@ -301,11 +287,8 @@ def run_conversation(
     turn_prompt: TurnPrompt,
     evidence: list[Evidence],
 ) -> Program[str]:
-    """The verdict of a judge that may use tools. max_turns: maximum number of replies of the judge.
-
-    parse_verdict: reply text -> verdict, or raises ValueError with the reason. evidence: extended during the
-    conversation. Raises `NoVerdict`.
-    """
+    """The verdict of a judge that may use tools, in at most max_turns replies; evidence is extended. parse_verdict:
+    text -> verdict, or raises ValueError with the reason. Raises `NoVerdict`."""
     by_name = {offered.tool.name: offered for offered in tools}
     problem = ""
     for turns_left in reversed(range(max_turns)):

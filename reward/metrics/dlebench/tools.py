@@ -47,10 +47,8 @@ def check_context(context: Context) -> None:
 
 
 def context_factor(shorter: float, context: Context = "adaptive") -> float:
-    """The expansion ratio of a box, in units of its sides, from its shorter side in pixels (paper, Eq. 1).
-
-    6.0 up to 32 pixels, 0.3 from 256 pixels on, linear between.
-    """
+    """The expansion of a box in units of its sides (paper, Eq. 1): 6.0 up to 32 pixels of its shorter side, 0.3 from
+    256 on, linear between."""
     if isinstance(context, float | int):
         return float(context)
     share = min(max((shorter - _SMALL) / (_LARGE - _SMALL), 0.0), 1.0)
@@ -67,10 +65,7 @@ def touched_pixels(box: Box, size: Size) -> Corners | None:
 
 
 def crop_corners(corners: Corners, size: Size, context: Context = "adaptive") -> Corners:
-    """The corners of a crop: the box expanded by `context_factor`, half of it to each side, clipped to the image.
-
-    The paper gives the expansion ratio only; adding it to the box's own sides is our reading.
-    """
+    """The box expanded by `context_factor`, half of it to each side (our reading), clipped to the image."""
     x0, y0, x1, y1 = corners
     factor = context_factor(min(x1 - x0, y1 - y0), context)
     across, down = factor * (x1 - x0) / 2, factor * (y1 - y0) / 2
@@ -83,9 +78,8 @@ def crop_corners(corners: Corners, size: Size, context: Context = "adaptive") ->
 
 
 def enlarge_small_crops(crops: Sequence[Image], below: int) -> Program[tuple[Image, ...]]:
-    """The crops, with the small ones upscaled by the enhancer: those with a shorter side of less than `below` pixels,
-    if the result is not longer than `MAX_CROP_SIDE`.
-    """
+    """The crops, those with a shorter side `below` so many pixels upscaled if that makes none longer than
+    `MAX_CROP_SIDE`."""
     small = [crop for crop in crops if min(crop.size) < below and max(crop.size) * UPSCALE_FACTOR <= MAX_CROP_SIDE]
     answers = yield from ask_many([Upscale(crop, UPSCALE_FACTOR) for crop in small])
     larger = dict(zip(small, (answer.image for answer in answers), strict=True))
@@ -116,9 +110,7 @@ class ToolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of a tool: text, and images that the text numbers from 1.
-
-    boxes: of the regions or objects, in fractions of `image`.
+    """The result of a tool: text, images that it numbers from 1, and boxes of what was found, in fractions of `image`.
     """
 
     text: str
@@ -255,10 +247,8 @@ def detect_program(
 
 
 def parse_bbox(bbox: object, image: Image, name: str = "the image") -> Corners:
-    """The pixels of a box in a judge's reply. Raises `ToolError` if it is malformed, empty, outside or in fractions.
-
-    Fractional pixels are rounded outwards.
-    """
+    """The pixels of a box in a judge's reply, rounded outwards. Raises `ToolError` if it is malformed, empty, outside
+    or in fractions."""
     usage = f"{name} is {image.width} x {image.height} pixels: give [x1, y1, x2, y2] inside it, x1 < x2 and y1 < y2"
     if not (isinstance(bbox, Sequence) and not isinstance(bbox, str) and len(bbox) == 4 and all(map(_number, bbox))):
         raise ToolError(f"bbox_2d is to be four numbers; {usage}")

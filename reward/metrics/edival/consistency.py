@@ -339,11 +339,7 @@ _READER = "reader.boxes"
 
 
 def read_places(image: Image) -> Program[tuple[TextLine, ...]]:
-    """The lines of text in an image, each with its box.
-
-    Raises `Failed` for lines of a reader that does not localise text: the box of each is the whole image, and nothing
-    could be said about the rest of it.
-    """
+    """The lines of text in an image, each with its box. Raises `Failed` for a reader that does not localise."""
     reading = yield from ask(ReadText(image), role=_READER)
     if not reading.is_localised:
         reason = (

@@ -60,11 +60,8 @@ def _clip(share: float) -> float:
 
 
 def all_hold(conditions: Sequence[Condition], *, total: int | None = None) -> Condition:
-    """Whether all hold. total: number of conditions, including unchecked ones, which have degree 0.
-
-    The degree is the mean if all hold. Otherwise it is half of the mean of min(1, 2 * degree), so that each condition
-    met counts, and none compensates for one that fails.
-    """
+    """Whether all hold. total: their number with unchecked ones, of degree 0. The degree is the mean if all hold, else
+    half the mean of min(1, 2 * degree), so that none compensates for one that fails."""
     count = len(conditions) if total is None else total
     if len(conditions) == count and all(condition.holds for condition in conditions):
         degree = 0.5 + 0.5 * _clip(sum(2 * condition.degree - 1 for condition in conditions) / count)
@@ -103,11 +100,8 @@ def _share(part: float, whole: float) -> float:
 def count_matches(
     boxes: Sequence[Box], weaker: Sequence[Box], target: int, threshold: float, reason: str, *, exactly: bool = True
 ) -> Condition:
-    """Whether there are `target` boxes (`exactly`; else at most). `weaker` boxes have scores below the threshold.
-
-    The clearness of a correct count is that of the box nearest to the threshold. The nearness of a wrong count depends
-    on the number of missing or extra boxes, the nearest of which counts by the distance of its score to the threshold.
-    """
+    """Whether there are `target` boxes (`exactly`; else at most); `weaker` ones lie below the threshold. Clear by the
+    box nearest to it; a wrong count is near by how many are missing or extra, and the nearest of these."""
     last_in = _share(min((box.score for box in boxes), default=1.0) - threshold, 1 - threshold)
     first_out = _share(threshold - max((box.score for box in weaker), default=0.0), threshold)
     count = len(boxes)
@@ -176,10 +170,8 @@ def text_contains(read: str, expected: str, reason: str) -> Condition:
 
 
 def normalize_text(text: str) -> str:
-    """The text without case, punctuation and white space, in any script; compatibility forms (full-width) are unified.
-
-    A text of punctuation only keeps it.
-    """
+    """The text without case, punctuation and white space, in any script, compatibility forms unified. Punctuation alone
+    stays."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     visible = [letter for letter in folded if not letter.isspace() and unicodedata.category(letter) != "Cf"]
     letters = [letter for letter in visible if unicodedata.category(letter)[0] != "P"] or visible
@@ -252,12 +244,8 @@ def deduplicate_boxes(boxes: Sequence[Box], overlap: float) -> tuple[Box, ...]:
 
 @dataclass(slots=True)
 class EditInspector:
-    """One edit: its two images, the prompts for the judge, and the evidence so far.
-
-    select: which boxes of a phrase count in an image; by default all. best_boxes_first: boxes by falling score, so that
-    of near-duplicates the best one counts; otherwise in the detector's order. old_text: what the wanted text replaces,
-    if the reader has to know its letters too.
-    """
+    """One edit, the judge's prompts and the evidence so far. select: which boxes of a phrase count. best_boxes_first:
+    by falling score, else in the detector's order. old_text: what the wanted text replaces, if its letters matter."""
 
     source: Image
     edited: Image
@@ -274,11 +262,8 @@ class EditInspector:
     def detect(
         self, *queries: tuple[ImageRole, str], threshold: float, max_box_size: float | None = None
     ) -> Program[tuple[PhraseDetections, ...]]:
-        """Detections of the phrases in the images, one query each.
-
-        Boxes both wider and higher than `max_box_size` (a fraction of the sides) do not localise anything and are
-        dropped.
-        """
+        """Detections of the phrases in the images, one query each, without boxes both wider and higher than
+        `max_box_size`."""
         pictures = {"source": self.source, "edited": self.edited}
         answers = yield from ask_many([Detect(pictures[image], (name,)) for image, name in queries])
         results = []
@@ -319,10 +304,8 @@ class EditInspector:
         return tuple(reply.text.strip() for reply in replies)
 
     def read_text(self, picture: Image, wanted: str) -> Program[tuple[str, float]]:
-        """The text in an image, and the reader's confidence (mean over the lines; 1.0 without lines).
-
-        wanted: the text that it is compared with. Raises `Abstained` for letters that the reader does not know.
-        """
+        """The text in an image, and the reader's mean confidence. wanted: what it is compared with, for letters that it
+        does not know."""
         reading = yield from ask(ReadText(picture, " ".join(text for text in (wanted, self.old_text) if text)))
         confidences = [line.box.score for line in reading.lines]
         confidence = sum(confidences) / len(confidences) if confidences else 1.0
@@ -339,18 +322,14 @@ def box_on_side(position: Position, moved: Box, reference: Box, margin: float) -
 
 
 def leading_yes_no(text: str) -> bool | None:
-    """Whether a reply begins with the answer yes (True) or no (False), perhaps in a tag; None for neither, as in "No
-    idea".
-    """
+    """Whether a reply begins with yes (True) or no (False), perhaps in a tag; None for neither, as in "No idea"."""
     begins = re.match(r"(?:\s*<(?:final[ _-]?)?answer>)?\W*(yes|no)\b", text, re.IGNORECASE)
     return parse_yes_no(text) if begins else None
 
 
 def crop_box(picture: Image, box: Box, min_size: float = 0.0) -> Image:
-    """The part of an image inside a box, at least one pixel.
-
-    A side of the box shorter than `min_size` (a fraction of the image's side) is extended to it around the centre.
-    """
+    """The part of an image inside a box, at least one pixel; shorter sides are extended to `min_size` (a fraction)
+    about the centre."""
     x0, y0, x1, y1 = Box(box.cx, box.cy, max(box.w, min_size), max(box.h, min_size)).corners(picture.size)
     x0, y0 = min(max(x0, 0), picture.width - 1), min(max(y0, 0), picture.height - 1)
     return picture.crop(x0, y0, min(max(x1, x0 + 1), picture.width), min(max(y1, y0 + 1), picture.height))

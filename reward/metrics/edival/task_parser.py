@@ -17,12 +17,8 @@ from ...sample import MAX_INSTRUCTION, POSITIONS, TASK_TYPES, EditSample, Pools,
 
 
 def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)
-    """The task of an instruction, or None if it matches none of the nine forms (or not `type`).
-
-    Double quotes around the sentence, trailing full stops, repeated blanks and case outside the slots are ignored, and
-    brackets unless the whole sentence is a bracketed format (`parse_format`). A sentence with two requests, or with a
-    line break in it, matches no form. Takes time linear in the length of the instruction.
-    """
+    """The task of an instruction, or None if it is none of the nine forms (or not `type`). Wrapping quotes, full stops,
+    blanks and case do not matter, nor brackets unless all is a format (`parse_format`). Linear in the length."""
     if type is not None and type not in TASK_TYPES:
         raise ValueError(f"unknown task type {type!r}: expected one of {', '.join(TASK_TYPES)}")
     start, end = _wrapped_range(instruction)
@@ -43,12 +39,8 @@ def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None
 
 
 def parse_format(form: str, type: TaskType) -> Task | None:  # noqa: A002  (the field's name)
-    """The task of an instruction of this type with its slots in brackets, as EdiVal's released code reads it.
-
-    The slots are verbatim: `Remove [the vase with flowers]` is about "the vase with flowers". The format may stand
-    anywhere in `form`, and is written as published, case included. None if there is none of this type, or a position or
-    count is not one, and beyond the length of an instruction.
-    """
+    """The task in a published format of this type, slots verbatim in brackets, anywhere in `form`; as the released code
+    reads it. None if there is none, a slot is invalid, or beyond the length of an instruction."""
     if len(form) > MAX_INSTRUCTION:
         return None
     matches = (bracketed.search(form) for bracketed in _BRACKETED[type])
@@ -310,13 +302,8 @@ _MATERIALS = (
 
 
 def update_pools(pools: Pools, task: Task, *, foreground: Collection[str] | None = None) -> Pools:
-    """The pools after one more turn.
-
-    foreground: the foreground objects of the original image, for background changes only; by default the objects that
-    the instruction says to keep.
-
-    Nothing is removed from `all`. An object with a new colour or material gets a new name.
-    """
+    """The pools after one more turn. foreground: the original foreground objects, for changes of the background; by
+    default what the instruction keeps. Nothing leaves `all`; a new colour or material is a new name."""
     all_names, available, unchanged = pools.all, pools.available, pools.unchanged
     match task.type:
         case "subject_add":
@@ -349,12 +336,8 @@ def update_pools(pools: Pools, task: Task, *, foreground: Collection[str] | None
 
 
 def renamed_object(task: Task) -> str:
-    """The new name of an object after a change of colour or material.
-
-    The first word with a colour (a material) in it is replaced by the new one; without such a word the new one goes in
-    front. In it, not equal to it: a `wooden chair` becomes a `metal chair`, and a `feathered red bird` a `blue red
-    bird`, as published.
-    """
+    """The new name after a change of colour or material: the first word with one in it is replaced (a `feathered red
+    bird` becomes a `blue red bird`, as published); without any, the new one goes in front."""
     old, new = task.object or "", task.value or ""
     terms = COLORS if task.type == "color_alter" else _MATERIALS
     words = old.split(" ")

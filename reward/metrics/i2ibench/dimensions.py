@@ -28,13 +28,8 @@ Pipeline = Literal["five levels", "two levels", "questions", "outside", "regions
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A dimension.
-
-    name: as in `object-manipulation` and `multi-subject-extraction`. title: full name. quota: number of the paper's 500
-    prompts that it is scored on; None if the paper's tables omit it, and then it is not in the overall score. section:
-    of the paper, for its pipeline. meaning: of a high value. aliases: other names in the paper. required_field: the
-    sample field it requires besides images and instruction.
-    """
+    """A dimension. quota: how many of the paper's 500 prompts it is scored on; None: not in the overall. section: of
+    the paper. meaning: of a high value. required_field: of the sample, besides images and instruction."""
 
     name: str
     title: str
@@ -56,9 +51,8 @@ class Dimension:
         return self.quota is not None
 
     def is_called(self, name: str) -> bool:
-        """Whether `name` is one of its names, ignoring case and punctuation; names of several sources may start with
-        `multi`.
-        """
+        """Whether `name` is one of its names, ignoring case and punctuation; those of several sources may start with
+        `multi`."""
         short_name = self.name.removeprefix("multi-")
         plain_names = {short_name, *map(_plain, (self.title, *self.aliases))}
         plain = _plain(name)
@@ -353,10 +347,8 @@ class FiveLevelRating(DimensionMetric):
         return judge_value(self.question(f"i2i/{self._topic}", images, FIVE_LEVELS, slots))
 
     def judge_only_score(self, sample: EditSample) -> Program[Score]:
-        """Blending and Instruction Following ask their own question: table 3 has the same figures for both rows there.
-
-        Not so Editing Artifacts, whose figures differ.
-        """
+        """Blending and Following ask their own question: table 3 has the same figures for both rows there, not for
+        Artifacts."""
         return super().judge_only_score(sample) if self._topic == "artifacts" else self.score(sample)
 
 

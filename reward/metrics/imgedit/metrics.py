@@ -57,8 +57,7 @@ _TYPE_OF_TASK: Mapping[str, EditType] = {
 
 
 def edit_type_of(sample: EditSample) -> EditType | None:
-    """The type of an edit: `compose` for several operations, else the name of the only one if it is a type, else that
-    of the sample's task, annotated or parsed. None if all of these leave it open.
+    """The type of an edit: `compose` for several operations, else the only one's name if it is a type, or the task's.
     """
     if len(sample.operations) > 1:
         return "compose"
@@ -84,11 +83,8 @@ _MAX_DIGITS = 9
 
 
 def read_grades(text: str, criteria: Sequence[str]) -> tuple[int, ...]:
-    """The grade of each criterion, from 1 to 5: an integer, alone or out of 5, on a line that begins with its name.
-
-    Case, `&` for `and`, and marks of emphasis do not matter. Raises ValueError if a criterion has no such line or two
-    of them, and for any other line with a number behind a colon: which grade it is would be a guess.
-    """
+    """The grade of each criterion, an integer from 1 to 5 (perhaps out of 5) on a line with its name. Raises ValueError
+    for a criterion without such a line or with two, and for any other number behind a colon."""
     known = {_plain(criterion): criterion for criterion in criteria}
     grades: dict[str, int] = {}
     for name, value, line in _labelled_lines(text):
@@ -132,13 +128,9 @@ def _plain(name: str) -> str:
 
 
 def released_grades(text: str) -> tuple[int, ...]:
-    """The numbers that the released code reads in a reply: every line that is anything, a colon, a blank and digits
-    alone. A sample's grade is their mean, rounded to two decimals.
-
-    So `4/5` and `4.5` are passed over, a missing criterion is left out of the mean, and any number counts, whatever
-    its name and size. Raises ValueError for a reply without such a line, which the released code leaves out of all
-    means, and for digits that are no number of up to nine digits, on which it stops or exceeds all scales.
-    """
+    """The numbers that the released code reads: each line that is anything, a colon, a blank and digits alone; its
+    grade is their mean. `4/5` and `4.5` are passed over, and any number counts. Raises ValueError for a reply without
+    any, and for digits that are no number of up to nine."""
     fields = [line.strip().split(": ") for line in text.splitlines()]
     found = [pair[1] for pair in fields if len(pair) == 2 and pair[1].isdigit()]
     for digits in found:

@@ -10,13 +10,11 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 import pytest
 
 from editcritic.benchmarks.common.reward_catalogue import list_rewards
-from editcritic.reward import Card, Engine, Program, Reward, Score, build
+from editcritic.reward import Card, EditSample, Engine, Program, Reward, Score, build, spec_of
 from editcritic.reward.metrics import Fallback, Gate, GeometricMean, Metric, Minimum, Product, Threshold, WeightedMean
 from editcritic.reward.metrics.any_edit.overall import FollowedAndPreserved
 from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 from editcritic.reward.queries.identity import metric_digest
-from editcritic.reward.queries.specs import spec_of
-from editcritic.reward.sample import EditSample
 
 from ..fakes import Fake, sample
 

@@ -35,9 +35,6 @@ def over(kind, *scores, **options):
     return score_of(kind({name: Says(score) for name, score in zip("abcdef", scores, strict=False)}, **options))
 
 
-# -- any composition of any depth -------------------------------------------------------------------------------------
-
-
 def grown(shape, scores):
     """The composition of a shape, its leaves having these scores from left to right."""
     kind, parts, options = shape
@@ -83,15 +80,6 @@ def test_a_composition_of_shares_is_a_share_or_says_why_it_is_nothing(shape, lea
     assert (0 <= score.value <= 1) if score.status == "scored" else score.reason
 
 
-@given(shape=SHAPES, leaves=LEAVES)
-def test_a_composition_scores_the_same_on_an_engine(shape, leaves):
-    with Engine() as engine:
-        score = engine.submit(grown(shape, iter(leaves))(sample()), {}).result(20)
-    assert score == score_of(grown(shape, iter(leaves)))
-
-
-# -- each by itself ---------------------------------------------------------------------------------------------------
-
 SOME = st.lists(VALUES, min_size=1, max_size=5)
 
 
@@ -102,15 +90,6 @@ def test_values_are_what_the_names_say(scores):
     assert over(Product, *scores).value == pytest.approx(math.prod(values))
     assert over(GeometricMean, *scores).value == pytest.approx(math.prod(values) ** (1 / len(values)))
     assert over(Minimum, *scores).value == min(values)
-
-
-@given(SOME, st.lists(st.floats(0.01, 100), min_size=5, max_size=5))
-def test_weights_count(scores, numbers):
-    weights = dict(zip("abcde"[: len(scores)], numbers, strict=False))
-    total = sum(weight * score.value for weight, score in zip(weights.values(), scores, strict=True))
-    value = over(WeightedMean, *scores, weights=weights).value
-    assert value == pytest.approx(total / sum(weights.values()))
-    assert min(score.value for score in scores) - 1e-9 <= value <= max(score.value for score in scores) + 1e-9
 
 
 def test_a_part_without_a_weight_weighs_one():
@@ -142,26 +121,11 @@ def test_failed_comes_before_abstained_before_not_applicable(kind, scores, missi
         assert score.reason == f"{name}: {scores[statuses.index(expected)].reason}"
 
 
-@pytest.mark.parametrize("kind", [GeometricMean, Product, Minimum])
-@pytest.mark.parametrize("unknown", [FAILED, ABSTAINED])
-def test_a_part_at_the_lower_bound_decides_whatever_the_others_would_have_been(kind, unknown):
-    score = over(kind, unknown, Score.of(0, "a copy"), Score.of(0.7))
-    assert (score.status, score.value) == ("scored", 0.0)
-    assert score.parts["a"].status == unknown.status
-    assert over(kind, unknown, Score.of(0.01)).value is None
-    assert over(WeightedMean, unknown, Score.of(0)).value is None
-
-
 def test_the_lower_bound_of_a_minimum_is_that_of_its_parts():
     parts = {"a": Says(Score.of(-1.0), range=(-1.0, 1.0)), "b": Says(ABSTAINED, range=(0.0, 1.0))}
     assert score_of(Minimum(parts)).value == -1.0
     parts["a"] = Says(Score.of(0.0), range=(-1.0, 1.0))
     assert score_of(Minimum(parts)).status == "abstained"
-
-
-@pytest.mark.parametrize("kind", [GeometricMean, Product, Minimum])
-def test_what_does_not_apply_as_a_whole_does_not_become_a_value(kind):
-    assert over(kind, Score.of(0), NOTHING, on_not_applicable="whole").status == "not_applicable"
 
 
 @pytest.mark.parametrize("kind", MANY)
@@ -200,22 +164,15 @@ def test_a_metric_signs_what_it_has_not_signed_itself():
     assert alone(score_with_signature(Says(Score.of(1).with_signature("mine@3")), sample()), known).metric == "mine@3"
 
 
-# -- gate -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("guard", "reward", "status", "value"),
     [
-        (Score.of(1), Score.of(0.7), "scored", 0.7),
-        (NOTHING, Score.of(0.7), "scored", 0.7),
+        *((Score.of(1), Score.of(0.7), "scored", 0.7), (NOTHING, Score.of(0.7), "scored", 0.7)),
         (Score.of(0, "blank"), Score.of(0.7), "scored", 0.2),
         (Score.of(0.99, "nearly blank"), Score.of(0.7), "scored", 0.2),
-        (Score.of(0, "blank"), FAILED, "scored", 0.2),
-        (FAILED, Score.of(0.7), "failed", None),
-        (ABSTAINED, Score.of(0.7), "abstained", None),
-        (Score.of(1), FAILED, "failed", None),
-        (Score.of(1), ABSTAINED, "abstained", None),
-        (Score.of(1), NOTHING, "not_applicable", None),
+        *((Score.of(0, "blank"), FAILED, "scored", 0.2), (FAILED, Score.of(0.7), "failed", None)),
+        *((ABSTAINED, Score.of(0.7), "abstained", None), (Score.of(1), FAILED, "failed", None)),
+        *((Score.of(1), ABSTAINED, "abstained", None), (Score.of(1), NOTHING, "not_applicable", None)),
     ],
 )
 def test_a_gate_gives_the_reward_or_the_lowest_there_is(guard, reward, status, value):
@@ -240,9 +197,6 @@ def test_what_a_gate_rejects_says_why():
     assert "it is blank" in score.reason
     assert score.rejected
     assert not score_of(Gate(Says(Score.of(1)), Says(Score.of(0)))).rejected
-
-
-# -- threshold and fallback -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -271,9 +225,6 @@ def test_a_fallback_does_not_ask_the_second_unless_infrastructure_failed_the_fir
 def test_a_fallback_gives_the_second_where_the_first_failed(second):
     score = score_of(Fallback(Says(FAILED), Says(second)))
     assert (score.value, score.status, list(score.parts)) == (second.value, second.status, ["first", "second"])
-
-
-# -- cards ------------------------------------------------------------------------------------------------------------
 
 
 def card(name, **fields):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Box, Card, EditSample, Engine, Operation, Pools, Program, Score, Task
-from editcritic.reward.config import build
 from editcritic.reward.metrics import Metric
 from editcritic.reward.metrics.operations import (
     CompoundOverall,
@@ -18,9 +17,8 @@ from editcritic.reward.metrics.operations import (
     UnfoldedOperations,
     unfold_operations,
 )
-from editcritic.reward.queries.specs import spec_of
 
-from ..fakes import Rated, Says, picture, sample
+from ..fakes import Says, picture, sample
 
 BLUE = Operation("Change the color of cup to blue.", "Alter Attributes")
 GONE = Operation("Take the cat away", "Remove an Object", Task("subject_remove", object="cat"))
@@ -49,9 +47,6 @@ def run(metric: Metric, one: EditSample) -> Score:
 
 def made_of(*operations: Operation, **fields: Any) -> EditSample:
     return sample(instruction="All of it", operations=operations, **fields)
-
-
-# -- operations --------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8))
@@ -88,9 +83,6 @@ def test_without_operations_it_does_not_apply():
     score = run(PerOperation(ByInstruction({})), sample())
     assert score.status == "not_applicable"
     assert "operations" in score.reason
-
-
-# -- overall -----------------------------------------------------------------------------------------------------------
 
 
 def overall(following: Score, consistency: Score, one: EditSample) -> Score:
@@ -143,9 +135,6 @@ def test_pools_go_through_all_operations_and_earlier_turns():
         unfold_operations(sample())
 
 
-# -- sources -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Copies:
     """0 where the edited image is the source."""
@@ -163,17 +152,3 @@ def test_a_copy_of_any_source_is_found(copied, credits):
     assert [credit.value for credit in score.credits.values()] == credits
     assert score.value == min(credits)
     assert score.reason == ("" if all(credits) else "a copy")
-
-
-@pytest.mark.parametrize(
-    "metric",
-    [
-        PerOperation(Rated()),
-        CompoundOverall(PerOperation(Rated()), Rated("x")),
-        UnfoldedOperations(Rated()),
-        MinimumOverSources(Rated()),
-    ],
-)
-def test_they_can_be_written_down(metric):
-    assert build(spec_of(metric)) == metric
-    assert metric.card.roles == ("preference",)

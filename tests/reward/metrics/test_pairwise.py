@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from editcritic.reward import Reward, Score, build, spec_of
+from editcritic.reward import Reward, Score
 from editcritic.reward.metrics.pairwise import PairedSampleMetric, PairwiseJudge, compare_scores, pack_pair
 from editcritic.reward.queries import Abstention, Failure, Judge, Reply
 
@@ -34,11 +34,8 @@ def test_both_orders_are_asked_with_the_source_first_and_the_instruction_last():
 @pytest.mark.parametrize(
     ("answers", "share", "apart"),
     [
-        (("first", "second"), 1.0, 0.0),
-        (("second", "first"), 0.0, 0.0),
-        (("first", "first"), 0.5, 1.0),
-        (("same", "second"), 0.75, 0.5),
-        (("same", "same"), 0.5, 0.0),
+        *((("first", "second"), 1.0, 0.0), (("second", "first"), 0.0, 0.0), (("first", "first"), 0.5, 1.0)),
+        *((("same", "second"), 0.75, 0.5), (("same", "same"), 0.5, 0.0)),
     ],
 )
 def test_the_value_is_the_mean_of_both_orders_and_the_evidence_says_how_far_they_are_apart(answers, share, apart):
@@ -116,26 +113,6 @@ def alone_score(value):
 def test_a_sample_that_is_no_pair_is_refused():
     with pytest.raises(ValueError, match="pack_pair"):
         Reward(PairedSampleMetric(PairwiseJudge()), {"judge": Fake()})([A])
-
-
-def test_a_prompt_pack_replaces_the_words_and_signs_the_score(tmp_path):
-    (tmp_path / "pairwise.txt").write_text("Which? {instruction}")
-    queries = []
-
-    def rule(query):
-        queries.append(query.messages[0].content[-1])
-        return Reply("same")
-
-    judge = PairwiseJudge(prompts=str(tmp_path))
-    score = alone(judge(A, B), rule)
-    assert queries == ["Which? make {it} blue"] * 2
-    assert score.metric.startswith("pairwise-judge@2[prompts=")
-    with pytest.raises(ValueError, match="not a folder"):
-        PairwiseJudge(prompts=str(tmp_path / "none"))
-
-
-def test_a_comparison_has_a_spec():
-    assert build(spec_of(PairedSampleMetric(PairwiseJudge()))) == PairedSampleMetric(PairwiseJudge())
 
 
 @pytest.mark.parametrize(("a", "b", "share"), [(0.9, 0.1, 1.0), (0.1, 0.9, 0.0), (-3.5, -3.5, 0.5)])

@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward import Box, EditSample, Expert, Image, Operation, Reward, Score
-from editcritic.reward.config import build
+from editcritic.reward import Box, EditSample, Expert, Image, Operation, Reward, Score, build, default_experts, spec_of
 from editcritic.reward.metrics import presets
-from editcritic.reward.queries import Embed, Reply
-from editcritic.reward.queries.kinds import Embeddings, Judge, Mask, Segment
-from editcritic.reward.queries.specs import spec_of
-from editcritic.reward.reward import default_experts
+from editcritic.reward.queries import Embed, Embeddings, Judge, Mask, Reply, Segment
 
 from ..fakes import Fake
 

@@ -1,7 +1,6 @@
 """The reward on a photograph with the experts that need no download: its value, guards, advice, and what it costs."""
 
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -9,17 +8,12 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward import AnswerLog, Box, Card, Engine, Image, Reward, Score, score
-from editcritic.reward.config import build
-from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
+from editcritic.reward import Box, Card, EditPlan, Image, PlannedOperation, Reward, Score, Target, build, score, spec_of
 from editcritic.reward.metrics.any_edit import plan_of_sample
-from editcritic.reward.metrics.any_edit.following import PlanFollowing
 from editcritic.reward.metrics.any_edit.overall import AspectAsPlanned, NotACopyAsPlanned, any_edit
 from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 from editcritic.reward.metrics.any_edit.questions import with_questions
-from editcritic.reward.queries import Abstention, Failure
 from editcritic.reward.queries.kinds import RecognizedText, TextLine
-from editcritic.reward.queries.specs import spec_of
 from studies.preservation.sizes import answers, kontext_size, stretched
 
 from ...fakes import Fake, Says
@@ -126,8 +120,6 @@ def test_a_score_prints_its_plan_and_parts(experts):
     )
 
 
-# -- the guards of the frame and of copies  --
-
 COFFEE = skimage.data.coffee()
 HALF = PIXELS[:, :150]
 REMOVAL = plan("subject_remove", "Remove the cup", target=Target("cup"))
@@ -145,10 +137,8 @@ SMALLER = PHOTO.resized(512, 512).pixels
         (AspectAsPlanned(), REMOVAL, HALF, 0.0),
         (AspectAsPlanned(), REMOVAL, PIXELS, 1.0),
         (AspectAsPlanned(), None, 255 - PIXELS, 1.0),  # the plan is not asked for where the shape is the same
-        (AspectAsPlanned(), None, HALF, None),
-        (NotACopyAsPlanned(), RESIZE, SMALLER, 1.0),
-        (NotACopyAsPlanned(), BRIGHTER, SMALLER, 1.0),
-        (NotACopyAsPlanned(), WATERCOLOR, SMALLER, 0.0),
+        *((AspectAsPlanned(), None, HALF, None), (NotACopyAsPlanned(), RESIZE, SMALLER, 1.0)),
+        *((NotACopyAsPlanned(), BRIGHTER, SMALLER, 1.0), (NotACopyAsPlanned(), WATERCOLOR, SMALLER, 0.0)),
         *((NotACopyAsPlanned(), planned, PIXELS, 0.0) for planned in (RESIZE, BRIGHTER, WATERCOLOR)),
         (NotACopyAsPlanned(), None, PIXELS ^ np.uint8(1), 0.0),
     ],
@@ -189,8 +179,6 @@ def test_the_further_the_shapes_are_apart_the_more_is_charged(experts):
     assert 0.5 < values[2] < 0.75
     assert values[3] == 0.0
 
-
-# -- advice: boxes only where they decide the score and are not there, else models  --
 
 TINTED = PIXELS.copy()
 TINTED[48:98, 103:185] = TINTED[48:98, 103:185, [1, 0, 2]]
@@ -252,28 +240,18 @@ def test_no_box_is_asked_for_where_none_helps(experts, sentence, boxes, words):
 @pytest.mark.parametrize(
     ("sentence", "boxes"),
     [
-        ("Make the cup blue", {"cup": CUP}),
-        ("Remove the cup from the table", {"cup": CUP}),
-        ("Make the dog's ear red", {"ear": CUP}),
-        (MOVE, {"spoon": SPOON, "cup": CUP}),
+        *(("Make the cup blue", {"cup": CUP}), ("Remove the cup from the table", {"cup": CUP})),
+        *(("Make the dog's ear red", {"ear": CUP}), (MOVE, {"spoon": SPOON, "cup": CUP})),
     ],
 )
 def test_the_boxes_that_are_asked_for_suffice(experts, sentence, boxes):
     assert not advice(experts, sentence, boxes)
 
 
-# -- what a sample costs: no card, and one plan, which all parts share  --
-
 CROP_AND_WRITE = 'Crop the picture to the left half, and write "OPEN"'
 WRITTEN = cv2.putText(HALF.copy(), "OPEN", (10, 60), cv2.FONT_HERSHEY_SIMPLEX, 1.5, (255, 255, 255), 4)
 OPEN = PlannedOperation("text_change", 'write "OPEN"', text="OPEN")
 PLAN = plan("crop", "Crop the picture to the left half", OPEN, value="left half", scope="whole")
-RECORDED = (
-    "id, query_digest, answer from answers join experts on number = expert_number",
-    "id, sample_digest, query_digest, rewritten from rewritings join experts on number = expert_number",
-    "* from queries",
-    "* from derived_images",
-)
 
 
 def cropped_and_written():
@@ -318,27 +296,3 @@ def test_all_four_parts_that_need_the_plan_get_the_same_one_and_a_sample_twice_i
     assert (len(made), sum(planner.seen.values())) == (1, 1)
     assert [*reward([sample, sample])] == [score] * 2
     assert len(made) == 3
-
-
-@pytest.mark.parametrize("metric", [any_edit(), PlanFollowing()])
-@pytest.mark.parametrize(
-    "planned",
-    [PLAN, EditPlan((OPEN,)), Abstention("cannot"), Failure("lost", raw="hm"), Failure("late", infrastructure=True)],
-)
-def test_scores_and_what_is_recorded_are_those_of_parts_that_plan_alone(
-    metric, planned, experts, monkeypatch, tmp_path
-):
-    bound = {**experts, "planner": Fake(lambda _: planned, name="planner"), **reads("OPEN")}
-
-    def outcome(name):
-        with AnswerLog(tmp_path / f"{name}.sqlite", record_queries=True) as log, Engine(log=log) as engine:
-            reward = Reward(metric, bound, engine=engine, on_failures="none")
-            samples = [replace(cropped_and_written(), id=name) for name in "aba"]
-            scores = [*reward(samples[:2]), *reward(samples[2:])]
-            with log._database.lock:
-                return scores, [sorted(log._db.execute(f"select {what}")) for what in RECORDED]
-
-    shared = outcome("shared")
-    monkeypatch.setattr(plan_of_sample, "run_once", lambda part, subject: part(subject))
-    assert outcome("alone") == shared
-    assert len({score.to_json()["status"] for score in shared[0]}) == 1

@@ -174,8 +174,6 @@ def test_the_colour_of_a_thin_object_is_that_of_what_changed(edited, done, reaso
     assert reason in score.reason
 
 
-# -- without boxes  --
-
 LEFT, RIGHT = (95, 95), (500, 100)
 
 
@@ -265,12 +263,6 @@ def test_what_happened_to_a_named_object_is_decided(instruction):
     assert following(done) >= 0.9, done.reason
     assert max(map(following, not_done)) <= 0.25
     assert len(told.asked) == len(set(told.asked))
-
-
-def test_of_many_edits_the_source_is_looked_at_once():
-    edits = [(drawn((ball, LEFT, (30, 40, 200 + number))), ONE_BALL) for number in range(5)]
-    _, told = scores("Make the ball blue", BALL, *edits)
-    assert len(told.asked) == len(edits) + 1
 
 
 NEEDS_A_LOOK = "only a model that looks at the picture can tell"

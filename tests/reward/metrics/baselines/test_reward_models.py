@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 
 import pytest
 
-from editcritic.reward import Image, Reward
-from editcritic.reward.config import build
+from editcritic.reward import Image, Reward, build, spec_of
 from editcritic.reward.metrics.baselines.reward_models import (
     QUALITIES,
     EditRewardScore,
@@ -20,7 +18,6 @@ from editcritic.reward.metrics.baselines.reward_models import (
     JudgeYesNo,
 )
 from editcritic.reward.queries import Failure, Measurement, Rate, Reply
-from editcritic.reward.queries.specs import spec_of
 from tests.reward.fakes import Fake, picture, sample
 from tests.reward.metrics.scripted import heard, words
 
@@ -123,19 +120,6 @@ def test_it_asks_a_judge_of_its_own_where_one_is_bound_and_the_published_weights
     assert (judge.name, judge.lora) == ("Qwen/Qwen2.5-VL-7B-Instruct", "EditScore/EditScore-7B")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"draws": 0}, {"draws": 1001}, {"seed": -1}, {"highest": 0}, {"temperature": -1.0}),
-        {"draws": 2, "temperature": 0.0},
-    ],
-)
-def test_options_that_mean_nothing_are_refused(options):
-    with pytest.raises(ValueError, match="draw"):
-        EditScore(**options)
-    assert replace(EditScore(), draws=4).signature == "edit-score@2[draws=4]"
-
-
 RATINGS = {
     "preference": Measurement(-1.5, sigma=0.25),
     QUALITIES[0]: Measurement(1.0, sigma=0.5),
@@ -159,13 +143,6 @@ def test_a_rater_that_does_not_know_all_three_is_not_taken_for_this_one(unknown)
     """A role with a dot falls back on the one before it, where a rater of images may be bound."""
     rule = lambda query: Failure("unknown") if query.quality == unknown else RATINGS[query.quality]  # noqa: E731
     assert heard(EditRewardScore(), rule)[0].status == "failed"
-
-
-@pytest.mark.parametrize(("metric", "why"), [(EditScore(), "has 2 sources"), (EditRewardScore(), "there are 2")])
-def test_a_sample_of_several_sources_does_not_apply(metric, why):
-    score, seen = heard(metric, graded(1, 1), sources=(picture(0), picture(2)))
-    assert (score.status, seen) == ("not_applicable", [])
-    assert why in score.reason
 
 
 WHOLE = ["source", "edited", "make it blue"]
@@ -202,16 +179,3 @@ def test_the_judge_sees_what_the_paper_shows_it_and_words_that_are_no_answer_fai
     assert ("make it blue" in words(query)) == ("make it blue" in seen)
     assert (score.status, "No idea" in score.reason) == ("failed", True)
     assert heard(metric(), Failure("down"))[0].status == "failed"
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_a_prompt_pack_is_asked_and_signed(metric, tmp_path):
-    (tmp_path / f"{metric.topic}.txt").write_text("Just say it.", encoding="utf-8")
-    packed = metric(prompts=str(tmp_path))
-    score, (query,) = heard(packed, Reply("yes"))
-    assert words(query) == "Just say it."
-    assert packed.signature.startswith(f"{packed.card.signature}[prompts=")
-    assert score.status == "failed" or score.metric == packed.signature
-    assert build(spec_of(packed)) == packed
-    with pytest.raises(ValueError, match="not a folder"):
-        metric(prompts="nowhere")

@@ -17,13 +17,10 @@ from editcritic.reward.metrics.dlebench.conversation import (
     ToolCallReply,
     parse_tool_reply,
     parse_verdict,
-    without_thinking,
 )
 from editcritic.reward.metrics.dlebench.metrics import SmallObjectFollowing, VisualConsistency
 from editcritic.reward.metrics.dlebench.tools import detect_object, localize_differences, zoom_in_image
-from editcritic.reward.queries import Abstention, Detections, Failure
-from editcritic.reward.queries.kinds import Detect, Differ, Upscale
-from editcritic.reward.queries.response_formats import Reply, ToolCall
+from editcritic.reward.queries import Abstention, Detect, Detections, Differ, Failure, Reply, ToolCall, Upscale
 from tests.reward.metrics.dlebench.scripted_dlebench import (
     DETECT,
     DIFFER,
@@ -36,7 +33,6 @@ from tests.reward.metrics.dlebench.scripted_dlebench import (
     calls,
     edit,
     noise,
-    patched,
     pictures,
     same,
     says,
@@ -201,8 +197,6 @@ def test_whatever_the_judge_says_the_conversation_ends_within_its_turns(replies,
         assert (len(questions), "no verdict in 4 replies" in score.reason) == (4, True)
 
 
-# -- as in the paper
-
 BICYCLE = "Change the color of the bicycle from yellow to black."  # table 11, whose run asks for "yellow bicycle"
 
 
@@ -250,17 +244,6 @@ def test_in_the_papers_protocol_all_crops_of_the_tools_are_enhanced_up_to_a_boun
         assert ("4 times as large" in words(experts.judged[1])) == (size != side)
 
 
-def test_in_the_papers_protocol_both_sides_of_a_difference_are_enhanced():
-    source = noise(1, (1200, 900))
-    edited = patched(source, (300, 300, 660, 640))
-    experts = Experts(calls(DIFFER), FLAWLESS)
-    experts.score(Following(paper=True), edit(sources=(source,), edited=edited))
-    plain = localize_differences(source, edited, enhance_below=0).pictures[0]
-    (pair,) = pictures(experts.judged[1])
-    assert min(plain.size) > 256
-    assert (pair.width - 4, pair.height) == (4 * (plain.width - 4), 4 * plain.height)
-
-
 @pytest.mark.parametrize("scale", [FOLLOWING, CONSISTENCY])
 def test_no_spelling_of_a_label_is_one_of_another(scale):
     for label in [*scale.labels, *(f"{label}s" for label in scale.labels)]:
@@ -293,34 +276,23 @@ def test_tags_are_read_as_in_the_papers_transcripts(act, expected, closing):
     assert (step if isinstance(step, FinalAnswer) else names(step)) == expected
 
 
-def test_calls_are_read_in_order_with_their_parameters():
-    step = read(calls(ZOOM, DETECT))
-    assert names(step) == ["zoom_in_image", "detect_object"]
-    assert [json.loads(call.arguments) for call in step.calls] == [ZOOM[1], DETECT[1]]
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (f"<tool_call>{A}</tool_call>", ["a"]),
-        (f"<tool_call>{A}{B}</tool_call>", ["a", "b"]),
+        *((f"<tool_call>{A}</tool_call>", ["a"]), (f"<tool_call>{A}{B}</tool_call>", ["a", "b"])),
         (f"<tool_call>\n{A}\n\n{B}\n</tool_call>", ["a", "b"]),
         (f"<tool_call>{A}</tool_call>\n<tool_call>{B}</tool_call>", ["a", "b"]),
         (f"<tool_call>{A}</tool_call> The result is: none. <tool_call>{B}</tool_call>", ["a"]),
-        (f"<tool_call>```json\n{A}\n```</tool_call>", ["a"]),
-        (f"<Tool_Call>{A}</tool_call >", ["a"]),
+        *((f"<tool_call>```json\n{A}\n```</tool_call>", ["a"]), (f"<Tool_Call>{A}</tool_call >", ["a"])),
         (f"<tool_call>{A}", ["a"]),
         ('<tool_call>{"name": "a", "arguments": {"x": 1}}</tool_call>', ["a"]),
         ('<tool_call>{"name": "a"}</tool_call>', ["a"]),
         (f"<Start Thinking><tool_call>{B}</tool_call></Start Thinking><tool_call>{A}</tool_call>", ["a"]),
         (f"<Start Thinking>I have to look. <tool_call>{A}</tool_call>", ["a"]),
         # the second of two cannot be read: the first is made all the same
-        (f"<tool_call>{A} and then</tool_call>", ["a", None]),
-        (f"<tool_call>{A}, {B}</tool_call>", ["a", None]),
-        ("<tool_call></tool_call>", [None]),
-        ("<tool_call>zoom in</tool_call>", [None]),
-        ("<tool_call>[1, 2]</tool_call>", [None]),
-        (f"<tool_call>[{A}]</tool_call>", [None]),
+        *((f"<tool_call>{A} and then</tool_call>", ["a", None]), (f"<tool_call>{A}, {B}</tool_call>", ["a", None])),
+        *(("<tool_call></tool_call>", [None]), ("<tool_call>zoom in</tool_call>", [None])),
+        *(("<tool_call>[1, 2]</tool_call>", [None]), (f"<tool_call>[{A}]</tool_call>", [None])),
         ('<tool_call>{"name": 3, "parameters": {}}</tool_call>', [None]),
         ('<tool_call>{"parameters": {}}</tool_call>', [None]),
         ('<tool_call>{"name": "a", "parameters": [1]}</tool_call>', [None]),
@@ -462,10 +434,3 @@ def test_one_anomaly_or_several_is_what_counts(words, label):
             parse_verdict(CONSISTENCY, tagged(words))
     else:
         assert parse_verdict(CONSISTENCY, tagged(words)) == label
-
-
-@pytest.mark.parametrize("text", [text for text, _ in GIVEN + UNCLEAR])
-def test_what_is_left_without_thoughts_stands_where_it_stood(text):
-    left = without_thinking(text)
-    assert len(left) == len(text)
-    assert all(a in (b, " ") for a, b in zip(left, text, strict=True))

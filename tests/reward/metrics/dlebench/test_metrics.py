@@ -2,24 +2,16 @@
 
 import pickle
 import re
-from functools import partial
 from pathlib import Path
 from string import Formatter
 
 import pytest
 
-from editcritic.reward import Engine
 from editcritic.reward.config import build
-from editcritic.reward.metrics.compose import score_with_signature
-from editcritic.reward.metrics.dlebench.metrics import PACKAGE, SmallObjectFollowing, VisualConsistency
+from editcritic.reward.metrics.dlebench.metrics import SmallObjectFollowing, VisualConsistency
 from editcritic.reward.metrics.dlebench.tools import localize_differences, zoom_in_image
-from editcritic.reward.queries import Abstention, Failure, Judge
-from editcritic.reward.queries.kinds import Differ, Upscale
-from editcritic.reward.queries.prompts import Prompts
-from editcritic.reward.queries.response_formats import Reply
-from editcritic.reward.queries.specs import spec_of
+from editcritic.reward.queries import Abstention, Differ, Failure, Reply, Upscale, spec_of
 
-from ...fakes import Fake, run_all
 from ..scripted import heard, words
 from .scripted_dlebench import (
     DIFFER,
@@ -56,9 +48,6 @@ def noisy(**fields):
 
 def painted(image, *areas):
     return patched(image, *areas, colour=(255, 255, 255)).pixels
-
-
-# -- all modes ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -113,9 +102,6 @@ def test_oracle_mode_does_not_apply_without_targets_and_reference(fields, why):
         experts = Experts()
         score = experts.score(metric(), edit(**fields))
         assert (score.status, why in score.reason, experts.queries) == ("not_applicable", True, [])
-
-
-# -- following, oracle -------------------------------------------------------------------------------------------------
 
 
 def test_the_judge_sees_a_crop_of_source_edit_and_reference_and_nothing_else():
@@ -209,35 +195,6 @@ def test_an_enhancer_that_fails_fails_the_score():
     assert (score.status, "out of memory" in score.reason) == ("failed", True)
 
 
-class Anybody(Fake):
-    kinds = (*Fake.kinds, Upscale)
-
-
-def judged_by_pixels(query):
-    """A judge that sees whether the last image but the reference is blue at its centre."""
-    if not isinstance(query, Judge):
-        return Experts()(query)
-    seen = pictures(query)[1].pixels
-    blue = seen[seen.shape[0] // 2, seen.shape[1] // 2, 2] > 200
-    return Reply(says("Flawless Execution" if blue else "Localization Failure"))
-
-
-def test_swapping_two_samples_swaps_their_scores_and_what_is_shared_is_asked_once():
-    good, bad = edit(), edit(edited=patched(SOURCE, PLACE, colour=(250, 0, 0)))
-    labels = []
-    for samples in ([good, bad], [bad, good]):
-        expert = Anybody(judged_by_pixels)
-        with Engine() as engine:
-            scores = run_all(engine, [score_with_signature(Oracle(), s) for s in samples], expert, enhancer=expert)
-        labels.append([score.value for score in scores])
-        # three crops a sample are enlarged, those of source and reference once; and two questions to the judge
-        assert sum(expert.seen.values()) == 4 + 2
-    assert labels == [[1.0, 0.0], [0.0, 1.0]]
-
-
-# -- consistency, oracle -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("targets", "areas"),
     [
@@ -274,38 +231,6 @@ def test_with_tools_an_edit_of_another_size_is_compared_at_the_sources():
     assert "brought" not in words(experts.judged[1])
 
 
-# -- options, cards, signatures ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("metric", "options", "says_why"),
-    [
-        (SmallObjectFollowing, {"mode": "human"}, "dlebench-if has no mode 'human': there are oracle, tools, plain"),
-        (SmallObjectFollowing, {"max_turns": 3}, "does not use max_turns in mode oracle"),
-        (SmallObjectFollowing, {"max_regions": 3}, "does not use max_regions in mode"),
-        (SmallObjectFollowing, {"detection_threshold": 0.2}, "does not use detection_threshold in mode"),
-        (SmallObjectFollowing, {"mode": "tools", "context": 1.0}, "does not use context in mode"),
-        (SmallObjectFollowing, {"mode": "plain", "min_crop_side": 1}, "does not use min_crop_side in mode"),
-        (SmallObjectFollowing, {"object_names": "words"}, "does not use object_names in mode"),
-        (SmallObjectFollowing, {"context": "wide"}, "context must be `adaptive`"),
-        (VisualConsistency, {"mode": "plain", "max_turns": 3}, "does not use max_turns in mode"),
-        (VisualConsistency, {"mode": "plain", "paper": True}, "does not use paper in mode"),
-        (VisualConsistency, {"max_turns": 0}, "max_turns of at least 1"),
-        (VisualConsistency, {"max_regions": 0}, "max_regions of at least 1"),
-        (VisualConsistency, {"max_tokens": 0}, "max_tokens of at least 1"),
-        (VisualConsistency, {"detection_threshold": 1.0}, r"detection_threshold in \[0, 1\)"),
-        (VisualConsistency, {"detection_threshold": -0.1}, "detection_threshold in"),
-        (VisualConsistency, {"min_crop_side": -1}, "min_crop_side of at least 0"),
-        (VisualConsistency, {"min_crop_side": 100, "paper": True}, "leave out one of the two"),
-        (VisualConsistency, {"object_names": "synonyms"}, "no object_names 'synonyms'"),
-        (VisualConsistency, {"prompts": "/nowhere/at/all"}, "not a folder"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(metric, options, says_why):
-    with pytest.raises(ValueError, match=says_why):
-        metric(**options)
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_card_signature_and_spec_say_what_a_metric_is(metric):
     oracle, tools, plain = (metric(mode=mode).card for mode in MODES)
@@ -323,8 +248,6 @@ def test_card_signature_and_spec_say_what_a_metric_is(metric):
     assert made.signature == f"{made.card.signature}/tools[max_turns=3, max_regions=2, detection_threshold=0.2]"
 
 
-# -- prompts -----------------------------------------------------------------------------------------------------------
-
 ROOT = Path(__file__).resolve().parents[4]
 FOLDER = ROOT / "reward" / "metrics" / "dlebench" / "prompts"
 
@@ -341,18 +264,6 @@ def test_a_prompt_has_the_instruction_the_labels_and_no_slot_left(metric, mode):
     assert not re.search(r"\{[a-z_]+\}", text.replace("{the}", ""))
     assert ("<tool_call>" in text) == made.has_tools
     assert ("Reference Image" in text) == (mode == "oracle")
-
-
-def test_a_prompt_pack_replaces_what_it_has_and_is_signed(tmp_path):
-    (tmp_path / "following_plain.txt").write_text("Judge this: {instruction}", encoding="utf-8")
-    (tmp_path / "consistency_labels.txt").write_text("Perfect or not.", encoding="utf-8")
-    experts, packed = Experts(WRONG, ANOMALY), partial(SmallObjectFollowing, mode="plain", prompts=str(tmp_path))
-    score = experts.score(packed())
-    assert words(experts.judged[0]) == f"Judge this: {INSTRUCTION}"
-    assert score.metric == f"dlebench-if@2/plain[prompts={Prompts(PACKAGE, str(tmp_path)).digest}]"
-    experts.score(VisualConsistency(mode="plain", prompts=str(tmp_path)))
-    assert "Perfect or not." in words(experts.judged[1])
-    assert "You judge edits" in words(experts.judged[1])
 
 
 TABLE = (ROOT / "docs" / "prompts" / "dlebench.md").read_text(encoding="utf-8").splitlines()

@@ -3,16 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Card, EditSample, Image, Operation, Score, spec_of
-from editcritic.reward.config import build
-from editcritic.reward.engine.program import Program
+from editcritic.reward import Card, EditSample, Image, Operation, Program, Score, build, spec_of
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.metrics.edival.consistency import ContentConsistency
 from editcritic.reward.metrics.edival.following import InstructionFollowing
@@ -64,9 +61,6 @@ def run(metric, sample, **experts):
     return run_metric(metric, sample, experts)
 
 
-# -- EditOverall -------------------------------------------------------------------------------------------------------
-
-
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_overall_is_the_geometric_mean(following, consistency):
     score = run(EditOverall(by_turn(Score.of(following)), by_turn(Score.of(consistency))), turns(1))
@@ -92,9 +86,6 @@ def test_overall_refuses_parts_that_are_no_shares_and_can_be_written_down():
     metric = EditOverall(MultiTurnFollowing(InstructionFollowing(protocol="official")), ContentConsistency("official"))
     assert build(spec_of(metric)) == metric
     assert build(spec_of(EditOverall())) == EditOverall()
-
-
-# -- MultiTurnFollowing ------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]) | st.floats(0, 1), min_size=1, max_size=4))
@@ -126,9 +117,6 @@ def test_a_chain_can_be_the_following_of_overall_which_has_its_credits():
     assert run(EditOverall(MultiTurnFollowing(metric), kept), turns(2)).value == 0.0
     with pytest.raises(ValueError, match="edival-chain has no reduction 'median': there are minimum, mean"):
         build("edival-chain?reduction=median")
-
-
-# -- VisualQuality: the preference expert's number, the change from the base, and luminance beside it ------------------
 
 
 def ramp(top):
@@ -204,10 +192,3 @@ def test_without_a_rating_there_is_no_value_or_no_change_and_luminance_costs_not
     score, _ = rated(VisualQuality(), pixels=Fake(lambda query: Failure("broken"), name="pixels"))
     assert score.status == "scored"
     assert all("broken" in item.text for item in score.evidence)
-
-
-def test_an_unknown_option_is_refused_with_those_there_are():
-    metric: Any = VisualQuality
-    for options, known in (({"protocol": "fixed"}, "paper, official"), ({"prompt": "caption"}, "instruction, empty")):
-        with pytest.raises(ValueError, match=f"there are {known}"):
-            metric(**options)

@@ -46,8 +46,7 @@ def at(cup, dog):
         (RED, {"judge": Reply("It is, yes.")}, 1, "counts as yes"),
         (RED, {"judge": Reply("Yesterday")}, 1, "counts as yes"),
         (RED, {"judge": Reply("I cannot tell")}, 0, "counts as no"),
-        (RED, {"judge": Reply("")}, 0, "counts as no"),
-        (RED, {"judge": Reply("No.")}, 0, None),
+        *((RED, {"judge": Reply("")}, 0, "counts as no"), (RED, {"judge": Reply("No.")}, 0, None)),
         (RED, {"judge": Failure("gone")}, None, ""),
         (REMOVE, {"source": {"cup": [BOX]}, "broken": ("cup",)}, None, ""),
         ("Change the background to garden", {}, 0, "names nothing to keep"),
@@ -145,8 +144,6 @@ def test_changed_text_is_read_where_the_object_was_before(follow, scene):
     assert "cropped where the object was in the source image" in str([item.text for item in score.evidence])
 
 
-# -- recorded cases of requested texts
-
 CASES = json.loads((Path(__file__).parent / "released_reading.json").read_text(encoding="utf-8"))["cases"]
 SOURCE, EDITED = (Image.of(np.full((512, 512, 3), colour, np.uint8)) for colour in ((10, 20, 30), (200, 100, 50)))
 
@@ -187,7 +184,3 @@ def test_the_verdict_and_the_question_are_those_of_the_released_code(case):
         assert (isinstance(text, str), recorded["parts"]) == (True, ["image_url", "text"])
         assert list(image.size) == recorded["size"]
         assert query.form == FreeText(recorded["max_tokens"], recorded["temperature"])
-
-
-def test_there_are_verdicts_of_both_kinds():
-    assert (len(CASES), {case["score"] for case in CASES}) == (13, {0, 1})

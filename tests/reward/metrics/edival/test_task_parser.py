@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -26,32 +25,6 @@ from editcritic.reward.sample import POSITIONS, TASK_TYPES, EditSample, Pools, T
 from tests.edival_chains import CHAINS
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "edival_instruction_following.jsonl"
-
-
-SLOTS = {
-    "subject_remove": ("object",),
-    "subject_replace": ("object", "new"),
-    "position_change": ("object", "position", "reference"),
-    "count_change": ("object", "count"),
-    "color_alter": ("object", "value"),
-    "material_alter": ("object", "value"),
-}
-
-
-def slots_in_brackets(kind, form, sentence):
-    """The task as the published form marks its slots."""
-    slots = re.findall(r"\[([^\]]*)\]", form)
-    match kind:
-        case "subject_add":
-            return Task(kind, **dict(zip(("new", "position", "reference"), slots, strict=False)))
-        case "text_change":
-            return Task(kind, **dict(zip(("old", "object", "text") if slots[1:] else ("text",), slots, strict=True)))
-        case "background_change":
-            listed = re.search(r", remain the (.*) unchanged", sentence)
-            return Task(kind, value=slots[0], keep=tuple(listed[1].split(", ")) if listed else ())
-        case _:
-            named: dict[str, Any] = dict(zip(SLOTS[kind], slots, strict=True))
-            return Task(kind, **{**named, **({"count": int(named["count"])} if "count" in named else {})})
 
 
 FLOWERS = Task("subject_replace", object="vase with flowers", new="red, blue")
@@ -100,7 +73,9 @@ def test_every_recorded_instruction_is_read_as_its_type_and_slots():
     assert len(rows) == 2730
     for row in rows:
         kind, sentence = row["task_type"], row["instruction"]
-        wanted = slots_in_brackets(kind, row["format_instruction"], sentence)
+        wanted = parse_format(row["format_instruction"], kind)
+        if listed := re.search(r", remain the (.*) unchanged", sentence):
+            wanted = replace(wanted, keep=tuple(listed[1].split(", ")))
         assert parse_task(sentence) == parse_task(sentence, type=kind) == wanted
         assert not any(parse_task(sentence, type=other) for other in TASK_TYPES if other != kind), sentence
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from editcritic.reward import build, spec_of
 from editcritic.reward.metrics.i2ibench import overall
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
-from editcritic.reward.metrics.i2ibench.dimensions import QUESTIONS as QUESTION_FORM
-from editcritic.reward.metrics.i2ibench.specialists import COMMANDS, COMMANDS_BY_SOURCE
-from editcritic.reward.metrics.i2ibench.specialists import STYLE as STYLE_FORM
-from editcritic.reward.queries import Failure, Judge, Reply
-from editcritic.reward.queries.response_formats import Levels, YesNo, parse_reply
+from editcritic.reward.queries import Failure, Judge, Levels, Reply
 from tests.reward.fakes import picture
 from tests.reward.metrics.i2ibench.scripted_i2ibench import (
     EDITED,
     FIRST,
     QUESTIONS,
     SECOND,
-    STYLE,
     World,
     of,
     sample_for,
@@ -130,9 +123,6 @@ def test_every_picture_is_named_before_it_is_shown(dimension, shown):
     assert list(world.judged[0].messages[0].content[:-1]) == shown
 
 
-# -- to which samples it applies
-
-
 @DIMENSION
 def test_it_applies_to_its_number_of_sources_to_its_dimension_and_with_what_it_needs(dimension):
     known, bare = DIMENSIONS[dimension], dimension.removeprefix("multi-")
@@ -189,90 +179,9 @@ def test_by_a_judge_alone_it_is_one_question_for_a_level(dimension):
     assert all(text in question.messages[0].content[-1] for text in (known.meaning, *needed.values()))
 
 
-# -- writing it down
-
-OPTIONS = {
-    "blending-naturalness": {"shown_images": "edited"},
-    "composition-interaction": {"answering_view": "edited"},
-    "multi-inter-subject-consistency": {"protocol": "five_levels"},
-    "multi-cross-source-attribute": {"protocol": "two_levels", "answering_view": "edited"},
-    "multi-non-edited-fidelity": {"inverted": True},
-    "text-content-style": {"content": "part"},
-    "image-quality": {"scale": [1, 10]},
-}
-
-
-@DIMENSION
-def test_it_can_be_written_down_and_built_again_and_refuses_the_dimensions_of_other_pipelines(dimension, tmp_path):
-    (tmp_path / "success.txt").write_text("{instruction}?", encoding="utf-8")
-    variants: list[Any] = [{}, {"judge_only": True}, {"prompts": str(tmp_path)}, OPTIONS.get(dimension, {})]
-    metrics = [of(dimension, **options) for options in variants]
-    for metric in metrics:
-        again = build(json.loads(json.dumps(spec_of(metric))))
-        assert (again, again.signature, hash(again)) == (metric, metric.signature, hash(metric))
-    assert len({metric.signature for metric in metrics}) == len({json.dumps(options) for options in variants})
-    other = next(name for name in ALL if DIMENSIONS[name].pipeline != DIMENSIONS[dimension].pipeline)
-    with pytest.raises(ValueError, match=f"has no dimension '{other}': it has .*{dimension}"):
-        type(metrics[0])(other)
-
-
-def test_options_in_a_string_reach_it_and_the_ablation_takes_none_of_the_pipeline_it_replaces():
-    assert build("i2i-image-quality?scale=[0,10]") == of("image-quality", scale=(0, 10))
-    assert build("i2i-object-manipulation?judge_only=true") == of("object-manipulation", judge_only=True)
-    with pytest.raises(ValueError, match="judge_only takes no other options, got answering_view=edited"):
-        of("physical-plausibility", judge_only=True, answering_view="edited")
-
-
 def test_the_module_names_all_dimensions_and_nothing_else():
     named = {name: made() for name, made in vars(overall).items() if isinstance(getattr(made, "args", None), tuple)}
     assert {name: metric.dimension for name, metric in named.items()} == {name.replace("-", "_"): name for name in ALL}
-
-
-def test_a_prompt_pack_replaces_words_and_changes_the_signature(tmp_path):
-    (tmp_path / "success.txt").write_text("Now, {instruction}?", encoding="utf-8")
-    world = World()
-    (score,) = world.score(of("object-manipulation", prompts=str(tmp_path)), single())
-    assert world.judged[0].messages[0].content[-1] == "Now, make the cup blue?"
-    assert score.metric.startswith("i2i-object-manipulation@2[prompts=")
-    with pytest.raises(ValueError, match="not a folder"):
-        of("object-manipulation", prompts=str(tmp_path / "none"))
-
-
-# -- sharing
-
-
-def share(digest):
-    """A number in [0, 1) that a question or an image has for itself."""
-    return int(digest[:4], 16) / 65536
-
-
-def vary(question):
-    sure = share(question.digest)
-    if isinstance(question.form, YesNo):
-        return Reply("yes" if sure > 0.5 else "no", {"yes": sure, "no": 1 - sure})
-    return question.form.options[int(sure * 5)]
-
-
-VARIED = dict.fromkeys(("success", "knowledge", "answer", "count", "blending", "artifacts", "following"), vary)
-
-
-@DIMENSION
-def test_scores_belong_to_their_samples(dimension):
-    ratings = dict.fromkeys(("quality", "aesthetics"), lambda image: 1 + share(image.digest))
-    read = lambda image: "open" if share(image.digest) > 0.5 else "closed"  # noqa: E731
-    edits = [sample_for(dimension, name=f"e{n}", edited=picture(20 + n, 9, 9)) for n in range(6)]
-    forward, backward = (
-        World(says=VARIED, read=read, ratings=ratings).score(of(dimension), *each) for each in (edits, edits[::-1])
-    )
-    assert [score.value for score in forward] == [score.value for score in reversed(backward)]
-    assert len({score.value for score in forward}) > 1
-
-
-def test_accuracy_is_one_question_for_four_dimensions():
-    names = ("object-manipulation", "local-attribute", "action-state-change", "spatial-accuracy")
-    world = World(says={"success": Reply("yes", {"yes": 0.75, "no": 0.25})})
-    assert [score.value for name in names for score in world.score(of(name), single())] == [0.75] * 4
-    assert len({query.digest for query in world.judged}) == 1
 
 
 LEVELS = {"excellent": 0.1, "good": 0.2, "fair": 0.3, "poor": 0.3, "bad": 0.1}
@@ -339,23 +248,6 @@ def test_the_words_that_a_judge_is_told():
 TRANSFER, CONSISTENCY = "multi-cross-source-attribute", "multi-inter-subject-consistency"
 
 
-@pytest.mark.parametrize(
-    ("dimension", "options", "says"),
-    [
-        ("physical-plausibility", {"paper": True}, "no system prompt in the paper"),
-        (ARTIFACTS, {"shown_images": "edited"}, "shown_images is for blending-naturalness"),
-        (BLENDING, {"shown_images": "all"}, "no shown_images 'all': there are both, edited"),
-        ("physical-plausibility", {"protocol": "two_levels"}, "no protocol 'two_levels': there are questions"),
-        (TRANSFER, {"protocol": "five_levels"}, "no protocol 'five_levels'"),
-        (CONSISTENCY, {"protocol": "five_levels", "answering_view": "edited"}, "five_levels asks none"),
-        ("physical-plausibility", {"answering_view": "none"}, "no answering_view 'none': there are full, edited"),
-    ],
-)
-def test_options_belong_to_their_dimensions(dimension, options, says):
-    with pytest.raises(ValueError, match=says):
-        of(dimension, **options)
-
-
 @pytest.mark.parametrize("prefix", ["", "multi-"])
 def test_by_a_judge_alone_their_own_question_is_asked_but_for_artifacts(prefix):
     sample = several() if prefix else single()
@@ -365,8 +257,6 @@ def test_by_a_judge_alone_their_own_question_is_asked_but_for_artifacts(prefix):
         assert (one.digest == other.digest, a.value == b.value) == (same, same)
         assert alone.signature == f"i2i-{prefix}{name}@3[judge_only]"
 
-
-# -- questions
 
 SUBJECTS = {
     "physical-plausibility": "physical",
@@ -444,40 +334,3 @@ def test_by_levels_one_question_is_asked_of_all_samples():
     assert (score.value, dict(question.slots)["dimension"]) == (0.75, "Inter-Subject Consistency")
     protocols = [of(name).card.protocols for name in (CONSISTENCY, TRANSFER, "physical-plausibility")]
     assert protocols == [("questions", "five_levels", "two_levels"), ("questions", "two_levels"), ()]
-
-
-# -- replies in JSON; how any JSON is read is in test_parsing.py
-
-FIVE = QUESTIONS[:5]
-CAT = {"source_index": 1, "segmentation_prompt": "Please segment the cat"}
-GRADE = {**STYLE, "score": 4}
-PLAIN = [
-    *((QUESTION_FORM, {"questions": FIVE}), (QUESTION_FORM, {"questions": [*FIVE, "Is 5?", "Is 6?"]})),
-    *((COMMANDS, []), (COMMANDS, ["Please segment the table"]), (COMMANDS_BY_SOURCE, [CAT])),
-    *((COMMANDS_BY_SOURCE, []), (STYLE_FORM, GRADE), (STYLE_FORM, {**GRADE, "score": 1})),
-]
-
-
-@pytest.mark.parametrize(("form", "value"), PLAIN)
-def test_what_is_plain_is_read(form, value):
-    for text in (json.dumps(value), f"Here it is:\n```json\n{json.dumps(value)}\n```"):
-        reply = parse_reply(form, text)
-        assert isinstance(reply, Reply)
-        assert form.reply_value(reply) == value
-
-
-@pytest.mark.parametrize(
-    ("form", "value"),
-    [
-        *((QUESTION_FORM, value) for value in (FIVE, {"questions": FIVE[:4]}, {"questions": [*FIVE, *FIVE[:3]]})),
-        *((QUESTION_FORM, value) for value in ({"questions": [*FIVE[:4], 5]}, {"questions": FIVE, "notes": "none"})),
-        *((COMMANDS, value) for value in ("Please segment it", [CAT], [["Please"]], ["Please", None])),
-        *((COMMANDS_BY_SOURCE, value) for value in (CAT, ["Please segment the cat"], [{**CAT, "source_index": -1}])),
-        *((COMMANDS_BY_SOURCE, value) for value in ([{**CAT, "source_index": 0.5}], [{"source_index": 0}])),
-        *((STYLE_FORM, value) for value in (4, {"analysis": GRADE}, {"score": 4}, {**GRADE, "score": [4]})),
-    ],
-)
-def test_what_is_not_of_the_form_is_a_failure_with_the_words(form, value):
-    failure = parse_reply(form, json.dumps(value))
-    assert isinstance(failure, Failure)
-    assert failure.raw == json.dumps(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,8 @@ from editcritic.reward.metrics.viescore.metrics import (
     overall,
     released_grades,
 )
-from editcritic.reward.queries import FreeText, Judge, Reply
+from editcritic.reward.queries import Abstention, Failure, FreeText, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
-from editcritic.reward.queries.outcomes import Abstention, Failure
 from editcritic.reward.queries.response_formats import parse_reply
 
 from ...fakes import Fake, picture
@@ -133,12 +131,9 @@ def test_official_reads_the_grades_that_the_released_code_reads(case: dict[str, 
 @pytest.mark.parametrize(
     ("reply", "grade"),
     [
-        ("{score: 7, reasoning: a {small seam}", 7),
-        ("{score: 7, reasoning: :all clean}", 7),
-        ("{score: 6, reasoning:: all clean}", 6),
-        ('{"score": 7, reasoning: a { b}', 7),
-        ("{score: 7, reasoning: fine: no seams}", None),
-        ("{score: 7, reasoning: a {small} seam}", None),
+        *(("{score: 7, reasoning: a {small seam}", 7), ("{score: 7, reasoning: :all clean}", 7)),
+        *(("{score: 6, reasoning:: all clean}", 6), ('{"score": 7, reasoning: a { b}', 7)),
+        *(("{score: 7, reasoning: fine: no seams}", None), ("{score: 7, reasoning: a {small} seam}", None)),
     ],
 )
 def test_official_reads_bare_words_with_the_marks_that_the_released_code_tolerates(
@@ -207,34 +202,6 @@ def test_o_has_no_value_without_both_also_where_the_other_is_0(protocol: Any, ou
     for judge in (both(outcome, said(0, 0)), both(said(0, 0), outcome)):
         score = score_of(VieScoreOverall(protocol), judge)
         assert (score.status, score.value) == (status, None)
-
-
-def test_edits_of_several_pictures_are_not_applicable_and_cost_nothing() -> None:
-    judge = both(said(8, 4))
-    for metric in (SemanticConsistency(), PerceptualQuality(), VieScoreOverall()):
-        score = score_of(metric, judge, edit(sources=(BEFORE, AFTER)))
-        assert score.status == "not_applicable"
-    assert not judge.queries
-
-
-def test_a_pack_replaces_the_questions(tmp_path: Path) -> None:
-    (tmp_path / "semantic_consistency.txt").write_text("Is this right: {instruction}?", encoding="utf-8")
-    metric, judge = VieScoreOverall(prompts=str(tmp_path)), both(said(8, 4))
-    score = score_of(metric, judge)
-    assert prompt_of(judge.queries[0]) == "Is this right: Paint it red?"
-    assert score.metric.startswith("viescore-o@1/fixed[prompts=")
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: SemanticConsistency("vibes"), "viescore-sc has no protocol 'vibes': there are fixed, official"),  # type: ignore[arg-type]
-        (lambda: VieScoreOverall(prompts="/nowhere"), "prompt pack '/nowhere' is not a folder"),
-    ],
-)
-def test_what_does_not_exist_is_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
 
 
 def test_found_by_name_with_options() -> None:
