@@ -122,8 +122,7 @@ class CalibrationMap:
             object.__setattr__(self, attribute, value)
 
     def __call__(self, value: float) -> float:
-        """The value of a score; outside the knots, the first or last y. Raises ValueError for one that is not finite.
-        """
+        """The value of a score; outside the knots, the first or last y. Raises ValueError for none that is finite."""
         if not math.isfinite(value):
             raise ValueError(f"a score must be a finite number, got {value}")
         if value <= self.x[0] or value >= self.x[-1]:
@@ -227,7 +226,6 @@ def _is_same_spec(one: str, other: str) -> bool:
 
 
 def _plain(signature: str) -> str:
-    """`name@version` of a signature, for metrics whose full signature is unknown before scoring."""
     return signature.partition("/")[0].partition("[")[0]
 
 
@@ -275,8 +273,7 @@ _MIN_DIGEST_DIGITS = 8  # of the option `digest`
 
 
 def calibrate(score: Score, calibration: CalibrationMap) -> Score:
-    """A score on the map's scale, unsigned, with the original as part `metric`; without a value, it keeps its status.
-    """
+    """A score on the map's scale, unsigned, with the original as part `metric`; without a value it stays as it is."""
     if score.value is None:
         return replace(score, parts={"metric": score}, metric="", evidence=())
     value, extrapolated = calibration(score.value), calibration.is_extrapolation(score.value)
@@ -351,6 +348,8 @@ class Calibrated:
     def card(self) -> Card:
         """That of the metric, with the range and unit of the calibration map."""
         card, calibration = self.metric.card, self.calibration_map
+        count, kind = calibration.provenance.get("count"), calibration.provenance.get("kind", "labels")
+        labels = "unknown labels" if count is None else f"{count} human judgements ({kind})"
         return replace(
             card,
             name="calibrated",
@@ -360,11 +359,7 @@ class Calibrated:
             unit=calibration.comes_out.unit,
             protocols=(),
             modes=(),
-            source="; ".join(
-                filter(
-                    None, [card.source, f"score map {calibration.display_name}, fitted on {_fitted_on(calibration)}"]
-                )
-            ),
+            source="; ".join(filter(None, [card.source, f"score map {calibration.display_name}, fitted on {labels}"])),
         )
 
     @cached_property
@@ -388,8 +383,3 @@ def _built(spec: Spec) -> Metric:
     if not hasattr(metric, "card"):
         raise SpecError(f"calibrated: {spec!r} is not a metric: it has no card")
     return metric
-
-
-def _fitted_on(calibration: CalibrationMap) -> str:
-    count, kind = calibration.provenance.get("count"), calibration.provenance.get("kind", "labels")
-    return "unknown labels" if count is None else f"{count} human judgements ({kind})"

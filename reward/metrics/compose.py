@@ -53,7 +53,6 @@ class _OfParts(ABC):
         return {name: part.card for name, part in self._named_parts.items()}
 
     def _scores(self, sample: EditSample, *names: str) -> Program[tuple[Score, ...]]:
-        """The scores of these parts with their signatures; they run concurrently."""
         parts, cards = self._named_parts, self._cards
         return gather([score_with_signature(parts[name], sample, cards[name]) for name in names])
 
@@ -350,7 +349,6 @@ def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
 
 
 def _passed_on(score: Score, **parts: Score) -> Score:
-    """The score of a part as that of the whole."""
     return replace(score, parts=parts, metric="", evidence=())
 
 

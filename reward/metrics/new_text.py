@@ -141,7 +141,6 @@ def _number(lines: Sequence[TextLine]) -> int:
 
 
 def _is_beside(box: Box, other: Box) -> bool:
-    """Whether a box lies within half its height of another one, or on it."""
     across = max(box.x0 - other.x1, other.x0 - box.x1)
     down = max(box.y0 - other.y1, other.y0 - box.y1)
     return max(across, down) < _BESIDE * box.h

@@ -32,7 +32,6 @@ def similarity(one: str, other: str) -> float:
 
 
 def _runs(one: str, other: str) -> list[int]:
-    """The sizes of the matching runs."""
     if len(one) * len(other) <= _FEW:
         blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
         return [block.size for block in blocks if block.size]

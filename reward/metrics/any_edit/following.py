@@ -57,13 +57,18 @@ def advice(
 ) -> str:
     """What is missing for an operation on which experts abstained (reasons), and what to type. located: its target.
     Boxes are named only where they would decide it, and are not there yet; other reasons stay as they are."""
+    from ...experts.colour import COLOURS, basic_colour
+
     if not all(says_no_box(reason) or says_no_judge(reason) for reason in reasons):
         return "; ".join(dict.fromkeys(reasons))
     if operation.old_text and operation.type == "text_remove":
         return needs_readable_text(operation.old_text)
-    objects = _deciding_objects(operation)
-    if objects and operation.type == "color_alter" and (unknown := _unknown_colour(operation.value)):
-        return unknown
+    slots = ()
+    if operation.type == "text_remove" or task_of_operation(operation) is not None:
+        slots = _BY_BOXES.get(operation.type, ())
+    objects = [target for slot in slots if (target := getattr(operation, slot)) is not None]
+    if objects and operation.type == "color_alter" and not basic_colour(operation.value):
+        return unknown_colour(operation.value, COLOURS)
     if located is not None and not located.boxes and (count := _missing(located)):
         return needs_more_boxes(located.target.phrase, count, len(located.others))
     lacking = _without_boxes(objects, reasons)
@@ -75,14 +80,6 @@ def advice(
         return needs_readable_text("")
     unboxed = operation.type in _BY_DETECTOR and any(says_no_box(reason) for reason in reasons)
     return needs_models(describe_change(operation), detector=unboxed)
-
-
-def _deciding_objects(operation: PlannedOperation) -> list[Target]:
-    """The objects whose boxes decide an operation, if any do."""
-    if operation.type != "text_remove" and task_of_operation(operation) is None:
-        return []
-    slots = (getattr(operation, slot) for slot in _BY_BOXES.get(operation.type, ()))
-    return [target for target in slots if target is not None]
 
 
 def _without_boxes(targets: Sequence[Target], reasons: Sequence[str]) -> dict[str, int]:
@@ -98,15 +95,7 @@ def _missing(located: LocatedTarget) -> int:
 
 
 def _count(target: Target) -> int:
-    """How many objects a target means; 0 if that is open."""
     return {"both": 2, "all": 0}[target.quantity] if isinstance(target.quantity, str) else target.quantity
-
-
-def _unknown_colour(value: str) -> str:
-    """Why the judge of colours cannot tell a colour; empty where it can."""
-    from ...experts.colour import COLOURS, basic_colour
-
-    return "" if basic_colour(value) else unknown_colour(value, COLOURS)
 
 
 MIN_VISIBLE_SHARE = 0.02
@@ -164,12 +153,7 @@ class PlanFollowing(PlannedMetric):
 
     list_differences: bool = True
 
-    @property
-    def options(self) -> list[str]:
-        """Those of its own that are not the default."""
-        return [] if self.list_differences else ["list_differences=False"]
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         framed = yield from in_one_frame(sample)
         plan = framed.plan
         planned = Evidence("plan", text=words_of_plan(plan), numbers={"confidence": plan.confidence})
@@ -184,7 +168,7 @@ class PlanFollowing(PlannedMetric):
         if self.list_differences and answered and any(check.by_questions for check in checks):
             credits, listed = yield from self._with_differences(sample, plan, checks, credits)
             evidence.append(listed)
-        score = _whole(credits, evidence).with_signature(self.signature)
+        score = _whole(credits, evidence)
         if plan.confidence <= UNCERTAIN:
             score = replace(score, reason=f"{PLAN_IS_UNCERTAIN}; {score.reason}")
         return score
@@ -233,7 +217,10 @@ class _Check:
                 return (yield from self._checked(None, is_detectable=False))
             except Abstained as unseen:
                 raise self._advised(None, unlocated, unseen) from None
-        for needed in self._may_be_absent(targets):
+        needs_target = self.operation.type in _NEED_TARGET
+        for needed in (self.operation.target if needs_target else None, self.operation.reference):
+            if needed is None or needed not in targets or targets[needed].detected:
+                continue
             present = yield from shows(self.sample.source, needed, self.metric.prompt_pack)
             if not present:
                 return Score.not_applicable(f"there is no {needed.words} in the source")
@@ -250,7 +237,6 @@ class _Check:
         return Abstained(advice(self.sample, self.operation, located, reasons), abstained[-1].outcomes)
 
     def _checked(self, located: LocatedTarget | None, *, is_detectable: bool) -> Program[Score]:
-        """By the algorithm of its type where a detector can tell, else by questions."""
         evidence: list[Evidence] = []
         task = self._task() if is_detectable else None
         verdict: Condition | None = None
@@ -262,13 +248,16 @@ class _Check:
                 done_before = yield from decided_before
                 if done_before.holds:
                     return Score.not_applicable(f"the source shows it already: {words_of(self.operation)}")
+                target = self.operation.target
+                others = (other for other in self.plan.operations if other is not self.operation)
+                also = set() if target is None else {other.type for other in others if other.target == target}
                 inspector, decided = check_task(
                     self.sample,
                     self.sample.edited,
                     self.operation,
                     task,
                     located,
-                    self._also(),
+                    also,
                     surroundings_stay=not any(is_whole(operation) for operation in self.plan.operations),
                 )
                 evidence = inspector.evidence
@@ -282,7 +271,10 @@ class _Check:
         except UnparsableReply as error:
             return Score.failed(str(error), evidence=evidence)
         if verdict is None:
-            return Score.failed(self._no_question(located), evidence=evidence)
+            why = "no question of the plan can tell, as their answers about the source contradict it"
+            if located is not None and not located.boxes and not self.operation.questions:
+                why = f"{located.target.words!r} is not found in the source, and the plan has no questions"
+            return Score.failed(f"{words_of(self.operation)}: {why}", evidence=evidence)
         if verdict.holds:
             verdict = yield from self._visible(verdict, located)
         return Score.of(verdict.degree, verdict.reason, evidence=evidence)
@@ -295,7 +287,6 @@ class _Check:
         return task_of_operation(self.operation)
 
     def _look(self, look: LookEdit) -> Program[Score | None]:
-        """The degree of another look; None where nobody knows where it shall be."""
         nothing_to_do = yield from look_in_question(look, self.sample)
         if nothing_to_do:
             return Score.not_applicable(f"{nothing_to_do}: {words_of(self.operation)}")
@@ -318,29 +309,11 @@ class _Check:
         verdict = yield from check_look(self.sample, look, boxes, also, evidence, may_be_grey=may_be_grey)
         return Score.of(verdict.degree, verdict.reason, evidence=evidence)
 
-    def _also(self) -> set[OperationType]:
-        """What other operations of the plan do to the same target."""
-        target = self.operation.target
-        others = (other for other in self.plan.operations if other is not self.operation)
-        return set() if target is None else {other.type for other in others if other.target == target}
-
     def _locate(self) -> Program[Mapping[Target, LocatedTarget]]:
         """Its targets in the source. Abstains with a detector that does not know what is new either."""
         of_object = self.operation.type in _OF_OBJECTS
         targets = [target for target in self.operation.targets if of_object or not names_picture(target)]
         return (yield from locate_targets(self.sample.source, targets))
-
-    def _may_be_absent(self, located: Mapping[Target, LocatedTarget]) -> list[Target]:
-        """What the operation needs in the source, and a detector finds nothing of there."""
-        target = self.operation.target if self.operation.type in _NEED_TARGET else None
-        needed = (target, self.operation.reference)
-        return [one for one in needed if one is not None and one in located and not located[one].detected]
-
-    def _no_question(self, located: LocatedTarget | None) -> str:
-        words = words_of(self.operation)
-        if located is not None and not located.boxes and not self.operation.questions:
-            return f"{words}: {located.target.words!r} is not found in the source, and the plan has no questions"
-        return f"{words}: no question of the plan can tell, as their answers about the source contradict it"
 
     def _visible(self, verdict: Condition, located: LocatedTarget | None) -> Program[Condition]:
         """The verdict, unless the change cannot be seen."""

@@ -88,7 +88,6 @@ def _framed(sample: EditSample) -> Program[Framed]:
 
 
 def _with(framed: Framed, verdicts: Mapping[int, Condition], **changes: Image) -> Framed:
-    """With verdicts; changes: another `source` or `edited`."""
     sample = framed.sample
     if "source" in changes:
         sample = replace(sample, sources=(changes["source"], *sample.sources[1:]))
@@ -197,7 +196,11 @@ def _turned(framed: Framed, turns: Mapping[int, Turn], *, any_aspect: bool) -> P
     source, edited = framed.sample.source, framed.sample.edited
     allowed = {UPRIGHT}
     for turn in turns.values():
-        allowed = {_composed(first, then) for first in allowed for then in turn.allowed}
+        allowed = {
+            (mirror != mirror_then, (quarters_then + (-quarters if mirror_then else quarters)) % 4)
+            for mirror, quarters in allowed
+            for mirror_then, quarters_then in turn.allowed
+        }
     small, now = (image.resized(_THUMBNAIL, _THUMBNAIL, "area") for image in (source, edited))
     orientations: list[Orientation] = [*product((False, True), range(4))]
     similar = yield from ask_many(
@@ -222,11 +225,6 @@ def _turned(framed: Framed, turns: Mapping[int, Turn], *, any_aspect: bool) -> P
     return _with(framed, verdicts, edited=edited.turned(quarters if mirrored else -quarters, mirrored=mirrored))
 
 
-def _composed(first: Orientation, then: Orientation) -> Orientation:
-    (mirror, quarters), (mirror_then, quarters_then) = first, then
-    return mirror != mirror_then, (quarters_then + (-quarters if mirror_then else quarters)) % 4
-
-
 # -- tilted -----------------------------------------------------------------------------------------------------------
 
 _TILT_SIDE = 256
@@ -243,7 +241,8 @@ def _tilted(framed: Framed, index: int, edit: Tilt) -> Program[Framed]:
     tried = dict.fromkeys(sign * angle for angle in angles)
     if edit.either_way:
         tried |= dict.fromkeys(-angle for angle in tried)
-    small = source.resized(*_within(source.size, _TILT_SIDE), "area")
+    ratio = min(1.0, _TILT_SIDE / max(source.size))
+    small = source.resized(*(max(1, round(side * ratio)) for side in source.size), "area")
     poses = [(angle, canvas) for angle in tried for canvas in (_CANVASES if angle else ("same",))]
     pairs = []
     for angle, canvas in poses:
@@ -270,11 +269,6 @@ def _tilted(framed: Framed, index: int, edit: Tilt) -> Program[Framed]:
     )
 
 
-def _within(size: tuple[int, int], most: int) -> tuple[int, int]:
-    ratio = min(1.0, most / max(size))
-    return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
-
-
 def _middle(image: Image) -> Image:
     """The middle half of the sides: whatever the canvas, a turned picture covers it."""
     w, h = image.size
@@ -286,7 +280,6 @@ _ROWS, _MARGIN = 32, 0.03
 
 
 def _corners(size: tuple[int, int], canvas_size: tuple[int, int], degrees: float, canvas: Canvas) -> tuple[Box, ...]:
-    """Boxes over what a turned picture does not cover."""
     if canvas == "filled":
         return ()
     angle = math.radians(-degrees)
@@ -325,7 +318,8 @@ def _cropped(framed: Framed, index: int, edit: Crop) -> Program[Framed]:
     window = yield from _window_of(source, edited, edit.window or target)
     if window is None:
         return _with(framed, {index: make_condition(False, 0.0, 0.0, "it is no part of the source")})
-    shape = _ratio_misfit(edited, _pixel_aspect(window, source))
+    left, top, right, bottom = window
+    shape = _ratio_misfit(edited, (right - left) * source.width / ((bottom - top) * source.height))
     fit, reason = _crop_fit(edit, window, target, source, edited)
     fit *= 1 - shape
     where = ", ".join(f"{share:.0%}" for share in window)
@@ -333,11 +327,18 @@ def _cropped(framed: Framed, index: int, edit: Crop) -> Program[Framed]:
     if _area(window) >= _CUT:
         return _with(framed, {index: verdict})
     cut = source.crop(*_corners_of(window, source))
-    return _with(_moved_boxes(framed, window), {index: verdict}, source=cut)
+    w, h = right - left, bottom - top
+    boxes = {
+        name: tuple(
+            replace(box, cx=(box.cx - left) / w, cy=(box.cy - top) / h, w=box.w / w, h=box.h / h) for box in items
+        )
+        for name, items in framed.sample.boxes.items()
+    }
+    in_window = replace(framed, sample=replace(framed.sample, boxes=boxes))
+    return _with(in_window, {index: verdict}, source=cut)
 
 
 def _crop_fit(edit: Crop, window: Window, target: Window | None, source: Image, edited: Image) -> tuple[float, str]:
-    """How well a window is what was asked for, in [0, 1], with the observation."""
     if edit.aspect is not None:
         off = _ratio_misfit(edited, edit.aspect)
         ratio = edit.aspect / (source.width / source.height)
@@ -351,7 +352,9 @@ def _crop_fit(edit: Crop, window: Window, target: Window | None, source: Image, 
         off = max(abs(window[0] + window[2] - 1), abs(window[1] + window[3] - 1)) / 2
         return cut * _fall(off, 0.05, 0.2), f"its middle is off by {off:.0%} of the source"
     if target is not None:
-        inside = _area(_shared(window, target)) / _area(target)
+        a, b = window, target
+        shared = max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
+        inside = _area(shared) / _area(target)
         times = (_area(window) / _area(target)) ** 0.5
         fit = _fall(1 - inside, 0.1, 0.4) * _fall(times, 2.0, 3.5) * cut
         return fit, f"{inside:.0%} of it is inside, and the sides are {times:.1f} of its own"
@@ -360,7 +363,12 @@ def _crop_fit(edit: Crop, window: Window, target: Window | None, source: Image, 
 
 def _window_of(source: Image, edited: Image, near: Window | None) -> Program[Window | None]:
     """What part of the source an edited picture shows: near a place first, where a crop may be small."""
-    for view in [_WHOLE] if near is None else [_grown(near), _WHOLE]:
+    views = [_WHOLE]
+    if near is not None:  # and as much again around it, inside of the picture
+        left, top, right, bottom = near
+        w, h = (right - left) / 2, (bottom - top) / 2
+        views.insert(0, (max(0.0, left - w), max(0.0, top - h), min(1.0, right + w), min(1.0, bottom + h)))
+    for view in views:
         corners = _corners_of(view, source)
         picture = source.crop(*corners)
         whole = Box(0.5, 0.5, 0.96, 0.96, label="the edited picture")
@@ -379,44 +387,15 @@ def _window_of(source: Image, edited: Image, near: Window | None) -> Program[Win
     return None
 
 
-def _grown(window: Window) -> Window:
-    """The window and as much again around it, inside of the picture."""
-    left, top, right, bottom = window
-    w, h = (right - left) / 2, (bottom - top) / 2
-    return max(0.0, left - w), max(0.0, top - h), min(1.0, right + w), min(1.0, bottom + h)
-
-
 def _corners_of(window: Window, image: Image) -> tuple[int, int, int, int]:
     x0, y0, x1, y1 = (round(share * side) for share, side in zip(window, (image.width, image.height) * 2, strict=True))
     x0, y0 = min(x0, image.width - 1), min(y0, image.height - 1)
     return x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)
 
 
-def _moved_boxes(framed: Framed, window: Window) -> Framed:
-    """With the annotated boxes in the frame of a window."""
-    left, top, right, bottom = window
-    w, h = right - left, bottom - top
-    boxes = {
-        name: tuple(
-            replace(box, cx=(box.cx - left) / w, cy=(box.cy - top) / h, w=box.w / w, h=box.h / h) for box in items
-        )
-        for name, items in framed.sample.boxes.items()
-    }
-    return replace(framed, sample=replace(framed.sample, boxes=boxes))
-
-
-def _pixel_aspect(window: Window, image: Image) -> float:
-    left, top, right, bottom = window
-    return (right - left) * image.width / ((bottom - top) * image.height)
-
-
 def _area(window: Window) -> float:
     left, top, right, bottom = window
     return max(0.0, right - left) * max(0.0, bottom - top)
-
-
-def _shared(a: Window, b: Window) -> Window:
-    return max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
 
 
 def _fall(value: float, full: float, none: float) -> float:

@@ -207,7 +207,9 @@ def clauses_of(sentence: str) -> list[list[str]]:
 def split_quotes(sentence: str) -> tuple[str, list[str]]:
     """A sentence with quoted texts blanked out, and these. Single quotes open after a blank or mark only, and close
     before one only: they are apostrophes otherwise. Quotes around the whole sentence are none."""
-    sentence = _unwrapped(sentence)
+    sentence = sentence.strip()
+    is_wrapped = len(sentence) > 1 and sentence[0] in '"“' and sentence[-1] in '"”'
+    sentence = sentence[1:-1] if is_wrapped and not set(sentence[1:-1]) & set('"“”') else sentence
     if _QUOTE.search(sentence) is None:
         return sentence, []
     ends = {closing: _next_positions(sentence, closing) for mark, closing in _CLOSING.items() if mark in sentence}
@@ -216,7 +218,8 @@ def split_quotes(sentence: str) -> tuple[str, list[str]]:
     position = 0
     while position < len(sentence):
         mark = sentence[position]
-        end = ends[_CLOSING[mark]][position + 1] if mark in _CLOSING and _opens(sentence, position) else -1
+        opens = mark not in _APOSTROPHES or position == 0 or not sentence[position - 1].isalnum()
+        end = ends[_CLOSING[mark]][position + 1] if mark in _CLOSING and opens else -1
         if end < 0:
             plain.append(mark)
             position += 1
@@ -225,18 +228,6 @@ def split_quotes(sentence: str) -> tuple[str, list[str]]:
             plain.append(" ")
             position = end + 1
     return "".join(plain), [text for text in quoted if text.strip()]
-
-
-def _unwrapped(sentence: str) -> str:
-    sentence = sentence.strip()
-    is_wrapped = len(sentence) > 1 and sentence[0] in '"“' and sentence[-1] in '"”'
-    return sentence[1:-1] if is_wrapped and not set(sentence[1:-1]) & set('"“”') else sentence
-
-
-def _opens(sentence: str, position: int) -> bool:
-    if sentence[position] not in _APOSTROPHES:
-        return True
-    return position == 0 or not sentence[position - 1].isalnum()
 
 
 def _next_positions(sentence: str, mark: str) -> list[int]:
@@ -349,7 +340,10 @@ class PlanAccount:
         self.plan = plan
         self.kept = " ".join(f"{item.aspect} {item.words} {words_of_target(item.target)}" for item in plan.keep)
         checked = [f"{_slots(operation)} {_questions(operation)}" for operation in plan.operations]
-        repeated = [_repeated_words(operation) for operation in plan.operations]
+        repeated = [
+            "" if operation.type in TASK_TYPES or _questions(operation) else operation.words
+            for operation in plan.operations
+        ]
         of_types = [_TYPE_STEMS.get(operation.type, frozenset()) for operation in plan.operations]
         of_plan = frozenset[str]().union(*of_types)
         self.operation_stems = [
@@ -441,7 +435,6 @@ class PlanAccount:
         return False
 
     def _has_purpose(self, clause: list[str]) -> bool:
-        """Whether what follows "so that" is checked by a slot or a question."""
         for number, pair in enumerate(pairwise(clause)):
             if pair in (("so", "that"), ("such", "that")):
                 return content_stems(clause[number + 2 :]) <= self.checked_stems
@@ -486,8 +479,3 @@ def _slots(operation: PlannedOperation) -> str:
 
 def _questions(operation: PlannedOperation) -> str:
     return " ".join(question.text for question in operation.questions if not question.near_miss)
-
-
-def _repeated_words(operation: PlannedOperation) -> str:
-    """The words of an operation that are checked by a question that repeats them."""
-    return "" if operation.type in TASK_TYPES or _questions(operation) else operation.words

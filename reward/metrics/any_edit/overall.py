@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from ...card import Card
-from ...edit_plan import EditPlan, OperationType, PlannedOperation
+from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
 from ...queries.kinds import MapChanges, ReadText, TextLine
 from ...sample import TASK_TYPES, EditSample
@@ -36,6 +36,8 @@ from .preservation import HARMLESS_EXCESS, covered_patches, preservation
 from .regions import PlanRegion
 
 _NO_COPY = NotACopy()
+_PLAN_KINDS = {"planner": ("plan",), "judge.planner": ("judge",), "detector": ("detect",)}
+"""What `plan_of` asks each role for."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class AspectAsPlanned:
         version=2,
         summary="an edit of another shape is the source stretched or cut to it, unless another frame was asked for",
         roles=(),
-        kinds={"planner": ("plan",), "judge.planner": ("judge",), "detector": ("detect",), "changes": ("map_changes",)},
+        kinds={**_PLAN_KINDS, "changes": ("map_changes",)},
         failure_modes="Says nothing about edits of the source's shape, and accepts any ratio after a crop.",
     )
 
@@ -82,7 +84,7 @@ class NotACopyAsPlanned:
         name="guard-not-a-copy-as-planned",
         summary="the edit is not a copy of the source, unless pixels decide what was asked for",
         roles=(),
-        kinds={**NotACopy.card.kinds, "planner": ("plan",), "judge.planner": ("judge",), "detector": ("detect",)},
+        kinds={**NotACopy.card.kinds, **_PLAN_KINDS},
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -128,14 +130,7 @@ class NoUnrequestedText:
         "guard-no-unrequested-text",
         6,
         "no text appears that was not asked for",
-        kinds={
-            "differences": ("differ",),
-            "reader.guard": ("read_text",),
-            "planner": ("plan",),
-            "judge.planner": ("judge",),
-            "detector": ("detect",),
-            "changes": ("map_changes",),
-        },
+        kinds={"differences": ("differ",), READER: ("read_text",), **_PLAN_KINDS, "changes": ("map_changes",)},
         failure_modes=(
             "Words the reader misses, and texts of one or two letters. Letters that it does not know pass beside text "
             "of the source, and wherever an operation may write. A request for a sign, a book or a screen lets any "
@@ -154,7 +149,7 @@ class NoUnrequestedText:
             return Score.of(True)
         plan = yield from plan_of(sample)
         problem = "text in the picture that was not asked for"
-        if may_write(plan):
+        if any(one.type in TEXT_TYPES or one.text or _has_carrier(one) for one in plan.operations):
             new = addressed_to_judge(new_lines(new, *(operation.text for operation in plan.operations)))
             problem = ADDRESSED_TO_JUDGE
         return changed.score(new, problem)
@@ -187,13 +182,6 @@ def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[Tex
             if not (place.any() and (excess[place] <= HARMLESS_EXCESS).all()) or addressed_to_judge((line,))
         )
     return changed, new
-
-
-def may_write(plan: EditPlan) -> bool:
-    """Whether an operation of the plan is about a text, or about something that carries text by nature."""
-    return any(
-        operation.type in TEXT_TYPES or operation.text or _has_carrier(operation) for operation in plan.operations
-    )
 
 
 def _has_carrier(operation: PlannedOperation) -> bool:

@@ -237,16 +237,11 @@ def look_edit(operation: PlannedOperation) -> LookEdit | None:
     target = operation.target
     if target is None or names_picture(target) or target.noun.casefold() in _COLOURS:
         return LookEdit(*aim, "whole")
-    return LookEdit(*aim, "background" if is_background(target) else "object")
-
-
-def is_background(target: Target) -> bool:
-    """Whether a target is what lies behind all objects."""
-    return is_plain(target) and not target.boxes and target.phrase.casefold() == "background"
+    is_background = is_plain(target) and not target.boxes and target.phrase.casefold() == "background"
+    return LookEdit(*aim, "background" if is_background else "object")
 
 
 def _aim(words: list[str]) -> tuple[LookQuantity | Literal["grey"], bool] | None:
-    """The one quantity that words are about, and whether there shall be more of it."""
     text = " ".join(words)
     for phrase in _GREY:
         text = re.sub(rf"\b{phrase}\b", "monochrome", text)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ...card import Card
 from ...edit_plan import MAX_QUESTIONS, EditPlan, OperationType, PlannedOperation, Target, plan_from_json, plan_schema
 from ...engine.program import Abstained, Ask, Failed, Program, ask, reply_value, run_once
 from ...image import Image
 from ...queries.kinds import Judge, Plan
 from ...queries.outcomes import Abstention, Failure
-from ...queries.prompts import Prompts
 from ...queries.response_formats import Json, Message, Reply
 from ...sample import MAX_INSTRUCTION, EditSample
+from ..prompted_metric import PromptedMetric
 from .instruction_words import CATCH_ALL_TYPES, collapsed, is_english, reads_as_english, stem, stems, words_of
 from .plans import (
-    PlanProblem,
     absent_objects,
     plan_of_operation,
     plan_of_operations,
@@ -49,29 +47,11 @@ PLANNED_KINDS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class PlannedMetric:
+class PlannedMetric(PromptedMetric):
     """A part of `any-edit`. prompts: see `InstructionFollowing`."""
 
-    card: ClassVar[Card]
     prompts: str | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
-
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts("editcritic.reward.metrics.any_edit", self.prompts)
-
-    @property
-    def options(self) -> list[str]:
-        """Those of its own that are not the default."""
-        return []
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `any-edit-following@1`, with non-default options and the prompt pack's digest."""
-        return self.card.signature_with(options=[*self.options, *self.prompt_pack.options])
+    package: ClassVar[str] = __package__
 
 
 def plan_of(sample: EditSample) -> Program[EditPlan]:
@@ -84,7 +64,17 @@ def plan_of(sample: EditSample) -> Program[EditPlan]:
 
 def _made_plan(sample: EditSample) -> Program[EditPlan]:
     if sample.plan is None and sample.operations:
-        plan, problems = _plan_of_operations(sample)
+        try:
+            plan = plan_of_operations(sample.operations)
+        except ValueError as error:
+            raise _failed(f"the sample's operations make no plan: {error}") from None
+        problems = tuple(
+            problem
+            for annotated in sample.operations
+            for one in (plan_of_operation(annotated),)
+            if any(operation.targets or operation.value or operation.text for operation in one.operations)
+            for problem in plan_problems(one, annotated.instruction)
+        )
     else:
         plan = yield from _plan_of_sentence(sample)
         problems = plan_problems(plan, sample.instruction)
@@ -93,20 +83,6 @@ def _made_plan(sample: EditSample) -> Program[EditPlan]:
     if problems:
         raise _failed("the plan is rejected: " + "; ".join(problem.message for problem in problems))
     return with_questions(with_annotated_names(with_plurals(plan), sample.boxes))
-
-
-def _plan_of_operations(sample: EditSample) -> tuple[EditPlan, tuple[PlanProblem, ...]]:
-    try:
-        plan = plan_of_operations(sample.operations)
-    except ValueError as error:
-        raise _failed(f"the sample's operations make no plan: {error}") from None
-    plans = [(plan_of_operation(operation), operation.instruction) for operation in sample.operations]
-    return plan, tuple(
-        problem
-        for one, instruction in plans
-        if any(operation.targets or operation.value or operation.text for operation in one.operations)
-        for problem in plan_problems(one, instruction)
-    )
 
 
 def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
@@ -185,7 +161,11 @@ def plan_of_judge(
         query = _again(query, attempt, PROMPTS.render("plan_rejected", problems=attempt.problem[:_MAX_PROBLEMS]))
         attempt = (yield from _attempt(query, sources, sentence, reading)) or attempt
     if reading is None:
-        return _only_plan(attempt, sentence)
+        if attempt.problem:
+            raise _failed(f"the judge's plan is rejected twice: {attempt.problem[:_MAX_PROBLEMS]}")
+        if attempt.plan is None:
+            raise _abstained(f"the judge finds no request of an edit in {sentence!r:.200}")
+        return attempt.plan
     if not (attempt.problem or attempt.agrees_with(reading)):
         query = _again(query, attempt, PROMPTS.render("plan_doubted", reading=words_of_plan(reading)))
         second = yield from _attempt(query, sources, sentence, reading)
@@ -238,15 +218,6 @@ def _confirms(sentence: str, plan: EditPlan) -> Program[bool | None]:
     except Abstained:
         return None
     return right >= 0.5 > wrong
-
-
-def _only_plan(attempt: _Attempt, sentence: str) -> EditPlan:
-    """The plan of a reply that nothing else checks."""
-    if attempt.problem:
-        raise _failed(f"the judge's plan is rejected twice: {attempt.problem[:_MAX_PROBLEMS]}")
-    if attempt.plan is None:
-        raise _abstained(f"the judge finds no request of an edit in {sentence!r:.200}")
-    return attempt.plan
 
 
 def _reply(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_Attempt | None]:
@@ -313,7 +284,6 @@ def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
 
 
 def _again(query: Judge, attempt: _Attempt, text: str) -> Judge:
-    """The query with a judge's reply to it, and what is said about that."""
     return replace(query, messages=(*query.messages, Message((attempt.reply,), "assistant"), Message((text,))))
 
 
@@ -358,9 +328,8 @@ _VALUED: frozenset[OperationType] = frozenset(("color_alter", "material_alter", 
 
 
 def plans_agree(one: EditPlan, other: EditPlan) -> bool:
-    """Whether each operation of one plan has a counterpart in the other: of a type of the same sense, about the same
-    objects, and with the same place, colour or material where both give one. What is kept is not compared.
-    """
+    """Whether each operation of one plan has a counterpart in the other, of a type of the same sense, about the same
+    objects, with the same place, colour or material where both give one. What is kept is not compared."""
     pairs = ((one, other), (other, one))
     return all(any(_alike(each, match) for match in b.operations) for a, b in pairs for each in a.operations)
 

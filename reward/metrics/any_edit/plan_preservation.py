@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -120,7 +120,6 @@ def _colours(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> 
 
 
 def _layouts(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Program[Score]:
-    """How much of the layout of an object is left in another style or light, at its place."""
     crops = [
         (crop_box(sample.source, box), crop_box(sample.edited, box))
         for box in located.boxes
@@ -144,7 +143,6 @@ def _object_patches(sample: EditSample, located: LocatedTarget, shape: tuple[int
 
 
 def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:
-    """Whether a detector finds each of the objects at its place."""
     detections = yield from ask(Detect(sample.edited, (located.target.phrase,)))
     scores = [
         max((box.score for box in detections.boxes if same_object(box, [old]) is not None), default=0.0)
@@ -156,7 +154,6 @@ def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:
 
 
 def _identity(sample: EditSample, located: LocatedTarget, faces: Faces, prompts: Prompts) -> Program[Score]:
-    """Whether the crops show the same individual: the lowest over all of them."""
     pairs = [(crop_box(sample.source, box), crop_box(sample.edited, box)) for box in located.boxes]
     if faces == "embedder":
         region = (Region("cls"),)
@@ -171,7 +168,6 @@ def _identity(sample: EditSample, located: LocatedTarget, faces: Faces, prompts:
 
 
 def _text(sample: EditSample, boxes: Sequence[Box]) -> Program[Score]:
-    """The share of the source's words that are still read, in these boxes or anywhere."""
     source, edited = (
         [crop_box(image, box) for box in boxes] if boxes else [image] for image in (sample.source, sample.edited)
     )
@@ -239,23 +235,14 @@ class PlanPreservation(PlannedMetric):
     )
 
     faces: Faces = "judge"
-
-    def __post_init__(self) -> None:
-        if self.faces not in get_args(Faces):
-            raise ValueError(f"faces is one of {', '.join(get_args(Faces))}, got {self.faces!r}")
-        super().__post_init__()
+    choices: ClassVar[Mapping[str, Collection[object]]] = {"faces": get_args(Faces)}
 
     @cached_property
-    def card(self) -> Card:  # type: ignore[override]  # depends on who compares faces
+    def card(self) -> Card:
         embedder = {} if self.faces == "judge" else {FACE_EMBEDDER: ("embed",)}
         return self.base_card.with_kinds({**self.base_card.kinds, **embedder})
 
-    @property
-    def options(self) -> list[str]:
-        """Those of its own that are not the default."""
-        return [] if self.faces == "judge" else [f"faces={self.faces}"]
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         framed = yield from in_one_frame(sample)
         sample, plan = framed.sample, framed.plan
         asked = yield from _looks(sample, plan)
@@ -280,7 +267,7 @@ class PlanPreservation(PlannedMetric):
         for status in ("failed", "abstained"):
             for name, score in parts.items():
                 if score.status == status:
-                    return part_without_value(name, parts).with_signature(self.signature)
+                    return part_without_value(name, parts)
         if (covering := _covered_objects(sample, plan, region)) is not None:
             parts["not covered"] = covering
         types = {operation.type for operation in others}
@@ -306,9 +293,7 @@ class PlanPreservation(PlannedMetric):
         else:
             reason = ""
         if not factors:
-            return Score.not_applicable(
-                "the whole image may change, and the plan names nothing that stays"
-            ).with_signature(self.signature)
+            return Score.not_applicable("the whole image may change, and the plan names nothing that stays")
         factors.append(framed.remaining)
         value = 1.0
         for factor in factors:
@@ -319,12 +304,11 @@ class PlanPreservation(PlannedMetric):
             for text in (framed.reshaped, reason, "" if least is None else f"{least[0]}: {least[1].reason}")
             if text
         )
-        return Score.of(min(1.0, value), reason, parts=parts, evidence=evidence).with_signature(self.signature)
+        return Score.of(min(1.0, value), reason, parts=parts, evidence=evidence)
 
     def _kept_parts(
         self, sample: EditSample, plan: EditPlan, changes: ChangeMap, region: EditRegion
     ) -> Program[dict[str, Score]]:
-        """The scores of what the plan names as staying, by what it is."""
         located: dict[Target, LocatedTarget] = {}
         for target in dict.fromkeys(kept.target for kept in plan.keep if kept.target is not None):
             try:
@@ -417,7 +401,6 @@ def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> 
 
 
 def _name(kept: Kept, number: int) -> str:
-    """A name for a part that stays, as in `kept 1: cup`."""
     return f"kept {number}: {kept.target.words if kept.target is not None else kept.aspect}"
 
 

@@ -126,8 +126,7 @@ def scope_of(operations: Iterable[PlannedOperation]) -> Scope:
 
 
 def task_of_operation(operation: PlannedOperation) -> Task | None:
-    """EdiVal's task of an operation, without `keep` and what chooses among objects; None if its algorithm lacks a slot.
-    """
+    """EdiVal's task of an operation, without `keep` and what chooses objects; None if its algorithm lacks a slot."""
     if operation.type not in TASK_TYPES:
         return None
     target, new, reference = (
@@ -177,7 +176,6 @@ def with_plurals(plan: EditPlan) -> EditPlan:
 
 
 def _with_targets(plan: EditPlan, change: Callable[[Target], Target]) -> EditPlan:
-    """The plan with other targets, for all but what is new."""
     operations = tuple(
         replace(one, target=one.target and change(one.target), reference=one.reference and change(one.reference))
         for one in plan.operations
@@ -187,7 +185,6 @@ def _with_targets(plan: EditPlan, change: Callable[[Target], Target]) -> EditPla
 
 
 def _renamed(target: Target, named: Mapping[str, _Name]) -> Target:
-    """The target, and those it relates to, by their annotated names."""
     if target.boxes:
         return target
     if target.relation is not None:
@@ -305,8 +302,7 @@ def _unaccounted(words: str) -> PlanProblem:
 
 
 def absent_objects(plan: EditPlan, instruction: str, sources: Sequence[Image]) -> Program[tuple[PlanProblem, ...]]:
-    """Problems with objects that neither the sentence names nor a detector finds in a source: a planner made them up.
-    """
+    """Problems with objects that a planner made up: neither the sentence names nor a detector finds them."""
     phrases = unnamed_objects(plan, instruction)
     try:
         detections = yield from ask_many([Detect(source, (phrase,)) for phrase in phrases for source in sources])
@@ -393,12 +389,10 @@ _CHANGED_ASPECTS: Mapping[OperationType, str] = {
 
 
 def _key(target: Target | None) -> str:
-    """The referring expression, to compare targets; empty without a target."""
     return words_of_target(target).casefold()
 
 
 def _already_true(plan: EditPlan) -> Iterator[PlanProblem]:
-    """Changes to what the plan itself says to be so."""
     for operation in plan.operations:
         if state := _present_state(operation):
             message = f"the {operation.type} operation changes nothing: it is already {state!r}"

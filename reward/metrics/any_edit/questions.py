@@ -124,7 +124,9 @@ def with_near_miss(plan: EditPlan) -> EditPlan:
     for operation in plan.operations:
         questions = operation.questions
         if not any(question.near_miss for question in questions) and (len(questions) < MAX_QUESTIONS or not has_one):
-            near_miss = replace(_question_about(_wrong_change(operation, mentioned)), after="no", near_miss=True)
+            wrong = _wrong_operation(operation, mentioned)
+            asked = _question_about((_phrase(wrong) or wrong.words)[:_MAX_WORDS])
+            near_miss = replace(asked, after="no", near_miss=True)
             operation = replace(operation, questions=(*questions[: MAX_QUESTIONS - 1], near_miss))
             has_one = True
         operations.append(operation)
@@ -137,7 +139,6 @@ def describe_change(operation: PlannedOperation) -> str:
 
 
 def _question_about(change: str) -> Question:
-    """Whether a change was made, about source and edit."""
     again = PROMPTS.render("planned_change_again", change=change)
     return Question(PROMPTS.render("planned_change", change=change), view="pair", paraphrase=again)
 
@@ -190,12 +191,6 @@ def near_miss_plan(plan: EditPlan) -> EditPlan:
     return replace(plan, operations=wrong)
 
 
-def _wrong_change(operation: PlannedOperation, mentioned: str) -> str:
-    """A change of the same kind with a wrong value or object; an unrelated one for operations known by their words."""
-    wrong = _wrong_operation(operation, mentioned)
-    return (_phrase(wrong) or wrong.words)[:_MAX_WORDS]
-
-
 def _wrong_operation(operation: PlannedOperation, mentioned: str) -> PlannedOperation:
     wrong: PlannedOperation | None = None
     match operation.type:
@@ -219,7 +214,6 @@ def _wrong_operation(operation: PlannedOperation, mentioned: str) -> PlannedOper
 
 
 def _mentioned(plan: EditPlan) -> str:
-    """All words of a plan's operations."""
     words = [
         part
         for operation in plan.operations

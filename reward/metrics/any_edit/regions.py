@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ...boxes import Box, best_first, box_around
 from ...card import Card
-from ...edit_plan import EditPlan, OperationType, PlannedOperation
+from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
 from ...queries.change_map import ChangeMap
 from ...queries.kinds import (
@@ -160,7 +160,9 @@ def _operation_region(sample: EditSample, operation: PlannedOperation, changes: 
         case "position_change" | "count_change" | "duplicate" if target is not None:
             new = yield from _copies_region(sample, operation, target)
         case "text_change" if target is None:
-            new = yield from _text_region(sample, operation)
+            reading = yield from ask(ReadText(sample.edited, letters_to_read(operation)))
+            lines = [scaled(box, _GROWTH) for box in lines_of_text(reading, operation.text)]
+            new = _capped(lines, MAX_NEW_SHARE, repr(operation.text))
         case _:
             new = EditRegion()
     rewritten: tuple[Box, ...] = ()
@@ -236,13 +238,6 @@ def _copies_region(sample: EditSample, operation: PlannedOperation, target: Loca
     return EditRegion(tuple(boxes))
 
 
-def _text_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
-    """Where the requested text is read in the edited image."""
-    reading = yield from ask(ReadText(sample.edited, letters_to_read(operation)))
-    lines = lines_of_text(reading, operation.text)
-    return _capped([scaled(box, _GROWTH) for box in lines], MAX_NEW_SHARE, repr(operation.text))
-
-
 def lines_of_text(reading: RecognizedText, text: str) -> tuple[Box, ...]:
     """The boxes of the lines that may be a part of a text."""
     requested = normalize_text(text)
@@ -290,16 +285,6 @@ def attached_changes(changes: ChangeMap, boxes: Sequence[Box]) -> NDArray[np.boo
     return grown
 
 
-def grown_places(region: EditRegion, changes: ChangeMap) -> tuple[Box, ...]:
-    """Where the targets were, with the shadow and the reflection that went with them."""
-    return tuple(_with_attached(box, changes) for box in region.old) if region.leaving else region.old
-
-
-def _with_attached(box: Box, changes: ChangeMap) -> Box:
-    attached = attached_changes(changes, [box])
-    return replace(box_around([box, _box_of(attached)]), label=box.label) if attached.any() else box
-
-
 def _capped(boxes: Iterable[Box], most: float, what: str) -> EditRegion:
     """The boxes, shrunk about their centres where together they cover more than `most` of the image."""
     items = tuple(boxes)
@@ -317,7 +302,6 @@ def _intersection(a: Box, b: Box) -> Box | None:
 
 
 def _is_on_side(box: Box, position: Position, reference: Box) -> bool:
-    """Whether the centre of a box lies on a side of the reference's centre."""
     off = box.cx - reference.cx if position in ("left", "right") else box.cy - reference.cy
     return off < 0 if position in ("left", "above") else off > 0
 
@@ -372,12 +356,10 @@ class PlanRegion(PlannedMetric):
         aspect="quality",
     )
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         framed = yield from in_one_frame(sample)
-        return (yield from self._score(framed.sample, framed.plan)).with_signature(self.signature)
-
-    def _score(self, sample: EditSample, plan: EditPlan) -> Program[Score]:
-        if any(_is_everywhere(operation) for operation in plan.operations):
+        sample, plan = framed.sample, framed.plan
+        if any(is_whole(one) or look_edit(one) is not None or frame_edit(one) is not None for one in plan.operations):
             return Score.not_applicable("another look or frame was asked for: no place was to be redrawn")
         changes = yield from ask(MapChanges(sample.source, sample.edited))
         places: list[tuple[Box, RegionChange]] = []
@@ -388,7 +370,10 @@ class PlanRegion(PlannedMetric):
             if region.old and not region.guessed and not any(_is_rated(box, sample) for box in region.old):
                 return Score.not_applicable("what was to change is too small to be compared with what is around it")
             left, come = _changes(operation)
-            places += [(box, left) for box in grown_places(region, changes)]
+            for box in region.old:  # with the shadow and the reflection that went with it
+                attached = attached_changes(changes, [box]) if region.leaving else None
+                grown = box if attached is None or not attached.any() else box_around([box, _box_of(attached)])
+                places.append((replace(grown, label=box.label), left))
             places += [(box, come) for box in region.new]
         places = [(box, change) for box, change in places if _is_rated(box, sample)]
         if not places:
@@ -433,20 +418,13 @@ _MIN_CROP = 0.25
 
 
 def _changes(operation: PlannedOperation) -> tuple[RegionChange, RegionChange]:
-    """What was to happen where its target was, and where something was to come."""
     change = _CHANGES.get(operation.type, "new")
     return ("removed", "new") if operation.type == "position_change" else (change, change)
 
 
 def _is_rated(box: Box, sample: EditSample) -> bool:
-    """Whether a place has pixels enough, in the source."""
     corners = box.clipped_corners(sample.source.size)
     return corners is not None and min(corners[2] - corners[0], corners[3] - corners[1]) >= SMALLEST_PLACE
-
-
-def _is_everywhere(operation: PlannedOperation) -> bool:
-    """Whether another look, frame or background was asked for; its following measures the look of an object."""
-    return is_whole(operation) or look_edit(operation) is not None or frame_edit(operation) is not None
 
 
 _FAULT_WORDS: Mapping[str, str] = {

@@ -120,13 +120,11 @@ def _in_front(boxes: Sequence[Box]) -> Sequence[Box]:
 def same_object(box: Box, others: Sequence[Box]) -> int | None:
     """The index of the box in another image that is most likely the same object: it overlaps (IoU 0.1) or holds the
     centre."""
-    overlaps = [box.iou(other) + (0.1 if _has_centre(other, box) else 0.0) for other in others]
+    overlaps = [
+        box.iou(other) + 0.1 * (other.x0 <= box.cx <= other.x1 and other.y0 <= box.cy <= other.y1) for other in others
+    ]
     best = max(range(len(others)), key=lambda index: overlaps[index], default=None)
     return best if best is not None and overlaps[best] >= 0.1 else None
-
-
-def _has_centre(outer: Box, inner: Box) -> bool:
-    return outer.x0 <= inner.cx <= outer.x1 and outer.y0 <= inner.cy <= outer.y1
 
 
 _PLACES: Mapping[Place, Callable[[Box], float]] = {
@@ -151,7 +149,6 @@ _HALVES: Mapping[Place, Callable[[float, float], bool]] = {
 
 
 def _covered(a: Box, b: Box) -> float:
-    """The share of the smaller box that lies in the other one."""
     smaller = min(a.area, b.area)
     return _shared_area(a, b) / smaller if smaller > 0 else 0.0
 
@@ -163,7 +160,6 @@ def _beside(a: Box, b: Box) -> bool:
 
 
 def _on(a: Box, b: Box) -> bool:
-    """Whether `a` overlaps `b`, or its lower edge touches it from above."""
     touches = a.x0 < b.x1 and b.x0 < a.x1 and abs(a.y1 - b.y0) <= _NEAR / 3
     return _covered(a, b) >= _SHARED or touches
 

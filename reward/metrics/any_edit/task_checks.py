@@ -175,7 +175,6 @@ def _certainty(detections: PhraseDetections, place: Box) -> float:
 
 
 def _head(name: str) -> str:
-    """The stem of the last word."""
     return next((stem(word) for word in reversed(words_of(name))), "")
 
 
@@ -201,7 +200,6 @@ def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> 
 
 
 def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image], str]:
-    """The crops around a box, and its corners in shares of their sides."""
     w, h = (_ROOM * max(side, OPTIONS.min_crop_size) for side in (box.w, box.h))
     area = around(box, w, h)
     corners = [((x - area.x0) / area.w, (y - area.y0) / area.h) for x, y in ((box.x0, box.y0), (box.x1, box.y1))]

@@ -278,7 +278,6 @@ def _faint(edited: Image, lines: Sequence[_Line]) -> Program[Condition]:
 
 
 def _shared_letters(text: str, read: str) -> float:
-    """The share of a text's letters that were read, in pairs at least."""
     return matching_letters(text, read, least=2) / max(1, len(text))
 
 
@@ -335,19 +334,12 @@ def _read_lines(image: Image, boxes: Sequence[Box], wanted: str = "") -> Program
         for line in reading.lines:
             if line.box.score < _MIN_CONFIDENCE or not line.text.strip():
                 continue
-            box = _in_frame(line.box, area)
+            cx, cy = area.x0 + line.box.cx * area.w, area.y0 + line.box.cy * area.h
+            box = replace(line.box, cx=cx, cy=cy, w=line.box.w * area.w, h=line.box.h * area.h)
             if not boxes or not reading.is_localised or share_inside(box, boxes[index]) >= _IN_PLACE:
-                lines.append(_Line(line.text, box, _touches_rim(box, area)))
+                rims = (box.x0 - area.x0, box.y0 - area.y0, area.x1 - box.x1, area.y1 - box.y1)
+                lines.append(_Line(line.text, box, min(rims) <= _RIM))
     return lines
-
-
-def _in_frame(box: Box, area: Box) -> Box:
-    """A box in an area as one in the image."""
-    return replace(box, cx=area.x0 + box.cx * area.w, cy=area.y0 + box.cy * area.h, w=box.w * area.w, h=box.h * area.h)
-
-
-def _touches_rim(box: Box, area: Box) -> bool:
-    return box.x0 <= area.x0 + _RIM or box.y0 <= area.y0 + _RIM or box.x1 >= area.x1 - _RIM or box.y1 >= area.y1 - _RIM
 
 
 def _changed_share(box: Box, changes: ChangeMap) -> float:

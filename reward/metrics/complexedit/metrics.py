@@ -117,7 +117,6 @@ class _AlignmentMetric(AlignmentOptions):
         return replace(question, slots=(*question.slots, ("operations", json.dumps(names, ensure_ascii=False))))
 
     def _scale(self, topic: str) -> str:
-        """What a grade means, with its rubric where the options have it."""
         definition = self.prompt_pack.render(f"definition_{topic}")
         return f"{definition}\n{self.prompt_pack.render(f'rubric_{topic}')}" if self.rubric else definition
 

@@ -210,7 +210,10 @@ def parse_tool_reply(reply: Reply, parse_label: Callable[[str], str]) -> ToolCal
     calls = [call for block in blocks for call in _parse_call_block(block[1])]
     prefix = reply.text[: blocks[-1].end()] if blocks else reply.text
     if reply.tool_calls:
-        prefix = "\n".join(filter(None, [prefix, _format_native_calls(reply.tool_calls)]))
+        calls_written = "\n".join(
+            f'{{"name": {json.dumps(call.name)}, "parameters": {call.arguments}}}' for call in reply.tool_calls
+        )
+        prefix = "\n".join(filter(None, [prefix, f"<tool_call>\n{calls_written}\n</tool_call>"]))
     return ToolCallReply((*calls, *reply.tool_calls), prefix)
 
 
@@ -251,12 +254,6 @@ def _call(value: object, raw: str) -> ToolCall | MalformedReply:
     if not isinstance(arguments, dict):
         return MalformedReply(f"the parameters of {value['name']} are to be a JSON object, and are not: {raw}")
     return ToolCall(value["name"], json.dumps(arguments, ensure_ascii=False))
-
-
-def _format_native_calls(calls: tuple[ToolCall, ...]) -> str:
-    """Native tool calls in the grammar."""
-    lines = "\n".join(f'{{"name": {json.dumps(call.name)}, "parameters": {call.arguments}}}' for call in calls)
-    return f"<tool_call>\n{lines}\n</tool_call>"
 
 
 MAX_TOOL_CALLS = 8
@@ -313,7 +310,6 @@ def run_conversation(
 def _run_tool_calls(
     step: ToolCallReply, tools: Mapping[str, OfferedTool], evidence: list[Evidence]
 ) -> Program[list[str | Image]]:
-    """The results of the calls of a reply, in order."""
     parts: list[str | Image] = []
     for position, call in enumerate(step.calls, 1):
         name = call.name if isinstance(call, ToolCall) and call.name in tools else "call"
@@ -332,7 +328,6 @@ def _run_tool_calls(
 
 
 def _run_tool_call(call: ToolCall, tools: Mapping[str, OfferedTool], evidence: list[Evidence]) -> Program[Observation]:
-    """The tool's observation, or the error of the call."""
     offered = tools.get(call.name)
     if offered is None:
         return Observation(f"not done: there is no tool of this name. There are {', '.join(tools)}.")

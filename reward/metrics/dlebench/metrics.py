@@ -296,7 +296,6 @@ class SmallObjectFollowing(DleBenchOptions):
     def _target(
         self, pictures: Sequence[Image], corners: Corners, sample: EditSample, evidence: list[Evidence]
     ) -> Program[Score]:
-        """The score of one target, from crops of the pictures."""
         source = pictures[0]
         crop = crop_corners(corners, source.size, self.context)
         crops = yield from enlarge_small_crops([picture.crop(*crop) for picture in pictures], self.enhance_below)

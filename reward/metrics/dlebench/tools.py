@@ -13,7 +13,7 @@ through an engine.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,8 +110,7 @@ class ToolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of a tool: text, images that it numbers from 1, and boxes of what was found, in fractions of `image`.
-    """
+    """The result of a tool: text, images that it numbers from 1, boxes of what was found, in fractions of `image`."""
 
     text: str
     pictures: tuple[Image, ...] = ()
@@ -273,7 +272,11 @@ def _number(value: object) -> bool:
 
 def _run_program(program: Program[Observation], experts: Mapping[str, Expert | None]) -> Observation:
     """Run a program, sending its queries to these experts one by one; None is the default expert of the role."""
-    experts_by_role = {role: expert or _default_expert(role) for role, expert in experts.items()}
+    from ...experts.pixel_differences import PixelDifferences
+    from ...experts.upscalers import Lanczos
+
+    defaults: Mapping[str, Callable[[], Expert]] = {"differences": PixelDifferences, "enhancer": Lanczos}
+    experts_by_role = {role: expert or defaults[role]() for role, expert in experts.items()}
     answers: Any = None
     while True:
         try:
@@ -288,11 +291,3 @@ def _run_program(program: Program[Observation], experts: Mapping[str, Expert | N
         for query, answer in zip(request.queries, answers, strict=True):
             if not isinstance(answer, Failure | Abstention):
                 query.check(answer)
-
-
-def _default_expert(role: str) -> Expert:
-    """The expert of a role that needs no download."""
-    from ...experts.pixel_differences import PixelDifferences
-    from ...experts.upscalers import Lanczos
-
-    return PixelDifferences() if role == "differences" else Lanczos()

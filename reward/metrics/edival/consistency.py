@@ -162,7 +162,10 @@ class BackgroundConsistency(_ConsistencyMetric):
         if self.protocol == "official" and not pools.all:
             return Score.not_applicable("no object is listed: the released code compares no background then")
         base, current, resize_evidence = _pair(sample, self.protocol)
-        texts = _added_texts(sample) if self.protocol == "fixed" else ()
+        texts: tuple[str, ...] = ()
+        if self.protocol == "fixed":  # added without an object; the pools call each of them "text"
+            tasks = filter(None, map(task_of, sample.turns))
+            texts = tuple(one.text for one in tasks if one.type == "text_change" and not one.object and one.text)
         names = tuple(name for name in pools.all if not (texts and name == "text"))
         before, after = yield from _detect_objects((base, current), names, self.protocol, _renamings(sample, names))
         after += yield from _boxes_of_texts(current, texts)
@@ -249,7 +252,6 @@ class ContentConsistency(_ConsistencyMetric):
 
 
 def _pair(sample: EditSample, protocol: ConsistencyProtocol) -> tuple[Image, Image, tuple[Evidence, ...]]:
-    """The base image and the current one at one size, and evidence of the resizing."""
     size = sample.base.size if protocol == "fixed" else _OFFICIAL_SIZE
     base, current = sample.base.resized(*size), sample.edited.resized(*size)
     evidence = tuple(
@@ -283,20 +285,16 @@ def _detect_objects(
     strict = [(at, name) for at in range(len(images)) for name in names if name not in renamings]
     lenient = [(at, name) for at in range(len(images)) for name in names if name in renamings]
     found = yield from ask_many([Detect(images[at], (name,)) for at, name in strict])
-    found += yield from _detect_unless_abstained([Detect(images[at], (name,)) for at, name in lenient])
+    try:
+        found += yield from ask_many([Detect(images[at], (name,)) for at, name in lenient])
+    except Abstained as abstention:
+        none_found = Detections((), 0.0)
+        found += tuple(one if isinstance(one, Detections) else none_found for one in abstention.outcomes)
     detected = dict(zip(strict + lenient, found, strict=True))
     return [
         tuple(box.with_label(name) for name in names for box in best_first(detected[at, name].above(_THRESHOLD)))
         for at in range(len(images))
     ]
-
-
-def _detect_unless_abstained(queries: Sequence[Detect]) -> Program[tuple[Detections, ...]]:
-    try:
-        return (yield from ask_many(queries))
-    except Abstained as abstention:
-        none_found = Detections((), 0.0)
-        return tuple(found if isinstance(found, Detections) else none_found for found in abstention.outcomes)
 
 
 def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
@@ -310,12 +308,6 @@ def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
     return [name for name in names if name.casefold() in new_names]
 
 
-def _added_texts(sample: EditSample) -> tuple[str, ...]:
-    """Texts that the turns so far added without an object; the pools call each of them "text"."""
-    tasks = filter(None, map(task_of, sample.turns))
-    return tuple(task.text for task in tasks if task.type == "text_change" and not task.object and task.text)
-
-
 def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ...]]:
     """Boxes of lines that match these texts or parts of them. Other writing counts as background."""
     if not texts:
@@ -325,13 +317,9 @@ def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ..
     return tuple(
         line.box.with_label("text")
         for line in lines
-        if any(_text_resembles(normalize_text(line.text), text) for text in expected)
+        for letters in (normalize_text(line.text),)  # half of them, in order, tolerates misspelling
+        if any(2 * matching_letters(letters, text) >= len(letters) > 0 for text in expected)
     )
-
-
-def _text_resembles(line: str, text: str) -> bool:
-    """Whether at least half of the line's letters match the text in order, which tolerates misspelling."""
-    return 2 * matching_letters(line, text) >= len(line) > 0
 
 
 _READER = "reader.boxes"

@@ -39,13 +39,8 @@ class Condition:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.degree <= 1.0 or self.holds != (self.degree >= 0.5):
-            raise ValueError(
-                f"degree {self.degree} cannot belong to a condition that {_holds_phrase(self.holds)}: {self.reason}"
-            )
-
-
-def _holds_phrase(holds: bool) -> str:
-    return "holds" if holds else "does not hold"
+            holds = "holds" if self.holds else "does not hold"
+            raise ValueError(f"degree {self.degree} cannot belong to a condition that {holds}: {self.reason}")
 
 
 def make_condition(holds: bool, clearness: float, nearness: float, reason: str) -> Condition:
@@ -120,7 +115,6 @@ def boxes_overlap(old: Sequence[Box], new: Sequence[Box], names: str) -> Conditi
 
 
 def _gap(a: Box, b: Box) -> float:
-    """Distance between the nearest edges, in fractions of the image's sides."""
     across = max(a.x0 - b.x1, b.x0 - a.x1, 0.0)
     down = max(a.y0 - b.y1, b.y0 - a.y1, 0.0)
     return math.hypot(across, down)

@@ -42,14 +42,7 @@ class EditOverall:
         "edival-o",
         3,
         "the instruction was followed and everything else is as it was",
-        kinds={
-            "detector": ("detect",),
-            "judge": ("judge",),
-            "reader": ("read_text",),
-            "reader.boxes": ("read_text",),
-            "features": ("embed",),
-            "pixels": ("measure",),
-        },
+        kinds={**InstructionFollowing.card.kinds, **ContentConsistency.card.kinds},
         source="EdiVal-Agent, section 2.4",
         failure_modes="Visual quality is not in it: a faithful edit of poor quality has a high value.",
         aspect="overall",
@@ -86,7 +79,7 @@ class MultiTurnFollowing:
         "edival-chain",
         3,
         "the instructions of all turns up to this one were followed",
-        kinds={"detector": ("detect",), "judge": ("judge",), "reader": ("read_text",)},
+        kinds=InstructionFollowing.card.kinds,
         source="EdiVal-Agent, section 2.4",
         failure_modes="Later turns may undo what earlier ones did: each is judged when it is made.",
         aspect="following",
@@ -167,7 +160,6 @@ class VisualQuality:
         return replace(edited, parts={"base": base, "change": change}, evidence=evidence, metric=signature)
 
     def _prompts(self, sample: EditSample) -> tuple[str, str]:
-        """The texts that the edited image and the base are rated with."""
         if self.prompt == "empty":
             return "", ""
         if self.protocol == "official":

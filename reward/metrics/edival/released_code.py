@@ -170,7 +170,6 @@ def _moved(inspector: EditInspector, name: str, position: Position, reference: s
 
 
 def _core_name(inspector: EditInspector, name: str, reply: str) -> str:
-    """The phrase for the name without colour and material that the judge replied."""
     if not reply:
         inspector.record_rule(f"released code: the reply about {name!r} is empty, and {name!r} itself is looked for")
         return _phrase(name)

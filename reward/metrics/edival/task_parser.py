@@ -57,7 +57,6 @@ def task_of(sample: EditSample) -> Task | None:
 
 
 def _brackets(pattern: str) -> re.Pattern[str]:
-    """The pattern of a format whose slots are written as `[name]`."""
     return re.compile(re.sub(r"\[(\w+)\]", r"\\[(?P<\1>[^\\]]+)\\]", pattern))
 
 
@@ -270,7 +269,6 @@ def _replace(sentence: str) -> Task | None:
 
 
 def _is_text(name: str | None) -> bool:
-    """Whether it begins like a text change without quotes: `Replace the text X with Y`."""
     return _TEXT_NAME.match(name or "") is not None
 
 

@@ -74,15 +74,6 @@ class Dimension:
         return ""
 
 
-def unknown_dimensions(sample: EditSample) -> tuple[str, ...]:
-    """The sample's dimensions that I2I-Bench does not have; a misspelled one would be ignored silently."""
-    return tuple(
-        name
-        for name in sample.dimensions or ()
-        if not any(dimension.is_called(name) for dimension in DIMENSIONS.values())
-    )
-
-
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-").removeprefix("i2i-")
 
@@ -162,14 +153,14 @@ _MULTI_AS_SINGLE: Mapping[str, tuple[int | None, str]] = {
 }
 
 
-def _by_name() -> Mapping[str, Dimension]:
-    found = {dimension.name: dimension for dimension in (*_SINGLE, *_MULTI)}
-    for name, (quota, section) in _MULTI_AS_SINGLE.items():
-        found[f"multi-{name}"] = replace(found[name], name=f"multi-{name}", quota=quota, section=section)
-    return MappingProxyType(dict(sorted(found.items(), key=lambda entry: (entry[1].multi, entry[0]))))
-
-
-DIMENSIONS: Mapping[str, Dimension] = _by_name()
+_FOUND = {dimension.name: dimension for dimension in (*_SINGLE, *_MULTI)}
+_FOUND |= {
+    f"multi-{name}": replace(_FOUND[name], name=f"multi-{name}", quota=quota, section=section)
+    for name, (quota, section) in _MULTI_AS_SINGLE.items()
+}
+DIMENSIONS: Mapping[str, Dimension] = MappingProxyType(
+    dict(sorted(_FOUND.items(), key=lambda entry: (entry[1].multi, entry[0])))
+)
 """Every dimension by name: 15 of one source, 15 of several, and Editing Artifacts of several (appendix F.2.1)."""
 
 
@@ -261,7 +252,9 @@ class DimensionMetric(PromptedMetric):
     def __call__(self, sample: EditSample) -> Program[Score]:
         if reason := self.dimension_info.not_applicable_reason(sample):
             score = Score.not_applicable(reason)
-            if self.dimension_info.accepts(sample) and (unknown := unknown_dimensions(sample)):
+            named = sample.dimensions or ()  # a misspelled one would be ignored silently
+            unknown = [name for name in named if not any(one.is_called(name) for one in DIMENSIONS.values())]
+            if self.dimension_info.accepts(sample) and unknown:
                 names = ", ".join(map(repr, unknown))
                 score = Score.failed(f"no dimension of I2I-Bench is called {names}: they are {', '.join(DIMENSIONS)}")
         else:

@@ -154,7 +154,6 @@ class RegionSimilarity(DimensionMetric):
         return max(problems, key=lambda problem: problem[1], default=None)
 
     def _is_empty(self, mask: Mask, command: str) -> str:
-        """Why there is nothing to compare behind a mask, or an empty string."""
         if not mask.values.any():
             return f"nothing is what was meant by {command!r}"
         return f"nothing lies outside of {command!r}" if self.inverted and mask.values.all() else ""
@@ -180,7 +179,6 @@ def _command(question: Judge, reply: Reply, text: str) -> str:
 
 
 def _embedded(pictures: Sequence[Image], masks: Sequence[Mask]) -> Program[tuple[Embeddings, ...]]:
-    """Features inside a mask of each image."""
     inside = zip(pictures, masks, strict=True)
     return ask_many([Embed(picture, (Region(inside=mask),)) for picture, mask in inside])
 

@@ -57,8 +57,7 @@ _TYPE_OF_TASK: Mapping[str, EditType] = {
 
 
 def edit_type_of(sample: EditSample) -> EditType | None:
-    """The type of an edit: `compose` for several operations, else the only one's name if it is a type, or the task's.
-    """
+    """The type of an edit: `compose` for several operations, else the only one's name if that is one, or the task's."""
     if len(sample.operations) > 1:
         return "compose"
     names = [operation.name.strip().casefold() for operation in sample.operations]
@@ -116,7 +115,6 @@ def read_damage(text: str) -> bool:
 
 
 def _labelled_lines(text: str) -> Iterator[tuple[str, str, str]]:
-    """Name, value and text of each line with a colon."""
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if colon:
@@ -204,7 +202,6 @@ class GradedEdit(PromptedMetric):
 
 
 def _released_score(reply: Reply, sample: EditSample) -> Score:
-    """The mean of whatever numbers the lines have. Raises ValueError for a reply without any."""
     grades = released_grades(reply.text)
     out_of_range = sum(not LOWEST <= grade <= HIGHEST for grade in grades)
     reason = f"mean of {', '.join(map(str, grades))}"
@@ -216,7 +213,6 @@ def _released_score(reply: Reply, sample: EditSample) -> Score:
 
 
 def _evidence(reply: Reply, sample: EditSample, numbers: Mapping[str, float], capped: int) -> list[Evidence]:
-    """Of a reply in `fixed`. capped: how many grades were lowered."""
     evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
     return [*evidence, Evidence(CAPPED, numbers={GRADES: float(capped)})] if capped else evidence
 

@@ -112,18 +112,14 @@ class _TwoGrades(VieScoreOptions):
         named = dict(zip(self.grade_names, grades * 2 if len(grades) == 1 else grades, strict=False))
         numbers = {str(place): grade for place, grade in enumerate(grades, start=1)}
         evidence = [Evidence(f"judge {question.topic}", edited.digest, text=reasoning, numbers=numbers)]
-        reason = f"the lower of {grades[0]:g} and {grades[1]:g}" if len(grades) == 2 else _unusual(grades)
+        reason = f"the lowest of {len(grades)} grades, where two were asked for"  # or one: in protocol `official`
+        if len(grades) < 3:
+            one, two = f"one grade, {grades[0]:g}, counts for both", f"the lower of {grades[0]:g} and {grades[-1]:g}"
+            reason = one if len(grades) == 1 else two
         if max(grades) > MAX_GRADE:
             reason += f"; the scale ends at {MAX_GRADE}"
         parts = {name: Score.of(grade) for name, grade in named.items()}
         return Score.of(min(grades), reason, evidence=evidence, parts=parts)
-
-
-def _unusual(grades: list[float]) -> str:
-    """The reason of a value from one grade, or from more than two: protocol `official`."""
-    if len(grades) == 1:
-        return f"one grade, {grades[0]:g}, counts for both"
-    return f"the lowest of {len(grades)} grades, where two were asked for"
 
 
 @dataclass(frozen=True)
@@ -290,7 +286,11 @@ def _grades_in(text: str) -> Sequence[Any]:
         return _of_object(text[start : end + 1])
     listed = text[text.find("[") : text.rfind("]") + 1] if "[" in text else ""
     if re.fullmatch(r"\[[0-9]+, ?[0-9]+\]", listed):
-        return _strictly_numbers(listed)
+        try:
+            numbers: list[Any] = json.loads(listed)
+        except ValueError as error:  # a leading zero, or thousands of digits
+            raise ValueError(f"the list of grades is not JSON ({error}): {shorten(listed)}") from None
+        return numbers
     try:
         grade = int(text)
     except ValueError:
@@ -300,16 +300,7 @@ def _grades_in(text: str) -> Sequence[Any]:
     raise ValueError(f"expected JSON, a list of two integers, or an integer from 0 to {MAX_GRADE}, got {shorten(text)}")
 
 
-def _strictly_numbers(listed: str) -> list[Any]:
-    try:
-        numbers: list[Any] = json.loads(listed)
-    except ValueError as error:  # a leading zero, or thousands of digits
-        raise ValueError(f"the list of grades is not JSON ({error}): {shorten(listed)}") from None
-    return numbers
-
-
 def _of_object(text: str) -> Sequence[Any]:
-    """`score` of a JSON object, or of one with bare words."""
     line = text.strip().replace("\n", "")
     try:
         score = json.loads(line)["score"]
@@ -325,15 +316,11 @@ def _of_bare_words(line: str) -> Any:
         raise problem
     entries = [_ENTRY.fullmatch(entry) for entry in line[1:-1].split(",")]
     try:
-        values = {entry[2]: _bare_value(entry[3].strip()) for entry in entries if entry}
+        texts = {entry[2]: entry[3].strip() for entry in entries if entry}
+        values = {key: json.loads(text if _BARE.fullmatch(text) else f'"{text}"') for key, text in texts.items()}
     except ValueError:
         raise problem from None
     score = values.get("score")
     if None in entries or isinstance(score, str | bool | None):
         raise problem
     return score
-
-
-def _bare_value(text: str) -> Any:
-    """A number, true, false or null; or any other text that needs no escapes in JSON. Raises ValueError."""
-    return json.loads(text if _BARE.fullmatch(text) else f'"{text}"')

@@ -122,7 +122,7 @@ def test_a_face_embedder_is_needed_only_where_it_compares_faces(experts):
     Reward(judged, {role: experts[role.partition(".")[0]] for role in judged.card.roles})
     with pytest.raises(ValueError, match=r"needs experts for features\.face"):
         Reward(embedded, {role: expert for role, expert in experts.items() if role != "features"})
-    with pytest.raises(ValueError, match="faces is one of judge, embedder"):
+    with pytest.raises(ValueError, match="has no faces 'eyes': there are judge, embedder"):
         PlanPreservation(faces="eyes")  # type: ignore[arg-type]
 
 

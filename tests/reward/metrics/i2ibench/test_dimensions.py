@@ -179,9 +179,11 @@ def test_by_a_judge_alone_it_is_one_question_for_a_level(dimension):
     assert all(text in question.messages[0].content[-1] for text in (known.meaning, *needed.values()))
 
 
-def test_the_module_names_all_dimensions_and_nothing_else():
-    named = {name: made() for name, made in vars(overall).items() if isinstance(getattr(made, "args", None), tuple)}
-    assert {name: metric.dimension for name, metric in named.items()} == {name.replace("-", "_"): name for name in ALL}
+def test_the_module_has_the_metric_of_each_dimension_and_nothing_else():
+    assert [getattr(overall, name.replace("-", "_"))().dimension for name in ALL] == ALL
+    with pytest.raises(AttributeError, match="beauty"):
+        _ = overall.beauty
+
 
 
 LEVELS = {"excellent": 0.1, "good": 0.2, "fair": 0.3, "poor": 0.3, "bad": 0.1}
