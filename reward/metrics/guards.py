@@ -99,23 +99,16 @@ class NotBlank:
         # A flat source may stay flat, and a source with low contrast may lose some of it.
         threshold = max(min(self.spread, (before.value or 0.0) / 3), self.min_contrast_ratio * (before.value or 0.0))
         spread = after.value or 0.0
-        contrast = Evidence(
-            "standard deviation of luminance",
-            sample.edited.digest,
-            numbers={"source": before.value or 0.0, "edited": spread},
-        )
+        numbers = {"source": before.value or 0.0, "edited": spread}
+        contrast = Evidence("standard deviation of luminance", sample.edited.digest, numbers=numbers)
         if spread < threshold:
             reason = f"the picture is blank or collapsed (luminance varies by {spread:.3f})"
             return Score.of(False, reason, evidence=[contrast])
-        sharpness = Evidence(
-            "sharpness of a thumbnail",
-            sample.edited.digest,
-            numbers={"source": sharp_source.value or 0.0, "edited": sharp_edited.value or 0.0},
-        )
-        is_sharp = (sharp_edited.value or 0.0) >= self.min_sharpness_ratio * (sharp_source.value or 0.0)
-        return Score.of(
-            is_sharp, "" if is_sharp else "the picture is blurred to nothing", evidence=[contrast, sharpness]
-        )
+        numbers = {"source": sharp_source.value or 0.0, "edited": sharp_edited.value or 0.0}
+        sharpness = Evidence("sharpness of a thumbnail", sample.edited.digest, numbers=numbers)
+        is_sharp = numbers["edited"] >= self.min_sharpness_ratio * numbers["source"]
+        reason = "" if is_sharp else "the picture is blurred to nothing"
+        return Score.of(is_sharp, reason, evidence=[contrast, sharpness])
 
 
 @dataclass(frozen=True)
@@ -208,16 +201,9 @@ def _halves_and_quarters(image: Image) -> dict[str, Image]:
     image = image.resized(2 * _THUMBNAIL, 2 * _THUMBNAIL, "area")
     w, h = image.size
     x, y = w // 2, h // 2
-    parts = {
-        "left": (0, 0, x, h),
-        "right": (w - x, 0, w, h),
-        "upper": (0, 0, w, y),
-        "lower": (0, h - y, w, h),
-        "upper left": (0, 0, x, y),
-        "upper right": (w - x, 0, w, y),
-        "lower left": (0, h - y, x, h),
-        "lower right": (w - x, h - y, w, h),
-    }
+    parts = {"left": (0, 0, x, h), "right": (w - x, 0, w, h), "upper": (0, 0, w, y), "lower": (0, h - y, w, h)}
+    parts |= {"upper left": (0, 0, x, y), "upper right": (w - x, 0, w, y)}
+    parts |= {"lower left": (0, h - y, x, h), "lower right": (w - x, h - y, w, h)}
     return {name: _thumbnail(image.crop(*part)) for name, part in parts.items()}
 
 

@@ -18,7 +18,7 @@ from ...queries.outcomes import Abstention, Failure
 from ...queries.response_formats import Json, Message, Reply
 from ...sample import MAX_INSTRUCTION, EditSample
 from ..prompted_metric import PromptedMetric
-from .instruction_words import CATCH_ALL_TYPES, collapsed, is_english, reads_as_english, stem, stems, words_of
+from .instruction_words import CATCH_ALL_TYPES, collapsed, is_english, reads_as_english, stem, stems, word_set, words_of
 from .plans import (
     absent_objects,
     plan_of_operation,
@@ -289,40 +289,24 @@ def _again(query: Judge, attempt: _Attempt, text: str) -> Judge:
 
 # -- agreement --------------------------------------------------------------------------------------------------------
 
-_SENSES: Mapping[OperationType, str] = {
-    "subject_add": "add state",
-    "duplicate": "add number",
-    "count_change": "number",
-    "effect_add": "add look",
-    "particles_add": "add look",
-    "subject_remove": "remove",
-    "text_remove": "remove text",
-    "effect_remove": "remove look",
-    "particles_remove": "remove look",
-    "subject_replace": "replace",
-    "background_change": "background",
-    "extraction": "background cut",
-    "color_alter": "surface",
-    "material_alter": "surface",
-    "attribute": "surface state look",
-    "pose": "state turn",
-    "expression": "state",
-    "text_change": "text",
-    "text_style": "text surface",
-    "position_change": "place",
-    "rotate": "turn",
-    "resize": "size",
-    "crop": "frame",
-    "reframe": "frame",
-    "zoom": "frame size",
-    "camera": "frame turn",
-    "filter": "look",
-    "light": "look",
-    "style": "look",
-    "weather": "look",
-    "restoration": "look",
+_SENSES: Mapping[str, frozenset[str]] = {
+    "add": word_set("subject_add duplicate effect_add particles_add"),
+    "state": word_set("subject_add attribute pose expression"),
+    "number": word_set("duplicate count_change"),
+    "remove": word_set("subject_remove text_remove effect_remove particles_remove"),
+    "replace": word_set("subject_replace"),
+    "background": word_set("background_change extraction"),
+    "surface": word_set("color_alter material_alter attribute text_style"),
+    "text": word_set("text_change text_style text_remove"),
+    "place": word_set("position_change"),
+    "turn": word_set("rotate pose camera"),
+    "size": word_set("resize zoom"),
+    "frame": word_set("crop reframe zoom camera"),
+    "look": word_set(
+        "filter light style weather restoration attribute effect_add effect_remove particles_add particles_remove"
+    ),
 }
-"""What a type asks for, in senses that careful readers may share: types with a sense in common do not contradict."""
+"""What types ask for that careful readers may take for each other: these do not contradict."""
 
 _VALUED: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "background_change"))
 
@@ -335,10 +319,10 @@ def plans_agree(one: EditPlan, other: EditPlan) -> bool:
 
 
 def _alike(one: PlannedOperation, other: PlannedOperation) -> bool:
-    senses = (set(_SENSES[operation.type].split()) for operation in (one, other))
-    if not {one.type, other.type} & CATCH_ALL_TYPES and not set.intersection(*senses):
+    types = {one.type, other.type}
+    if not types & CATCH_ALL_TYPES and not any(types <= of_sense for of_sense in _SENSES.values()):
         return False
-    valued = one.value and other.value and {one.type, other.type} <= _VALUED
+    valued = one.value and other.value and types <= _VALUED
     if valued and not stems(one.value) & stems(other.value):
         return False
     return _same(one.target, other.target) and _same(one.new, other.new)

@@ -331,7 +331,8 @@ class PlanPreservation(PlannedMetric):
         ]
         scores = yield from gather(programs)
         return {
-            _name(kept, number): score for number, (kept, score) in enumerate(zip(plan.keep, scores, strict=True), 1)
+            f"kept {number}: {kept.target.words if kept.target is not None else kept.aspect}": score
+            for number, (kept, score) in enumerate(zip(plan.keep, scores, strict=True), 1)
         }
 
 
@@ -398,10 +399,6 @@ def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> 
     ]
     reason = f"something added covers {', '.join(buried)}" if buried else "nothing is covered"
     return Score.of(1 - len(buried) / len(objects), reason)
-
-
-def _name(kept: Kept, number: int) -> str:
-    return f"kept {number}: {kept.target.words if kept.target is not None else kept.aspect}"
 
 
 def _map_evidence(sample: EditSample, region: EditRegion, measured: Preservation) -> Evidence:

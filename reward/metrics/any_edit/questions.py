@@ -151,28 +151,14 @@ _BACKGROUNDS = ("desert", "underwater reef", "library", "snowy mountains", "city
 _OBJECTS = ("umbrella", "bicycle", "wall clock", "suitcase", "pineapple", "violin")
 _TEXTS = ("EXIT", "MARKET", "1984", "WELCOME", "NORTH", "BREAD")
 _OTHER_LOOKS = (
-    "a pencil drawing",
-    "thick fog",
-    "a mosaic of tiles",
-    "heavy snowfall",
-    "a comic strip",
-    "bright red light",
+    *("a pencil drawing", "thick fog", "a mosaic of tiles", "heavy snowfall", "a comic strip", "bright red light"),
 )
 _OTHER_STATES = (
-    "covered in moss",
-    "upside down",
-    "wrapped in foil",
-    "made of ice",
-    "cut in half",
-    "covered in stickers",
+    *("covered in moss", "upside down", "wrapped in foil", "made of ice", "cut in half", "covered in stickers"),
 )
 _CHANGES = (
-    "a row of flags was hung up",
-    "a spiral staircase was built",
-    "everything was covered with sand",
-    "a hot air balloon was added",
-    "a wall of books was added",
-    "the ground was flooded",
+    *("a row of flags was hung up", "a spiral staircase was built", "everything was covered with sand"),
+    *("a hot air balloon was added", "a wall of books was added", "the ground was flooded"),
 )
 _OPPOSITES: Mapping[Position, Position] = {"left": "right", "right": "left", "above": "below", "below": "above"}
 _WRONG_VALUES: Mapping[OperationType, Sequence[str]] = {

@@ -369,7 +369,8 @@ class PlanRegion(PlannedMetric):
                 return Score.not_applicable("what was to change leaves nothing around it to compare it with")
             if region.old and not region.guessed and not any(_is_rated(box, sample) for box in region.old):
                 return Score.not_applicable("what was to change is too small to be compared with what is around it")
-            left, come = _changes(operation)
+            come = _CHANGES.get(operation.type, "new")
+            left: RegionChange = "removed" if operation.type == "position_change" else come
             for box in region.old:  # with the shadow and the reflection that went with it
                 attached = attached_changes(changes, [box]) if region.leaving else None
                 grown = box if attached is None or not attached.any() else box_around([box, _box_of(attached)])
@@ -415,11 +416,6 @@ class PlanRegion(PlannedMetric):
 
 _MIN_CROP = 0.25
 """Sides of the crop that a judge is shown, at least, in sides of the image."""
-
-
-def _changes(operation: PlannedOperation) -> tuple[RegionChange, RegionChange]:
-    change = _CHANGES.get(operation.type, "new")
-    return ("removed", "new") if operation.type == "position_change" else (change, change)
 
 
 def _is_rated(box: Box, sample: EditSample) -> bool:

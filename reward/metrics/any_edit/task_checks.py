@@ -59,11 +59,22 @@ def check_removal(
         verdict = gone
     elif not gone.holds:
         verdict = all_hold([verdict, gone])
-    if verdict.holds and located.others:
-        verdict = yield from _fewer_than_before(inspector, task, located, verdict)
-    if verdict.holds:
-        verdict = yield from _not_in_reverse(inspector, located, verdict)
-    return verdict
+    if verdict.holds and located.others:  # of some of several: they must not be elsewhere now
+        everywhere = EditInspector(inspector.source, inspector.edited, inspector.prompts, inspector.evidence)
+        (after,) = yield from _detect(everywhere, ("edited", task.object or ""))
+        fewer = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
+        verdict = verdict if fewer.holds else all_hold([verdict, fewer])
+    if not verdict.holds:
+        return verdict
+    # A ghost that shows the object in reverse is found by no detector.
+    boxes = located.boxes[:_MAX_ORIGINALS]
+    crops = [(crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in boxes]
+    pairs = [(old, new.resized(*old.size)) for old, new in crops if min(old.size) >= _MIN_STRUCTURED_SIDE]
+    similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
+    least = min((answer.value for answer in similar if answer.value is not None), default=1.0)
+    reason = f"its place shows it in reverse: structural similarity to the source {least:.2f}"
+    plain = make_condition(least >= _REVERSED, 1.0, _REVERSED / min(least, _REVERSED), reason)
+    return verdict if plain.holds else all_hold([verdict, plain])
 
 
 def no_longer_stands(
@@ -101,28 +112,6 @@ def _detect(
     return (yield from inspector.detect(*queries, threshold=threshold, max_box_size=OPTIONS.max_box_size))
 
 
-def _fewer_than_before(
-    inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition
-) -> Program[Condition]:
-    """The verdict on a removal of some of several, unless they are elsewhere now."""
-    everywhere = EditInspector(inspector.source, inspector.edited, inspector.prompts, inspector.evidence)
-    (after,) = yield from _detect(everywhere, ("edited", task.object or ""))
-    gone = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
-    return verdict if gone.holds else all_hold([verdict, gone])
-
-
-def _not_in_reverse(inspector: EditInspector, located: LocatedTarget, verdict: Condition) -> Program[Condition]:
-    """The verdict on a removal, unless its place shows the object in reverse: a ghost, which no detector finds."""
-    boxes = located.boxes[:_MAX_ORIGINALS]
-    crops = [(crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in boxes]
-    pairs = [(old, new.resized(*old.size)) for old, new in crops if min(old.size) >= _MIN_STRUCTURED_SIDE]
-    similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
-    least = min((answer.value for answer in similar if answer.value is not None), default=1.0)
-    reason = f"its place shows it in reverse: structural similarity to the source {least:.2f}"
-    gone = make_condition(least >= _REVERSED, 1.0, _REVERSED / min(least, _REVERSED), reason)
-    return verdict if gone.holds else all_hold([verdict, gone])
-
-
 _MIN_STRUCTURED_SIDE = 16
 """Pixels of the shorter side of a box from which on its structure is compared."""
 _REVERSED = -0.1
@@ -141,7 +130,13 @@ def check_replacement(
         old, new = task.object or "", task.new or ""
         if located is None or not located.boxes or _head(old) == _head(new):
             raise
-        if (yield from _somebody_looks(inspector, task)):
+        try:  # a judge that abstains on the edit only has to be believed
+            yield from inspector.ask_yes_no(
+                "replaced", (inspector.source, inspector.source), {"object": old, "new": new}
+            )
+        except Abstained:
+            pass
+        else:
             raise
     before, after, new_before, new_after = yield from _detect(
         inspector, ("source", old), ("edited", old), ("source", new), ("edited", new)
@@ -156,16 +151,6 @@ def check_replacement(
         ]
     conditions.append((yield from no_longer_stands(inspector, located, surroundings_stay=surroundings_stay)))
     return all_hold(conditions)
-
-
-def _somebody_looks(inspector: EditInspector, task: Task) -> Program[bool]:
-    """Whether a judge answers about the source alone: one that abstains on the edit only has to be believed."""
-    slots = {"object": task.object or "", "new": task.new or ""}
-    try:
-        yield from inspector.ask_yes_no("replaced", (inspector.source, inspector.source), slots)
-    except Abstained:
-        return False
-    return True
 
 
 def _certainty(detections: PhraseDetections, place: Box) -> float:

@@ -250,17 +250,15 @@ def _is_one_block(lines: Sequence[_Line]) -> bool:
         return False
     first, *rest = lines
     block = [first.box]
-    while near := [line for line in rest if any(_is_near(line.box, box) for box in block)]:
+
+    def is_near(a: Box, b: Box) -> bool:
+        reach = max(a.h, b.h)
+        return max(a.x0 - b.x1, b.x0 - a.x1) <= reach and max(a.y0 - b.y1, b.y0 - a.y1) <= reach
+
+    while near := [line for line in rest if any(is_near(line.box, box) for box in block)]:
         block += [line.box for line in near]
         rest = [line for line in rest if line not in near]
     return not rest
-
-
-def _is_near(a: Box, b: Box) -> bool:
-    reach = max(a.h, b.h)
-    across = max(a.x0 - b.x1, b.x0 - a.x1)
-    down = max(a.y0 - b.y1, b.y0 - a.y1)
-    return across <= reach and down <= reach
 
 
 def _faint(edited: Image, lines: Sequence[_Line]) -> Program[Condition]:

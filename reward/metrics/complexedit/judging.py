@@ -151,16 +151,23 @@ def sample_judgements(options: ComplexEditOptions, question: Judge) -> Program[J
             else:
                 values[draw] = value
         if len(failed) > num_replacements:
-            raise Failed(_too_many_failures(options, question, failed), tuple(failed.values()))
+            reasons = "; ".join(list(dict.fromkeys(map(_reason, failed.values())))[:3])
+            what = (
+                f"{len(failed)} measurements failed, and only {options.max_replacements} of {options.n} may be replaced "
+                f"(max_replacements={options.max_replacements})"
+            )
+            what = "the deterministic measurement failed" if options.asks_once else what
+            raise Failed(f"{question.topic}: {what}: {reasons}", tuple(failed.values()))
         for value in values.values():
             if isinstance(value, Abstention):
                 raise Abstained(value.reason, outcomes)
         draws = range(first + num_samples + replaced, first + num_samples + len(failed))
-    return JudgeSamples(
-        tuple(values),
-        tuple(values.values()),
-        tuple(_failed_draw_evidence(draw, failure) for draw, failure in failed.items()),
-    )
+    evidence = []
+    for draw, failure in failed.items():
+        raw_output = f", instead of an answer: {failure.raw}" if failure.raw else ""
+        text = f"{_reason(failure)}{raw_output}"
+        evidence.append(Evidence("measurement that failed", text=text, numbers={"draw": float(draw)}))
+    return JudgeSamples(tuple(values), tuple(values.values()), tuple(evidence))
 
 
 def _value(question: Judge, outcome: Outcome) -> Any:
@@ -175,21 +182,6 @@ def _value(question: Judge, outcome: Outcome) -> Any:
 
 def _reason(failure: Failure) -> str:
     return f"{failure.expert}: {failure.reason}" if failure.expert else failure.reason
-
-
-def _too_many_failures(options: ComplexEditOptions, question: Judge, failed: dict[int, Failure]) -> str:
-    reasons = "; ".join(list(dict.fromkeys(map(_reason, failed.values())))[:3])
-    if options.asks_once:
-        return f"{question.topic}: the deterministic measurement failed: {reasons}"
-    return (
-        f"{question.topic}: {len(failed)} measurements failed, and only {options.max_replacements} of {options.n} "
-        f"may be replaced (max_replacements={options.max_replacements}): {reasons}"
-    )
-
-
-def _failed_draw_evidence(draw: int, failure: Failure) -> Evidence:
-    raw_output = f", instead of an answer: {failure.raw}" if failure.raw else ""
-    return Evidence("measurement that failed", text=f"{_reason(failure)}{raw_output}", numbers={"draw": float(draw)})
 
 
 def yes_no_answer(options: ComplexEditOptions) -> str:

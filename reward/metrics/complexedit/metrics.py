@@ -330,12 +330,8 @@ class ComplexEditOverall(AlignmentOptions):
         """See `queries.identity`."""
         return {"parts": self.parts, "mean": self.mean}
 
-    @cached_property
-    def _arithmetic_mean(self) -> WeightedMean:
-        return WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
-
     def score(self, sample: EditSample) -> Program[Score]:
-        score = yield from self._arithmetic_mean(sample)
+        score = yield from WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)(sample)
         if self.mean == "arithmetic" or score.status == "not_applicable":
             return score
         # `GeometricMean` takes values in 0..1 only; for three grades on one scale the formula is the same.

@@ -81,13 +81,6 @@ def score_above(score: float, threshold: float, reason: str) -> Condition:
     return make_condition(score > threshold, _share(score - threshold, 1 - threshold), _share(score, threshold), reason)
 
 
-def score_not_above(score: float, threshold: float, reason: str) -> Condition:
-    """Whether a score is at most its threshold."""
-    return make_condition(
-        score <= threshold, _share(threshold - score, threshold), _share(1 - score, 1 - threshold), reason
-    )
-
-
 def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 0.0
 
@@ -109,27 +102,12 @@ def count_matches(
 def boxes_overlap(old: Sequence[Box], new: Sequence[Box], names: str) -> Condition:
     """Whether any old box overlaps any new one; if not, the degree depends on the distance between them."""
     overlap = max((a.iou(b) for a in old for b in new), default=0.0)
-    gap = min((_gap(a, b) for a in old for b in new), default=math.inf)
+    gap = min(  # between the nearest edges
+        (math.hypot(max(a.x0 - b.x1, b.x0 - a.x1, 0.0), max(a.y0 - b.y1, b.y0 - a.y1, 0.0)) for a in old for b in new),
+        default=math.inf,
+    )
     reason = f"{names} overlap (IoU {overlap:.3f})" if overlap > 0 else f"{names} do not overlap"
     return make_condition(overlap > 0, overlap, 1 - gap / math.sqrt(2), reason)
-
-
-def _gap(a: Box, b: Box) -> float:
-    across = max(a.x0 - b.x1, b.x0 - a.x1, 0.0)
-    down = max(a.y0 - b.y1, b.y0 - a.y1, 0.0)
-    return math.hypot(across, down)
-
-
-def on_side_of(
-    position: Position, moved: tuple[float, float], reference: tuple[float, float], margin: float, reason: str
-) -> Condition:
-    """Whether a centre lies on one side of another by more than `margin` (fractions of the sides, y downwards)."""
-    (x, y), (u, v) = moved, reference
-    holds = {"left": x < u - margin, "right": x > u + margin, "above": y < v - margin, "below": y > v + margin}[
-        position
-    ]
-    ahead = {"left": u - x, "right": x - u, "above": v - y, "below": y - v}[position] - margin
-    return make_condition(holds, ahead / (1 - margin), 1 + ahead / (1 + margin), reason)
 
 
 def neither_contains(a: Box, b: Box, names: str) -> Condition:
@@ -206,16 +184,19 @@ class PhraseDetections:
         return highest_scoring((*self.boxes, *self.below_threshold))
 
     def present(self) -> Condition:
-        score = self.strongest.score if self.strongest else 0.0
-        numbers = f"({score:.2f} {'>' if self.boxes else '<='} {self.threshold:g})"
-        verb = "is" if self.boxes else "not found"
-        return score_above(score, self.threshold, f"{self.phrase} {verb} in the {self.image} image {numbers}")
+        return score_above(*self._seen)
 
     def absent(self) -> Condition:
+        score, threshold, reason = self._seen
+        clear, near = _share(threshold - score, threshold), _share(1 - score, 1 - threshold)
+        return make_condition(score <= threshold, clear, near, reason)
+
+    @property
+    def _seen(self) -> tuple[float, float, str]:
         score = self.strongest.score if self.strongest else 0.0
-        numbers = f"({score:.2f} {'>' if self.boxes else '<='} {self.threshold:g})"
-        verb = "is" if self.boxes else "not found"
-        return score_not_above(score, self.threshold, f"{self.phrase} {verb} in the {self.image} image {numbers}")
+        verb, sign = ("is", ">") if self.boxes else ("not found", "<=")
+        reason = f"{self.phrase} {verb} in the {self.image} image ({score:.2f} {sign} {self.threshold:g})"
+        return score, self.threshold, reason
 
     def has_count(self, target: int, overlap: float, *, exactly: bool = True) -> Condition:
         """Whether it occurs `target` times (at most that often unless `exactly`), with duplicates removed."""
@@ -309,10 +290,12 @@ class EditInspector:
 
 
 def box_on_side(position: Position, moved: Box, reference: Box, margin: float) -> Condition:
-    """Whether the centre of a box lies on one side of the centre of another."""
-    a, b = (moved.cx, moved.cy), (reference.cx, reference.cy)
-    reason = f"centre ({a[0]:.3f}, {a[1]:.3f}), wanted {position} of ({b[0]:.3f}, {b[1]:.3f}) by more than {margin:g}"
-    return on_side_of(position, a, b, margin, reason)
+    """Whether a box's centre lies on one side of another's by more than `margin` (in shares of the sides)."""
+    (x, y), (u, v) = (moved.cx, moved.cy), (reference.cx, reference.cy)
+    reason = f"centre ({x:.3f}, {y:.3f}), wanted {position} of ({u:.3f}, {v:.3f}) by more than {margin:g}"
+    sides = {"left": x < u - margin, "right": x > u + margin, "above": y < v - margin, "below": y > v + margin}
+    ahead = {"left": u - x, "right": x - u, "above": v - y, "below": y - v}[position] - margin
+    return make_condition(sides[position], ahead / (1 - margin), 1 + ahead / (1 + margin), reason)
 
 
 def leading_yes_no(text: str) -> bool | None:

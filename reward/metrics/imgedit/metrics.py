@@ -195,21 +195,17 @@ class GradedEdit(PromptedMetric):
         reply = yield from ask(question)
         try:
             if self.protocol == "official":
-                return _released_score(reply, sample)
+                grades = released_grades(reply.text)
+                out_of_range = sum(not LOWEST <= grade <= HIGHEST for grade in grades)
+                reason = f"mean of {', '.join(map(str, grades))}"
+                if out_of_range:
+                    reason += f"; as released, numbers outside of {LOWEST} to {HIGHEST} count: {out_of_range}"
+                numbers = {NUMBERS: float(len(grades)), OUT_OF_RANGE: float(out_of_range)}
+                evidence = Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)
+                return Score.of(round(fmean(grades), 2), reason, evidence=[evidence])
             return self.fixed_score(reply, criteria, sample)
         except ValueError as error:
             raise unparsable_reply(f"{question.topic}: {error}", reply) from None
-
-
-def _released_score(reply: Reply, sample: EditSample) -> Score:
-    grades = released_grades(reply.text)
-    out_of_range = sum(not LOWEST <= grade <= HIGHEST for grade in grades)
-    reason = f"mean of {', '.join(map(str, grades))}"
-    if out_of_range:
-        reason += f"; as released, numbers outside of {LOWEST} to {HIGHEST} count: {out_of_range}"
-    numbers = {NUMBERS: float(len(grades)), OUT_OF_RANGE: float(out_of_range)}
-    evidence = Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)
-    return Score.of(round(fmean(grades), 2), reason, evidence=[evidence])
 
 
 def _evidence(reply: Reply, sample: EditSample, numbers: Mapping[str, float], capped: int) -> list[Evidence]:
