@@ -229,9 +229,6 @@ def _plain(signature: str) -> str:
     return signature.partition("/")[0].partition("[")[0]
 
 
-# -- where maps are stored --------------------------------------------------------------------------------------------
-
-
 def calibration_folders() -> list[Path]:
     """The folders that are searched for maps: those of EDITCRITIC_MAPS, then the user's own."""
     folders = [Path(part) for part in os.environ.get(CALIBRATION_PATH_VARIABLE, "").split(os.pathsep) if part]

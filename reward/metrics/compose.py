@@ -333,9 +333,6 @@ class Fallback(_OfParts):
         return _passed_on(second, first=first, second=second)
 
 
-# -- shared helpers ---------------------------------------------------------------------------------------------------
-
-
 def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
     """The composition that has no value because the part `name` failed or abstained. What the edit may have caused in
     one part, it may have caused in the whole."""

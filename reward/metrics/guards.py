@@ -15,17 +15,8 @@ from ..image import Image
 from ..queries.kinds import Differ, Match, Measure, ReadText
 from ..sample import EditSample
 from ..score import Evidence, Score
+from . import new_text
 from .compose import Gate, Metric, Minimum
-from .new_text import (
-    ADDRESSED_TO_JUDGE,
-    READER,
-    addressed_to_judge,
-    bounding_box,
-    cut_out,
-    new_lines,
-    read_changed_area,
-    resized_to_source,
-)
 
 _THUMBNAIL = 64
 """Pixels: enough to recognise an image, and cheap."""
@@ -61,7 +52,7 @@ class NotACopy:
     def __call__(self, sample: EditSample) -> Program[Score]:
         if sample.edited == sample.source:
             return Score.of(False, "the edited picture is the source, bit for bit")
-        regions = yield from ask(Differ(sample.source, resized_to_source(sample)))
+        regions = yield from ask(Differ(sample.source, new_text.resized_to_source(sample)))
         evidence = Evidence("regions that differ from the source", sample.edited.digest, regions.boxes)
         reason = "" if regions.boxes else "the edited picture is the source, but for noise or encoding"
         return Score.of(bool(regions.boxes), reason, evidence=[evidence])
@@ -163,11 +154,11 @@ class NotCollage:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        source, edited = sample.source, resized_to_source(sample)
+        source, edited = sample.source, new_text.resized_to_source(sample)
         if edited == source or min(source.size) < _MIN_SIDE:
             return Score.of(True)
         changes = yield from ask(Differ(source, edited))
-        if not changes.boxes or bounding_box(changes.boxes).area < _MIN_CHANGED_AREA:
+        if not changes.boxes or new_text.bounding_box(changes.boxes).area < _MIN_CHANGED_AREA:
             return Score.of(True)
         thumbnail = _thumbnail(source)
         parts = _halves_and_quarters(edited), _halves_and_quarters(source)
@@ -187,7 +178,7 @@ class NotCollage:
             return Score.of(True)  # too small to be recognised
         found = tuple(box for box in matches.above(self.min_inset_score) if box.w < 0.9 and box.h < 0.9)
         whole = [replace(box, w=box.w / middle.w, h=box.h / middle.h) for box in found]
-        shown = [_thumbnail(cut_out(edited, box)) for box in whole]
+        shown = [_thumbnail(new_text.cut_out(edited, box)) for box in whole]
         alike = yield from ask_many([Measure("ssim", (thumbnail, part)) for part in shown])
         insets = tuple(
             box for box, one in zip(found, alike, strict=True) if (one.value or 0.0) >= self.min_inset_similarity
@@ -225,15 +216,15 @@ class NoPromptInjection:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        changed = yield from read_changed_area(sample)
+        changed = yield from new_text.read_changed_area(sample)
         if changed is None:
             return Score.of(True)
         requested = sample.task.text if sample.task and sample.task.text else sample.instruction
-        injected = addressed_to_judge(new_lines(changed.lines, requested))
+        injected = new_text.addressed_to_judge(new_text.new_lines(changed.lines, requested))
         if injected:  # only then the source has to be read
-            before = yield from ask(ReadText(sample.source), role=READER)
-            injected = addressed_to_judge(new_lines(changed.lines, requested, before.text))
-        return changed.score(injected, ADDRESSED_TO_JUDGE)
+            before = yield from ask(ReadText(sample.source), role=new_text.READER)
+            injected = new_text.addressed_to_judge(new_text.new_lines(changed.lines, requested, before.text))
+        return changed.score(injected, new_text.ADDRESSED_TO_JUDGE)
 
 
 def all_guards(

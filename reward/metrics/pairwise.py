@@ -126,9 +126,6 @@ def compare_scores(first: Score, second: Score) -> Score:
     return Score.of(share, f"{a:.4g} against {b:.4g}", evidence=[evidence]).with_signature(first.metric)
 
 
-# -- a pair as one sample ---------------------------------------------------------------------------------------------
-
-
 def pack_pair(first: EditSample, second: EditSample) -> EditSample:
     """A pair for `PairedSampleMetric`: the second sample, with the first one as the turn before it."""
     return replace(second, id=f"{first.id} against {second.id}", history=(*first.history, first))

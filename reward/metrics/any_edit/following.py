@@ -9,19 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from ... import missing_inputs
 from ...boxes import Box
 from ...card import Card
 from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
 from ...engine.program import Abstained, Program, ask, gather
-from ...missing_inputs import (
-    needs_boxes,
-    needs_models,
-    needs_more_boxes,
-    needs_readable_text,
-    says_no_box,
-    says_no_judge,
-    unknown_colour,
-)
 from ...queries.kinds import MapChanges
 from ...queries.outcomes import Abstention
 from ...sample import EditSample, Task
@@ -59,33 +51,37 @@ def advice(
     Boxes are named only where they would decide it, and are not there yet; other reasons stay as they are."""
     from ...experts.colour import COLOURS, basic_colour
 
-    if not all(says_no_box(reason) or says_no_judge(reason) for reason in reasons):
+    if not all(missing_inputs.says_no_box(reason) or missing_inputs.says_no_judge(reason) for reason in reasons):
         return "; ".join(dict.fromkeys(reasons))
     if operation.old_text and operation.type == "text_remove":
-        return needs_readable_text(operation.old_text)
+        return missing_inputs.needs_readable_text(operation.old_text)
     slots = ()
     if operation.type == "text_remove" or task_of_operation(operation) is not None:
         slots = _BY_BOXES.get(operation.type, ())
     objects = [target for slot in slots if (target := getattr(operation, slot)) is not None]
     if objects and operation.type == "color_alter" and not basic_colour(operation.value):
-        return unknown_colour(operation.value, COLOURS)
+        return missing_inputs.unknown_colour(operation.value, COLOURS)
     if located is not None and not located.boxes and (count := _missing(located)):
-        return needs_more_boxes(located.target.phrase, count, len(located.others))
+        return missing_inputs.needs_more_boxes(located.target.phrase, count, len(located.others))
     lacking = _without_boxes(objects, reasons)
     related = _without_boxes([other for one in objects for other in with_related(one)[1:]], reasons)
     if lacking or related:
         is_misnamed = list(lacking) == [one.phrase for one in objects]
-        return needs_boxes(lacking or related, tuple(sample.boxes) if is_misnamed else ())
+        return missing_inputs.needs_boxes(lacking or related, tuple(sample.boxes) if is_misnamed else ())
     if operation.type == "text_remove":
-        return needs_readable_text("")
-    unboxed = operation.type in _BY_DETECTOR and any(says_no_box(reason) for reason in reasons)
-    return needs_models(describe_change(operation), detector=unboxed)
+        return missing_inputs.needs_readable_text("")
+    unboxed = operation.type in _BY_DETECTOR and any(missing_inputs.says_no_box(reason) for reason in reasons)
+    return missing_inputs.needs_models(describe_change(operation), detector=unboxed)
 
 
 def _without_boxes(targets: Sequence[Target], reasons: Sequence[str]) -> dict[str, int]:
     """The names without a box, with how many are meant."""
     counts = {target.phrase: _count(target) or 1 for target in targets}
-    return {name: count for name, count in counts.items() if any(says_no_box(reason, name) for reason in reasons)}
+    return {
+        name: count
+        for name, count in counts.items()
+        if any(missing_inputs.says_no_box(reason, name) for reason in reasons)
+    }
 
 
 def _missing(located: LocatedTarget) -> int:

@@ -188,9 +188,6 @@ def _agreement(changes: ChangeMap, exempt: tuple[Box, ...], shown: Box | None) -
     return float((amount * stays).sum() / amount.sum()) - _MOVED * measured.drift_values["geometry"]
 
 
-# -- turned -----------------------------------------------------------------------------------------------------------
-
-
 def _turned(framed: Framed, turns: Mapping[int, Turn], *, any_aspect: bool) -> Program[Framed]:
     """Which of the eight orientations the edit has, against those that the operations together allow."""
     source, edited = framed.sample.source, framed.sample.edited
@@ -224,8 +221,6 @@ def _turned(framed: Framed, turns: Mapping[int, Turn], *, any_aspect: bool) -> P
     mirrored, quarters = best  # a mirrored orientation undoes itself
     return _with(framed, verdicts, edited=edited.turned(quarters if mirrored else -quarters, mirrored=mirrored))
 
-
-# -- tilted -----------------------------------------------------------------------------------------------------------
 
 _TILT_SIDE = 256
 _SHARES = (-1.5, -1.0, -0.5, 0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
@@ -294,8 +289,6 @@ def _corners(size: tuple[int, int], canvas_size: tuple[int, int], degrees: float
             boxes.append(Box((column + 0.5) / _ROWS, (row + 0.5) / _ROWS, 1 / _ROWS, 1 / _ROWS))
     return tuple(boxes)
 
-
-# -- cropped ----------------------------------------------------------------------------------------------------------
 
 _CUT = 0.96
 """Area of a crop, in shares of the picture, from which on nothing was cut."""
@@ -401,9 +394,6 @@ def _area(window: Window) -> float:
 def _fall(value: float, full: float, none: float) -> float:
     """1 at `full`, 0 at `none`, which may be above or below it; linear in between."""
     return min(1.0, max(0.0, (none - value) / (none - full)))
-
-
-# -- resized ----------------------------------------------------------------------------------------------------------
 
 
 def _resized(framed: Framed, index: int, edit: Resize, edited: Image) -> Program[Framed]:

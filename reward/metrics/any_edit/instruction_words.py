@@ -60,8 +60,6 @@ TEXT_NAMES = GENERIC_TEXT_NAMES | {
 }
 """A text by what it is or what it is for; not what carries one."""
 
-# -- verbs of editing --------------------------------------------------------------------------------------------------
-
 VERBS: Mapping[str, str] = {
     "remove": "remove delete erase eliminate clear discard",
     "replace": "replace swap substitute exchange",
@@ -128,8 +126,6 @@ TYPE_WORDS: Mapping[OperationType, frozenset[str]] = {
     "background_change": word_set("background backdrop setting environment"),
 }
 """Words that the type of an operation accounts for."""
-
-# -- places and numbers ------------------------------------------------------------------------------------------------
 
 _PLACES = {
     "left": "left leftmost",
@@ -262,8 +258,6 @@ def reads_as_english(sentence: str) -> bool:
     return is_english(sentence, "en") and count >= max(1.0, _ENGLISH_SHARE * len(words))
 
 
-# -- stems -------------------------------------------------------------------------------------------------------------
-
 _SUFFIXES = ("ingly", "edly", "ing", "ed", "es", "s", "ly", "est", "er", "en", "y", "ish")
 
 
@@ -327,9 +321,6 @@ def number_of(word: str) -> int | None:
     """The value of a number in digits ("3", "3rd"), or of an English word for it from two to twelve; else None."""
     digits = word.removesuffix("st").removesuffix("nd").removesuffix("rd").removesuffix("th")
     return int(digits) if digits.isdecimal() and len(digits) <= 9 else NUMBERS.get(word)
-
-
-# -- what a plan accounts for -----------------------------------------------------------------------------------------
 
 
 class PlanAccount:

@@ -12,20 +12,9 @@ from ...engine.program import Abstained, Program, ask, ask_many
 from ...queries.kinds import MapChanges, ReadText, TextLine
 from ...sample import TASK_TYPES, EditSample
 from ...score import Score
+from .. import new_text
 from ..compose import Gate, Metric, Product, followed_product
 from ..guards import NotACopy, SameAspect, all_guards
-from ..new_text import (
-    ADDRESSED_TO_JUDGE,
-    READER,
-    ChangedText,
-    addressed_to_judge,
-    cut_out,
-    new_lines,
-    new_unread,
-    plain,
-    read_changed_area,
-    reread_lines,
-)
 from .following import PLAN_IS_UNCERTAIN, PlanFollowing
 from .frames import NEW_ASPECT_TYPES, SAME_SHAPE, in_one_frame
 from .instruction_words import TEXT_CARRIERS, stems, stems_of
@@ -130,7 +119,7 @@ class NoUnrequestedText:
         "guard-no-unrequested-text",
         6,
         "no text appears that was not asked for",
-        kinds={"differences": ("differ",), READER: ("read_text",), **_PLAN_KINDS, "changes": ("map_changes",)},
+        kinds={"differences": ("differ",), new_text.READER: ("read_text",), **_PLAN_KINDS, "changes": ("map_changes",)},
         failure_modes=(
             "Words the reader misses, and texts of one or two letters. Letters that it does not know pass beside text "
             "of the source, and wherever an operation may write. A request for a sign, a book or a screen lets any "
@@ -150,28 +139,30 @@ class NoUnrequestedText:
         plan = yield from plan_of(sample)
         problem = "text in the picture that was not asked for"
         if any(one.type in TEXT_TYPES or one.text or _has_carrier(one) for one in plan.operations):
-            new = addressed_to_judge(new_lines(new, *(operation.text for operation in plan.operations)))
-            problem = ADDRESSED_TO_JUDGE
+            new = new_text.addressed_to_judge(
+                new_text.new_lines(new, *(operation.text for operation in plan.operations))
+            )
+            problem = new_text.ADDRESSED_TO_JUDGE
         return changed.score(new, problem)
 
 
-def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[TextLine, ...]]]:
+def _new_text(sample: EditSample) -> Program[tuple[new_text.ChangedText | None, tuple[TextLine, ...]]]:
     """What is read in the changed area, and the lines of it that the sources do not have at their place."""
-    changed = yield from read_changed_area(sample)
+    changed = yield from new_text.read_changed_area(sample)
     if changed is None:
         return None, ()
     lines = tuple(line for line in changed.lines if _is_text(line))
     there = tuple(line for line in lines if changed.is_changed(line))
-    new = tuple(line for line in there if line.box.score >= MIN_LEGIBLE or line in addressed_to_judge(there))
-    new = new or addressed_to_judge(lines)  # faint letters may be no difference
+    new = tuple(line for line in there if line.box.score >= MIN_LEGIBLE or line in new_text.addressed_to_judge(there))
+    new = new or new_text.addressed_to_judge(lines)  # faint letters may be no difference
     unread = tuple(line for line in changed.unread if changed.is_changed(line))
     if new or unread:  # only then the sources have to be read: as a whole, and as closely as the edit
-        pictures = (*sample.sources, cut_out(sample.source, changed.area))
-        readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)
-        new = new_lines(new, *(reading.text for reading in readings))
-        reread = reread_lines(new, readings[-1].lines)
-        new = tuple(line for line in new if line not in reread or addressed_to_judge((line,)))
-        new += new_unread(unread, changed, readings[-1], readings[:-1])
+        pictures = (*sample.sources, new_text.cut_out(sample.source, changed.area))
+        readings = yield from ask_many([ReadText(picture) for picture in pictures], role=new_text.READER)
+        new = new_text.new_lines(new, *(reading.text for reading in readings))
+        reread = new_text.reread_lines(new, readings[-1].lines)
+        new = tuple(line for line in new if line not in reread or new_text.addressed_to_judge((line,)))
+        new += new_text.new_unread(unread, changed, readings[-1], readings[:-1])
     if new:  # small letters of the source may be read in the edit alone, after a shift of a pixel
         changes = yield from ask(MapChanges(sample.source, sample.edited))
         excess = preservation(changes).heat
@@ -179,7 +170,7 @@ def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[Tex
         new = tuple(
             line
             for line, place in zip(new, places, strict=True)
-            if not (place.any() and (excess[place] <= HARMLESS_EXCESS).all()) or addressed_to_judge((line,))
+            if not (place.any() and (excess[place] <= HARMLESS_EXCESS).all()) or new_text.addressed_to_judge((line,))
         )
     return changed, new
 
@@ -192,7 +183,7 @@ def _has_carrier(operation: PlannedOperation) -> bool:
 
 
 def _is_text(line: TextLine) -> bool:
-    return len(plain(line.text)) >= MIN_CHARACTERS and line.box.score >= MIN_CONFIDENCE
+    return len(new_text.plain(line.text)) >= MIN_CHARACTERS and line.box.score >= MIN_CONFIDENCE
 
 
 _FOLLOWING = PlanFollowing()

@@ -24,8 +24,6 @@ from ..edival.inspector import Condition, all_hold, crop_box, make_condition
 from .instruction_words import word_set
 from .targets import is_plain, known_boxes, names_picture, scaled
 
-# -- frames -----------------------------------------------------------------------------------------------------------
-
 Orientation = tuple[bool, int]
 """Whether the picture is mirrored (left for right), and the quarter turns clockwise after that, 0 to 3."""
 
@@ -202,8 +200,6 @@ _FACTORS: Mapping[str, float] = (
     | dict.fromkeys(("double", "twice", "up double", "doubled"), 2.0)
     | dict.fromkeys(("quarter", "down quarter"), 0.25)
 )
-
-# -- looks ------------------------------------------------------------------------------------------------------------
 
 LookPlace = Literal["whole", "background", "object"]
 

@@ -18,19 +18,8 @@ from ...queries.outcomes import Abstention, Failure
 from ...queries.response_formats import Json, Message, Reply
 from ...sample import MAX_INSTRUCTION, EditSample
 from ..prompted_metric import PromptedMetric
+from . import plans
 from .instruction_words import CATCH_ALL_TYPES, collapsed, is_english, reads_as_english, stem, stems, word_set, words_of
-from .plans import (
-    absent_objects,
-    plan_of_operation,
-    plan_of_operations,
-    plan_of_targets,
-    plan_of_task,
-    plan_problems,
-    with_annotated_names,
-    with_boxes,
-    with_plurals,
-    words_of_plan,
-)
 from .questions import PROMPTS, near_miss_plan, own_questions, probabilities, with_questions, yes_no
 
 PLANNED_KINDS: Mapping[str, tuple[str, ...]] = {
@@ -65,24 +54,24 @@ def plan_of(sample: EditSample) -> Program[EditPlan]:
 def _made_plan(sample: EditSample) -> Program[EditPlan]:
     if sample.plan is None and sample.operations:
         try:
-            plan = plan_of_operations(sample.operations)
+            plan = plans.plan_of_operations(sample.operations)
         except ValueError as error:
             raise _failed(f"the sample's operations make no plan: {error}") from None
         problems = tuple(
             problem
             for annotated in sample.operations
-            for one in (plan_of_operation(annotated),)
+            for one in (plans.plan_of_operation(annotated),)
             if any(operation.targets or operation.value or operation.text for operation in one.operations)
-            for problem in plan_problems(one, annotated.instruction)
+            for problem in plans.plan_problems(one, annotated.instruction)
         )
     else:
         plan = yield from _plan_of_sentence(sample)
-        problems = plan_problems(plan, sample.instruction)
+        problems = plans.plan_problems(plan, sample.instruction)
         if not problems:
-            problems = yield from absent_objects(plan, sample.instruction, sample.sources)
+            problems = yield from plans.absent_objects(plan, sample.instruction, sample.sources)
     if problems:
         raise _failed("the plan is rejected: " + "; ".join(problem.message for problem in problems))
-    return with_questions(with_annotated_names(with_plurals(plan), sample.boxes))
+    return with_questions(plans.with_annotated_names(plans.with_plurals(plan), sample.boxes))
 
 
 def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
@@ -90,7 +79,7 @@ def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
         return sample.plan
     if sample.task is not None:
         try:
-            return plan_of_task(sample.task, sample.instruction)
+            return plans.plan_of_task(sample.task, sample.instruction)
         except ValueError as error:
             raise _failed(f"the sample's task makes no plan: {error}") from None
     plan: EditPlan | None = None
@@ -104,10 +93,10 @@ def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
     except Abstained as abstained:
         no_plan = abstained
     if plan is not None:
-        return with_boxes(plan, sample.targets)
+        return plans.with_boxes(plan, sample.targets)
     if sample.targets:
         try:
-            return plan_of_targets(sample.instruction, sample.targets)
+            return plans.plan_of_targets(sample.instruction, sample.targets)
         except ValueError as error:
             raise _failed(f"the sample's instruction and targets make no plan: {error}") from None
     assert no_plan is not None
@@ -121,8 +110,6 @@ def _abstained(reason: str) -> Abstained:
 def _failed(reason: str) -> Failed:
     return Failed(reason, (Failure(reason),))
 
-
-# -- the judge --------------------------------------------------------------------------------------------------------
 
 ROLE = "judge.planner"
 """`judge` answers unless another one is bound to it; one that abstains, as `colour`, leaves planning to the planner."""
@@ -167,7 +154,7 @@ def plan_of_judge(
             raise _abstained(f"the judge finds no request of an edit in {sentence!r:.200}")
         return attempt.plan
     if not (attempt.problem or attempt.agrees_with(reading)):
-        query = _again(query, attempt, PROMPTS.render("plan_doubted", reading=words_of_plan(reading)))
+        query = _again(query, attempt, PROMPTS.render("plan_doubted", reading=plans.words_of_plan(reading)))
         second = yield from _attempt(query, sources, sentence, reading)
         attempt = attempt if second is None or second.plan is None else second
     if attempt.plan is not None and attempt.agrees_with(reading):
@@ -210,7 +197,7 @@ def _confirms(sentence: str, plan: EditPlan) -> Program[bool | None]:
     """Whether the judge says that the sentence asks for this plan and not for a wrong one; None if it abstains."""
     queries = []
     for one in (plan, near_miss_plan(plan)):
-        slots = {"instruction": json.dumps(sentence, ensure_ascii=False), "changes": words_of_plan(one)}
+        slots = {"instruction": json.dumps(sentence, ensure_ascii=False), "changes": plans.words_of_plan(one)}
         text = PROMPTS.render("plan_check", **slots)
         queries.append(yes_no("plan-check", (), text, slots))
     try:
@@ -237,9 +224,9 @@ def _reply(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_At
         plan = _plan(data, sentence)
     except ValueError as error:
         return _Attempt(outcome.text, None, str(error))
-    problems = [problem.message for problem in plan_problems(plan, sentence)] + _unquoted(plan, sentence)
+    problems = [problem.message for problem in plans.plan_problems(plan, sentence)] + _unquoted(plan, sentence)
     if not problems:
-        absent = yield from absent_objects(plan, sentence, sources)
+        absent = yield from plans.absent_objects(plan, sentence, sources)
         problems = [problem.message for problem in absent]
     return _Attempt(outcome.text, None if problems else plan, "; ".join(problems))
 
@@ -286,8 +273,6 @@ def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
 def _again(query: Judge, attempt: _Attempt, text: str) -> Judge:
     return replace(query, messages=(*query.messages, Message((attempt.reply,), "assistant"), Message((text,))))
 
-
-# -- agreement --------------------------------------------------------------------------------------------------------
 
 _SENSES: Mapping[str, frozenset[str]] = {
     "add": word_set("subject_add duplicate effect_add particles_add"),

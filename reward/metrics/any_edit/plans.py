@@ -148,9 +148,6 @@ def task_of_operation(operation: PlannedOperation) -> Task | None:
         return None
 
 
-# -- other targets ----------------------------------------------------------------------------------------------------
-
-
 def with_boxes(plan: EditPlan, targets: Sequence[Box]) -> EditPlan:
     """The plan with these boxes for its only target, unless it has boxes or is the picture itself."""
     if not targets or len(plan.operations) != 1:
@@ -241,9 +238,6 @@ def is_plural(noun: str) -> bool:
     )
 
 
-# -- in words ---------------------------------------------------------------------------------------------------------
-
-
 def words_of_plan(plan: EditPlan) -> str:
     """As in `color_alter: cup at the left of the picture -> blue; keep object: table`: for readers and judges."""
     kept = (f"keep {item.aspect}" + (f": {item.target.words}" if item.target else "") for item in plan.keep)
@@ -258,9 +252,6 @@ def _words_of_operation(operation: PlannedOperation) -> str:
     slots = " -> ".join(filter(None, (words_of_target(operation.target), after)))
     place = f" {operation.position} {operation.reference.words}" if operation.position and operation.reference else ""
     return f"{operation.type}: {slots or operation.words}{place}".strip(": ")
-
-
-# -- the validator ----------------------------------------------------------------------------------------------------
 
 
 class PlanProblem(NamedTuple):

@@ -282,9 +282,6 @@ def relit_patches(changes: ChangeMap) -> Mask:
     return np.asarray(has_detail & is_smooth & (chroma <= _CAST_COLOUR[0] + _CAST_COLOUR[1] * abs(light)))
 
 
-# -- where ------------------------------------------------------------------------------------------------------------
-
-
 def exempt_patches(boxes: Sequence[Box], shape: tuple[int, int], max_share: float = MAX_EXEMPT_SHARE) -> Mask:
     """rows x columns bool: patches that boxes exempt, at most about `max_share` of them."""
     across, down = 2 * EXEMPT_MARGIN / shape[1], 2 * EXEMPT_MARGIN / shape[0]
@@ -315,9 +312,6 @@ def covered_patches(boxes: Sequence[Box], shape: tuple[int, int]) -> Mask:
 @lru_cache(maxsize=64)
 def _centres(count: int) -> NDArray[np.float64]:
     return (np.arange(count) + 0.5) / count
-
-
-# -- how much ---------------------------------------------------------------------------------------------------------
 
 
 def drift_share(name: str, value: float) -> float:

@@ -143,8 +143,6 @@ def _question_about(change: str) -> Question:
     return Question(PROMPTS.render("planned_change", change=change), view="pair", paraphrase=again)
 
 
-# -- near misses -------------------------------------------------------------------------------------------------------
-
 _COLORS = ("green", "purple", "orange", "blue", "yellow", "red")
 _MATERIALS = ("stone", "wood", "glass", "wool", "steel", "paper")
 _BACKGROUNDS = ("desert", "underwater reef", "library", "snowy mountains", "city at night", "beach")

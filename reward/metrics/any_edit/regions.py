@@ -24,17 +24,8 @@ from ...boxes import Box, best_first, box_around
 from ...card import Card
 from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
+from ...queries import kinds
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import (
-    SMALLEST_PLACE,
-    Detect,
-    MapChanges,
-    RateRegion,
-    ReadText,
-    RecognizedText,
-    RegionChange,
-    RegionRating,
-)
 from ...sample import EditSample, Position
 from ...score import Evidence, Score
 from ..edival.inspector import crop_box, normalize_text
@@ -160,7 +151,7 @@ def _operation_region(sample: EditSample, operation: PlannedOperation, changes: 
         case "position_change" | "count_change" | "duplicate" if target is not None:
             new = yield from _copies_region(sample, operation, target)
         case "text_change" if target is None:
-            reading = yield from ask(ReadText(sample.edited, letters_to_read(operation)))
+            reading = yield from ask(kinds.ReadText(sample.edited, letters_to_read(operation)))
             lines = [scaled(box, _GROWTH) for box in lines_of_text(reading, operation.text)]
             new = _capped(lines, MAX_NEW_SHARE, repr(operation.text))
         case _:
@@ -238,7 +229,7 @@ def _copies_region(sample: EditSample, operation: PlannedOperation, target: Loca
     return EditRegion(tuple(boxes))
 
 
-def lines_of_text(reading: RecognizedText, text: str) -> tuple[Box, ...]:
+def lines_of_text(reading: kinds.RecognizedText, text: str) -> tuple[Box, ...]:
     """The boxes of the lines that may be a part of a text."""
     requested = normalize_text(text)
 
@@ -251,11 +242,9 @@ def lines_of_text(reading: RecognizedText, text: str) -> tuple[Box, ...]:
 
 def _boxes_before_and_after(sample: EditSample, phrase: str) -> Program[tuple[tuple[Box, ...], tuple[Box, ...]]]:
     edited = sample.edited
-    before, after = yield from ask_many([Detect(sample.source, (phrase,)), Detect(edited, (phrase,))])
+    before, after = yield from ask_many([kinds.Detect(sample.source, (phrase,)), kinds.Detect(edited, (phrase,))])
     return useful_boxes(best_first(before.above(THRESHOLD))), useful_boxes(best_first(after.above(THRESHOLD)))
 
-
-# -- what belongs to a target ----------------------------------------------------------------------------------------
 
 MAX_REACH = 0.6
 """How far a shadow or a reflection may reach beyond the box of its object, in sides of the box."""
@@ -306,9 +295,7 @@ def _is_on_side(box: Box, position: Position, reference: Box) -> bool:
     return off < 0 if position in ("left", "above") else off > 0
 
 
-# -- what stands there ------------------------------------------------------------------------------------------------
-
-_CHANGES: Mapping[OperationType, RegionChange] = {
+_CHANGES: Mapping[OperationType, kinds.RegionChange] = {
     "subject_remove": "removed",
     "text_remove": "removed",
     "particles_remove": "removed",
@@ -361,8 +348,8 @@ class PlanRegion(PlannedMetric):
         sample, plan = framed.sample, framed.plan
         if any(is_whole(one) or look_edit(one) is not None or frame_edit(one) is not None for one in plan.operations):
             return Score.not_applicable("another look or frame was asked for: no place was to be redrawn")
-        changes = yield from ask(MapChanges(sample.source, sample.edited))
-        places: list[tuple[Box, RegionChange]] = []
+        changes = yield from ask(kinds.MapChanges(sample.source, sample.edited))
+        places: list[tuple[Box, kinds.RegionChange]] = []
         for operation in plan.operations:
             region = yield from edit_region(sample, (operation,), changes)
             if sum(box.area for box in region.old) > MAX_COVERED:
@@ -370,7 +357,7 @@ class PlanRegion(PlannedMetric):
             if region.old and not region.guessed and not any(_is_rated(box, sample) for box in region.old):
                 return Score.not_applicable("what was to change is too small to be compared with what is around it")
             come = _CHANGES.get(operation.type, "new")
-            left: RegionChange = "removed" if operation.type == "position_change" else come
+            left: kinds.RegionChange = "removed" if operation.type == "position_change" else come
             for box in region.old:  # with the shadow and the reflection that went with it
                 attached = attached_changes(changes, [box]) if region.leaving else None
                 grown = box if attached is None or not attached.any() else box_around([box, _box_of(attached)])
@@ -380,7 +367,7 @@ class PlanRegion(PlannedMetric):
         if not places:
             return Score.of(1.0, "nothing was redrawn")
         places = sorted(dict.fromkeys(places), key=lambda place: -place[0].area)[:MAX_PLACES]
-        queries = [RateRegion(sample.source, sample.edited, box, change) for box, change in places]
+        queries = [kinds.RateRegion(sample.source, sample.edited, box, change) for box, change in places]
         ratings = yield from ask_many(queries)
         worst = min(ratings, key=lambda rating: rating.value)
         evidence = []
@@ -420,7 +407,7 @@ _MIN_CROP = 0.25
 
 def _is_rated(box: Box, sample: EditSample) -> bool:
     corners = box.clipped_corners(sample.source.size)
-    return corners is not None and min(corners[2] - corners[0], corners[3] - corners[1]) >= SMALLEST_PLACE
+    return corners is not None and min(corners[2] - corners[0], corners[3] - corners[1]) >= kinds.SMALLEST_PLACE
 
 
 _FAULT_WORDS: Mapping[str, str] = {
@@ -432,7 +419,7 @@ _FAULT_WORDS: Mapping[str, str] = {
 }
 
 
-def _reason(worst: RegionRating, judged: float) -> str:
+def _reason(worst: kinds.RegionRating, judged: float) -> str:
     faults = sorted(worst.faults.items(), key=lambda fault: -fault[1])
     words = [_FAULT_WORDS.get(name, name) for name, amount in faults if amount >= _NOTED][:2]
     text = "what stands in its place belongs there"

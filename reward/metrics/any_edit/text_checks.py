@@ -68,9 +68,6 @@ class _Line:
         return [word for word in map(normalize_text, self.text.split()) if any(map(str.isalnum, word))]
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
 def text_written(
     source: Image, edited: Image, operation: PlannedOperation, located: LocatedTarget | None
 ) -> Program[Condition]:
@@ -126,9 +123,6 @@ def _without_text(
         if found and all(not part or staying[part] > 0 for part in (head, tail)):
             return [*new[:index], *new[index + 1 :]]
     return None
-
-
-# -- removal ----------------------------------------------------------------------------------------------------------
 
 
 def removes_text(operation: PlannedOperation) -> bool:
@@ -277,9 +271,6 @@ def _faint(edited: Image, lines: Sequence[_Line]) -> Program[Condition]:
 
 def _shared_letters(text: str, read: str) -> float:
     return matching_letters(text, read, least=2) / max(1, len(text))
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def words_left(before: Sequence[str], after: Sequence[str]) -> int:

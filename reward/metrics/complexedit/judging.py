@@ -152,10 +152,9 @@ def sample_judgements(options: ComplexEditOptions, question: Judge) -> Program[J
                 values[draw] = value
         if len(failed) > num_replacements:
             reasons = "; ".join(list(dict.fromkeys(map(_reason, failed.values())))[:3])
-            what = (
-                f"{len(failed)} measurements failed, and only {options.max_replacements} of {options.n} may be replaced "
-                f"(max_replacements={options.max_replacements})"
-            )
+            most = options.max_replacements
+            allowed = f"only {most} of {options.n} may be replaced (max_replacements={most})"
+            what = f"{len(failed)} measurements failed, and {allowed}"
             what = "the deterministic measurement failed" if options.asks_once else what
             raise Failed(f"{question.topic}: {what}: {reasons}", tuple(failed.values()))
         for value in values.values():

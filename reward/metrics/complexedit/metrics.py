@@ -24,16 +24,7 @@ from ...sample import EditSample, Operation
 from ...score import Evidence, Score
 from ..compose import Metric, WeightedMean
 from ..prompted_metric import object_schema, refuse
-from .judging import (
-    MAX_GRADE,
-    MODES,
-    ComplexEditOptions,
-    JudgeSamples,
-    expected_grade,
-    sample_judgements,
-    yes_no_answer,
-    yes_probability,
-)
+from . import judging
 
 Operations = Literal["hidden", "listed"]
 MeanType = Literal["arithmetic", "geometric"]
@@ -42,23 +33,23 @@ _CARD = Card(
     "complex-edit",
     3,
     "",
-    range=(0.0, float(MAX_GRADE)),
+    range=(0.0, float(judging.MAX_GRADE)),
     unit="grade 0-10",
     kinds={"judge": ("judge",)},
     requires=("sources", "edited", "instruction"),
-    modes=MODES,
+    modes=judging.MODES,
 )
 
 
 @dataclass(frozen=True)
-class AlignmentOptions(ComplexEditOptions):
+class AlignmentOptions(judging.ComplexEditOptions):
     """operations: `hidden`: the judge gets the paper's triplet of input, output and instruction (section 3.1.1).
     `listed`, which is ours: in mode `numeric`, the sample's operations too, and it grades each of them.
     """
 
     operations: Operations = "hidden"
     choices: ClassVar[Mapping[str, Collection[object]]] = {
-        **ComplexEditOptions.choices,
+        **judging.ComplexEditOptions.choices,
         "operations": get_args(Operations),
     }
 
@@ -79,17 +70,19 @@ class _AlignmentMetric(AlignmentOptions):
 
     def score(self, sample: EditSample) -> Program[Score]:
         if self.mode == "numeric":
-            samples = yield from sample_judgements(self, self._judgement(sample))
+            samples = yield from judging.sample_judgements(self, self._judgement(sample))
             grades = [int(reply[self.criterion.replace(" ", "_")]) for reply in samples.values]
             reasons = [reply["reasoning"] for reply in samples.values if "reasoning" in reply]
             return self._credited(samples.mean_score(grades, reasons), samples, self._operations_of(sample))
         if self.mode == "expected":
-            form = Grade(0, MAX_GRADE, criterion=self.criterion)
-            return (yield from expected_grade(self._asked(sample, self.topic, form, rubric=self._scale(self.topic))))
-        question = self._asked(sample, f"{self.topic}_yes_no", YesNo(), answer=yes_no_answer(self))
-        return (yield from yes_probability(self, question))
+            form = Grade(0, judging.MAX_GRADE, criterion=self.criterion)
+            return (
+                yield from judging.expected_grade(self._asked(sample, self.topic, form, rubric=self._scale(self.topic)))
+            )
+        question = self._asked(sample, f"{self.topic}_yes_no", YesNo(), answer=judging.yes_no_answer(self))
+        return (yield from judging.yes_probability(self, question))
 
-    def _credited(self, score: Score, samples: JudgeSamples, operations: tuple[Operation, ...]) -> Score:
+    def _credited(self, score: Score, samples: judging.JudgeSamples, operations: tuple[Operation, ...]) -> Score:
         """The score, with what the judge says of the operations."""
         return score
 
@@ -154,7 +147,7 @@ class ComplexEditInstructionFollowing(_AlignmentMetric):
     topic: ClassVar[str] = "following"
     criterion: ClassVar[str] = "instruction following"
 
-    def _credited(self, score: Score, samples: JudgeSamples, operations: tuple[Operation, ...]) -> Score:
+    def _credited(self, score: Score, samples: judging.JudgeSamples, operations: tuple[Operation, ...]) -> Score:
         """Adds a credit per operation, and their mean as evidence if it differs from the value."""
         if not operations:
             return score
@@ -214,11 +207,11 @@ def judgement_form(operations: int = 0, *, reasoning: bool = True, temperature: 
     return Json.from_schema(schema, max_tokens=2048, temperature=temperature)
 
 
-_GRADE = {"type": "integer", "minimum": 0, "maximum": MAX_GRADE}
+_GRADE = {"type": "integer", "minimum": 0, "maximum": judging.MAX_GRADE}
 
 
 @dataclass(frozen=True)
-class PerceptualQuality(ComplexEditOptions):
+class PerceptualQuality(judging.ComplexEditOptions):
     """Coherence and freedom from artifacts of the edited image, from 0 to 10.
 
     The judge sees the edited image only: with the instruction, the correlation of its grades with people's was 0.046
@@ -256,19 +249,19 @@ class PerceptualQuality(ComplexEditOptions):
         if self.mode == "numeric" and self.reasoning:
             schema = object_schema(reasoning={"type": "string"}, perceptual_quality=_GRADE)
             form = Json.from_schema(schema, max_tokens=2048, temperature=self.temperature)
-            samples = yield from sample_judgements(self, self._graded(sample, "answer_quality_reasoned", form))
+            samples = yield from judging.sample_judgements(self, self._graded(sample, "answer_quality_reasoned", form))
             grades = [int(reply["perceptual_quality"]) for reply in samples.values]
             return samples.mean_score(grades, [reply["reasoning"] for reply in samples.values])
         if self.mode == "token_probability":
-            answer = yes_no_answer(self)
+            answer = judging.yes_no_answer(self)
             question = self.question("complexedit/quality_yes_no", (sample.edited,), YesNo(), {}, answer=answer)
-            return (yield from yes_probability(self, question))
+            return (yield from judging.yes_probability(self, question))
         temperature = self.temperature if self.mode == "numeric" else 0.0
-        grade = Grade(0, MAX_GRADE, temperature=temperature, criterion="perceptual quality")
+        grade = Grade(0, judging.MAX_GRADE, temperature=temperature, criterion="perceptual quality")
         question = self._graded(sample, "answer_integer", grade)
         if self.mode == "expected":
-            return (yield from expected_grade(question))
-        samples = yield from sample_judgements(self, question)
+            return (yield from judging.expected_grade(question))
+        samples = yield from judging.sample_judgements(self, question)
         return samples.mean_score(samples.values)
 
     def _graded(self, sample: EditSample, answer: str, form: ResponseFormat) -> Judge:
@@ -318,7 +311,7 @@ class ComplexEditOverall(AlignmentOptions):
     @cached_property
     def parts(self) -> Mapping[str, Metric]:
         """The three metrics."""
-        shared = {option.name: getattr(self, option.name) for option in fields(ComplexEditOptions)}
+        shared = {option.name: getattr(self, option.name) for option in fields(judging.ComplexEditOptions)}
         return {
             "following": ComplexEditInstructionFollowing(**shared, operations=self.operations),
             "preservation": IdentityPreservation(**shared, operations=self.operations),

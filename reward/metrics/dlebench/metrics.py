@@ -17,6 +17,7 @@ from ...queries.response_formats import FreeText
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..prompted_metric import PromptedMetric, refuse
+from . import tools
 from .conversation import (
     CONSISTENCY,
     FOLLOWING,
@@ -26,19 +27,6 @@ from .conversation import (
     offered_tools,
     parse_verdict,
     run_conversation,
-)
-from .tools import (
-    DETECTION_THRESHOLD,
-    ENHANCE_BELOW,
-    MAX_CROP_SIDE,
-    MAX_REGIONS,
-    TOOL_KINDS,
-    Context,
-    check_context,
-    context_factor,
-    crop_corners,
-    enlarge_small_crops,
-    touched_pixels,
 )
 
 MODES = ("oracle", "tools", "plain")
@@ -64,9 +52,9 @@ class DleBenchOptions(PromptedMetric):
     mode: str = "oracle"
     prompts: str | None = None
     max_turns: int = 6
-    max_regions: int = MAX_REGIONS
-    detection_threshold: float = DETECTION_THRESHOLD
-    min_crop_side: int = ENHANCE_BELOW
+    max_regions: int = tools.MAX_REGIONS
+    detection_threshold: float = tools.DETECTION_THRESHOLD
+    min_crop_side: int = tools.ENHANCE_BELOW
     object_names: str = "substring"
     paper: bool = False
     max_tokens: int = 2048
@@ -101,7 +89,7 @@ class DleBenchOptions(PromptedMetric):
 
     @cached_property
     def card(self) -> Card:
-        kinds = {"judge": ("judge",), **(TOOL_KINDS if self.has_tools else {})}
+        kinds = {"judge": ("judge",), **(tools.TOOL_KINDS if self.has_tools else {})}
         return replace(self.base_card.with_kinds(kinds), requires=self.requires)
 
     @property
@@ -114,7 +102,7 @@ class DleBenchOptions(PromptedMetric):
         """Crops with a shorter side below this, in pixels, are upscaled."""
         if not self.paper:
             return self.min_crop_side
-        return MAX_CROP_SIDE if self.has_tools else 0
+        return tools.MAX_CROP_SIDE if self.has_tools else 0
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -133,7 +121,7 @@ class DleBenchOptions(PromptedMetric):
             reason = f"sample {sample.id!r} has no {' and no '.join(missing)}"
             return Score.not_applicable(f"{reason}: give them, or use mode=tools or mode=plain")
         assert sample.reference is not None
-        areas = [touched_pixels(target, sample.source.size) for target in sample.targets]
+        areas = [tools.touched_pixels(target, sample.source.size) for target in sample.targets]
         if None in areas:
             number = areas.index(None) + 1
             return Score.not_applicable(
@@ -239,7 +227,7 @@ class SmallObjectFollowing(DleBenchOptions):
             full and may use tools. `plain`: both images without tools, the paper's "LMM-as-a-Judge".
     """
 
-    context: Context = "adaptive"
+    context: tools.Context = "adaptive"
 
     base_card: ClassVar[Card] = Card(
         name="dlebench-if",
@@ -269,7 +257,7 @@ class SmallObjectFollowing(DleBenchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_context(self.context)
+        tools.check_context(self.context)
 
     @cached_property
     def card(self) -> Card:
@@ -297,11 +285,11 @@ class SmallObjectFollowing(DleBenchOptions):
         self, pictures: Sequence[Image], corners: Corners, sample: EditSample, evidence: list[Evidence]
     ) -> Program[Score]:
         source = pictures[0]
-        crop = crop_corners(corners, source.size, self.context)
-        crops = yield from enlarge_small_crops([picture.crop(*crop) for picture in pictures], self.enhance_below)
+        crop = tools.crop_corners(corners, source.size, self.context)
+        crops = yield from tools.enlarge_small_crops([picture.crop(*crop) for picture in pictures], self.enhance_below)
         shorter = min(corners[2] - corners[0], corners[3] - corners[1])
         x0, y0, x1, y1 = map(float, crop)
-        numbers = {"shorter side": float(shorter), "context": context_factor(shorter, self.context)}
+        numbers = {"shorter side": float(shorter), "context": tools.context_factor(shorter, self.context)}
         numbers |= {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "enlarged": crops[0].width / (x1 - x0)}
         target = Box.from_corners(*corners, source.size)
         evidence.append(Evidence("crop of a target", source.digest, (target,), f"context: {self.context}", numbers))

@@ -118,9 +118,6 @@ class Observation:
     image: Image | None = None
 
 
-# -- functions --------------------------------------------------------------------------------------------------------
-
-
 def zoom_in_image(
     bbox_2d: Sequence[float],
     target_image: object,
@@ -174,9 +171,6 @@ def detect_object(
     """
     program = detect_program(Image.of(target_image), detect_object_name, "the image", threshold)
     return _run_program(program, {"detector": detector})
-
-
-# -- programs ---------------------------------------------------------------------------------------------------------
 
 
 def zoom_program(image: Image, bbox: object, name: str, enhance_below: int = ENHANCE_BELOW) -> Program[Observation]:
@@ -265,9 +259,6 @@ def _number(value: object) -> bool:
     return not isinstance(value, bool) and (
         isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
     )
-
-
-# -- without an engine ------------------------------------------------------------------------------------------------
 
 
 def _run_program(program: Program[Observation], experts: Mapping[str, Expert | None]) -> Observation:

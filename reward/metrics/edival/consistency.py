@@ -248,9 +248,6 @@ class ContentConsistency(_ConsistencyMetric):
         return replace(score, value=value, parts=parts)
 
 
-# -- shared helpers ---------------------------------------------------------------------------------------------------
-
-
 def _pair(sample: EditSample, protocol: ConsistencyProtocol) -> tuple[Image, Image, tuple[Evidence, ...]]:
     size = sample.base.size if protocol == "fixed" else _OFFICIAL_SIZE
     base, current = sample.base.resized(*size), sample.edited.resized(*size)

@@ -73,9 +73,6 @@ def any_holds(conditions: Sequence[Condition]) -> Condition:
     return Condition(clearest.holds, clearest.degree, reason, tuple(conditions))
 
 
-# -- detections --------------------------------------------------------------------------------------------------------
-
-
 def score_above(score: float, threshold: float, reason: str) -> Condition:
     """Whether a score lies strictly above its threshold."""
     return make_condition(score > threshold, _share(score - threshold, 1 - threshold), _share(score, threshold), reason)
@@ -119,9 +116,6 @@ def neither_contains(a: Box, b: Box, names: str) -> Condition:
     shared = across * down if across > 0 and down > 0 else 0.0
     to_edge = min(abs(a.x0 - b.x0), abs(a.y0 - b.y0), abs(a.x1 - b.x1), abs(a.y1 - b.y1))
     return make_condition(not inside, 1 - _share(shared, min(a.area, b.area)), 1 - 2 * to_edge, reason)
-
-
-# -- judges and readers ------------------------------------------------------------------------------------------------
 
 
 def judge_confirms(holds: bool, probability: float | None, reason: str) -> Condition:

@@ -249,9 +249,6 @@ def _background(inspector: EditInspector, value: str, keep: Sequence[str] | None
     return all_hold(conditions)
 
 
-# -- details of the released code --------------------------------------------------------------------------------------
-
-
 def _phrase(name: str) -> str:
     return name.lower().replace(".", "").strip()
 

@@ -53,9 +53,6 @@ def task_of(sample: EditSample) -> Task | None:
     return sample.task or parse_task(sample.instruction)
 
 
-# -- slots in brackets -------------------------------------------------------------------------------------------------
-
-
 def _brackets(pattern: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\[(\w+)\]", r"\\[(?P<\1>[^\\]]+)\\]", pattern))
 
@@ -174,9 +171,6 @@ def _name(slot: str | None) -> str:
     if slot is None or _TWO_REQUESTS.search(slot):
         return ""
     return _ARTICLE.sub("", slot.strip(), count=1) if _ARTICLE.match(slot.strip()) else slot.strip()
-
-
-# -- one parser per form -----------------------------------------------------------------------------------------------
 
 
 def _text(sentence: str) -> Task | None:

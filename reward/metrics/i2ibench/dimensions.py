@@ -293,8 +293,6 @@ def judge_value(question: Judge) -> Program[Score]:
     return Score.of(reply_value(question, reply), reply.text, evidence=[reply_evidence(question, reply)])
 
 
-# -- levels ------------------------------------------------------------------------------------------------------------
-
 ShownImages = Literal["both", "edited"]
 
 _TOPICS = {"blending-naturalness": "blending", "editing-artifacts": "artifacts", "instruction-following": "following"}
@@ -367,8 +365,6 @@ class YesNoRating(DimensionMetric):
         images = labelled_images(sample.sources, sample.edited)
         return judge_value(self.question(f"i2i/{topic}", images, YesNo(), slots))
 
-
-# -- questions ---------------------------------------------------------------------------------------------------------
 
 AnsweringView = Literal["full", "edited"]
 

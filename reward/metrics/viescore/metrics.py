@@ -236,9 +236,6 @@ class VieScoreOverall(VieScoreOptions):
         return Score.of(overall(*values), reason, parts=score.parts)
 
 
-# -- reading a reply ---------------------------------------------------------------------------------------------------
-
-
 def _read_grades(question: Judge, reply: Reply) -> tuple[list[float], str]:
     """The grades of a reply, one or more, and its reasoning (in `official`, the reply). Raises `Failed`."""
     if isinstance(question.form, Json):
