@@ -62,9 +62,13 @@ def test_knots_are_met_exactly_and_what_lies_beyond_is_clamped(by):
     assert not by.is_extrapolation(by.x[-1])
 
 
-def test_between_knots_it_is_straight():
+def test_knots_meet_straight_lines_within_a_range():
     assert made()(0.25) == -1.0
     assert made()(0.75) == 0.5
+    with pytest.raises(ValueError, match="exceeds its range 0 to 1"):
+        made(comes_out=CalibrationOutput("share", (0.0, 1.0)))
+    with pytest.raises(ValueError, match="finite"):
+        made()(float("nan"))
 
 
 @pytest.mark.parametrize(
@@ -82,23 +86,13 @@ def test_knots_that_are_no_monotone_map_are_refused(x, y, says):
         made(x, y)
 
 
-def test_a_range_that_the_knots_leave_and_a_score_that_is_none_are_refused():
-    with pytest.raises(ValueError, match="exceeds its range 0 to 1"):
-        made(comes_out=CalibrationOutput("share", (0.0, 1.0)))
-    with pytest.raises(ValueError, match="finite"):
-        made()(float("nan"))
-
-
-def test_it_comes_back_from_its_file(tmp_path):
+def test_it_comes_back_from_its_file_and_its_digest_is_of_what_it_says(tmp_path):
     by = made(provenance={"count": 40, "held_out": {"map": {"log_loss": 0.5}}})
     by.save(tmp_path / "mine.json")
     again = CalibrationMap.load(tmp_path / "mine.json")
     assert again == by
     assert (again.digest, again.name) == (by.digest, "mine")
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.json"]
-
-
-def test_the_digest_is_of_what_it_says_and_not_of_where_that_comes_from():
     assert made(provenance={}).digest == made().digest
     others = [
         made(y=(-2.0, 0.1, 1.0)),
@@ -166,12 +160,16 @@ def says(value, signature="says@1"):
     return Says(Score.of(value).with_signature(signature))
 
 
-def test_the_value_is_what_the_map_says_with_the_score_as_its_part():
+def test_the_value_and_the_card_are_the_maps():
     score = score_of(Calibrated(says(0.5), map_of("says@1")))
     assert score.value == pytest.approx(0.5)
     assert score.parts["metric"].value == 0.5
     assert "clamped" not in score.reason
     assert score.metric == f"calibrated@1[says@1, {map_of('says@1').digest[:12]}]"
+    card = Calibrated(Rated(), map_of()).card
+    assert (card.range, card.unit, card.roles) == ((0.0, 1.0), "share", ("preference",))
+    assert "share of people who say yes" in card.summary
+    assert "40 human judgements" in card.source
 
 
 @pytest.mark.parametrize(("value", "worth"), [(0.1, 0.0), (0.95, 1.0)])
@@ -190,27 +188,14 @@ def test_what_has_no_value_passes_through(score):
     assert (result.value, result.status, result.reason) == (None, score.status, score.reason)
 
 
-def test_the_card_is_the_maps():
-    card = Calibrated(Rated(), map_of()).card
-    assert (card.range, card.unit, card.roles) == ((0.0, 1.0), "share", ("preference",))
-    assert "share of people who say yes" in card.summary
-    assert "40 human judgements" in card.source
-
-
-def test_a_map_of_another_metric_is_refused_unless_it_is_used_anyway():
+def test_a_map_of_another_metric_protocol_or_of_other_parts_is_refused():
     with pytest.raises(SpecError, match="fitted on scores of clip-image@1, and this is rated@1; allow_mismatch=true"):
         Calibrated(Rated(), map_of("clip-image@1"))
     assert Calibrated(Rated(), map_of("clip-image@1"), allow_mismatch=True).card.unit == "share"
-
-
-def test_a_map_of_another_protocol_is_refused():
     by = map_of("edival-if@3/paper")
     assert Calibrated(build("edival-if"), by).card.range == (0.0, 1.0)
     with pytest.raises(SpecError, match="edival-if@3/official"):
         Calibrated(build("edival-if?protocol=official"), by)
-
-
-def test_a_map_that_knows_the_parts_refuses_other_parts():
     by = map_of("threshold@1", spec=spec_text(Threshold(Rated(), 0.5)))
     assert Calibrated(Threshold(Rated(), 0.5), by).digest == by.digest
     with pytest.raises(SpecError, match=r"0\.6"):

@@ -1,6 +1,8 @@
 """Compositions never make up a number: what failed fails the whole, and nobody gains by making a part abstain."""
 
+import copy
 import math
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Card, Engine, Score
+from editcritic.benchmarks.common.reward_catalogue import list_rewards
+from editcritic.reward import Card, Engine, Score, build, spec_of
 from editcritic.reward.metrics import Fallback, Gate, GeometricMean, Minimum, Product, Threshold, WeightedMean
+from editcritic.reward.metrics.any_edit.overall import FollowedAndPreserved
+from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.queries import Measurement
+from editcritic.reward.queries.identity import metric_digest
 
 from ..fakes import Fake, Says, alone, known, question, sample
 
@@ -92,8 +98,16 @@ def test_values_are_what_the_names_say(scores):
     assert over(Minimum, *scores).value == min(values)
 
 
-def test_a_part_without_a_weight_weighs_one():
+def test_means_weigh_a_part_by_one_and_need_no_bounds_and_a_minimum_has_those_of_its_parts():
     assert over(WeightedMean, Score.of(1), Score.of(0), weights={"a": 3.0}).value == 0.75
+    assert over(WeightedMean, Score.of(7), Score.of(-1)).value == 3
+    parts = {"a": Says(Score.of(-1.0), range=(-1.0, 1.0)), "b": Says(ABSTAINED, range=(0.0, 1.0))}
+    assert score_of(Minimum(parts)).value == -1.0
+    parts["a"] = Says(Score.of(0.0), range=(-1.0, 1.0))
+    assert score_of(Minimum(parts)).status == "abstained"
+    assert over(Minimum, Score.of(0.9, "fine"), Score.of(0.1, "it is blank"), Score.of(0.5)).reason == "it is blank"
+    parts = {"a": card("a", range=(None, 1.0)), "b": card("b", range=(0.0, None))}
+    assert (WeightedMean(parts).card.range, Minimum(parts).card.range) == ((None, None), (None, None))
 
 
 @pytest.mark.parametrize("kind", MANY)
@@ -121,13 +135,6 @@ def test_failed_comes_before_abstained_before_not_applicable(kind, scores, missi
         assert score.reason == f"{name}: {scores[statuses.index(expected)].reason}"
 
 
-def test_the_lower_bound_of_a_minimum_is_that_of_its_parts():
-    parts = {"a": Says(Score.of(-1.0), range=(-1.0, 1.0)), "b": Says(ABSTAINED, range=(0.0, 1.0))}
-    assert score_of(Minimum(parts)).value == -1.0
-    parts["a"] = Says(Score.of(0.0), range=(-1.0, 1.0))
-    assert score_of(Minimum(parts)).status == "abstained"
-
-
 @pytest.mark.parametrize("kind", MANY)
 def test_a_whole_fails_by_infrastructure_only_if_all_its_parts_without_a_value_do(kind):
     down = Score.failed("down", cause="infrastructure")
@@ -153,10 +160,6 @@ def test_a_composition_carries_its_parts_signed(kind):
     assert list(parts) == ["a", "b", "c"]
     assert [part.status for part in parts.values()] == ["scored", "not_applicable", "abstained"]
     assert {part.metric for part in parts.values()} == {"says@1"}
-
-
-def test_a_minimum_says_why_it_is_so_low():
-    assert over(Minimum, Score.of(0.9, "fine"), Score.of(0.1, "it is blank"), Score.of(0.5)).reason == "it is blank"
 
 
 def test_a_metric_signs_what_it_has_not_signed_itself():
@@ -192,11 +195,13 @@ def test_a_gate_asks_for_the_reward_only_if_the_guard_passes(passes, query_count
     assert list(score.parts) == ["guard", "reward"][: 1 + query_count]
 
 
-def test_what_a_gate_rejects_says_why():
+def test_a_rejected_edit_says_why_and_reaches_no_threshold():
     score = score_of(Gate(Says(Score.of(0, "it is blank")), Says(Score.of(1))))
     assert "it is blank" in score.reason
     assert score.rejected
     assert not score_of(Gate(Says(Score.of(1)), Says(Score.of(0)))).rejected
+    result = score_of(Threshold(Gate(Says(Score.of(0, "blank")), Says(Score.of(1))), 0.0))
+    assert (result.value, result.rejected, result.reason) == (0.0, True, "blank")
 
 
 @pytest.mark.parametrize(
@@ -208,11 +213,6 @@ def test_a_threshold_is_a_verdict_on_a_value(score, value):
     assert result.value == value
     assert result.status == score.status
     assert result.parts["metric"] == score.with_signature("says@1")
-
-
-def test_a_rejected_edit_reaches_no_threshold():
-    result = score_of(Threshold(Gate(Says(Score.of(0, "blank")), Says(Score.of(1))), 0.0))
-    assert (result.value, result.rejected, result.reason) == (0.0, True, "blank")
 
 
 @pytest.mark.parametrize("score", [Score.of(0.5), ABSTAINED, NOTHING, REFUSED])
@@ -248,11 +248,6 @@ def test_a_composition_has_the_card_of_its_parts():
         parts=("a", "b", "c"),
     )
     assert Gate(asking, Product({"d": asking})).card.parts == ("guard", "reward", "d")
-
-
-def test_a_range_without_a_bound_stays_without_one():
-    parts = {"a": card("a", range=(None, 1.0)), "b": card("b", range=(0.0, None))}
-    assert (WeightedMean(parts).card.range, Minimum(parts).card.range) == ((None, None), (None, None))
 
 
 def test_a_gate_has_the_range_and_unit_of_its_reward_and_a_threshold_is_a_share():
@@ -296,5 +291,20 @@ def test_a_composition_that_means_nothing_is_refused(make, says):
         make()
 
 
-def test_a_mean_over_parts_without_bounds_is_allowed():
-    assert over(WeightedMean, Score.of(7), Score.of(-1)).value == 3
+def test_every_reward_builds_its_card_once_and_comes_back_from_its_spec_and_a_pickle():
+    names = [entry.name for entry in list_rewards() if entry.card is not None]
+    assert len(names) >= 66
+    for name in names:
+        metric, untouched = build(name), build(name)
+        assert metric.card is metric.card, name
+        assert (metric, metric_digest(metric), repr(metric)) == (untouched, metric_digest(untouched), repr(untouched))
+        assert build(spec_of(metric)) == metric, name
+        for again in (pickle.loads(pickle.dumps(metric)), copy.copy(metric)):
+            assert (again, again.card) == (untouched, metric.card), name
+
+
+def test_a_metric_with_other_options_has_a_card_of_its_own():
+    faces = PlanPreservation(faces="embedder")
+    changed = [replace(PlanPreservation(), faces="embedder"), replace(FollowedAndPreserved(), preservation=faces)]
+    plain = [PlanPreservation(), FollowedAndPreserved()]
+    assert ["features.face" in one.card.roles for one in (*plain, *changed)] == [False, False, True, True]

@@ -68,6 +68,9 @@ def test_each_operation_is_judged_by_itself_on_source_and_final_picture():
         ("Take the cat away", GONE.task),
     ]
     assert {seen_sample.operations for seen_sample in metric.seen} == {()}
+    score = run(PerOperation(ByInstruction({})), sample())
+    assert score.status == "not_applicable"
+    assert "operations" in score.reason
 
 
 @pytest.mark.parametrize("status", ["failed", "abstained", "not_applicable"])
@@ -79,12 +82,6 @@ def test_an_operation_without_a_value_leaves_the_whole_without_one(status):
     assert [credit.status for credit in score.credits.values()] == ["scored", status]
 
 
-def test_without_operations_it_does_not_apply():
-    score = run(PerOperation(ByInstruction({})), sample())
-    assert score.status == "not_applicable"
-    assert "operations" in score.reason
-
-
 def overall(following: Score, consistency: Score, one: EditSample) -> Score:
     return run(CompoundOverall(Says(following), Says(consistency)), one)
 
@@ -92,12 +89,15 @@ def overall(following: Score, consistency: Score, one: EditSample) -> Score:
 BOXED = made_of(BLUE, GONE, boxes={"cup": (Box(0.2, 0.5, 0.1, 0.1),), "cat": (Box(0.6, 0.5, 0.1, 0.1),)})
 
 
-def test_following_is_multiplied_by_consistency_and_its_credits_are_kept():
+def test_following_is_multiplied_by_consistency_and_nothing_is_without_it():
     following = Score.of(0.5, credits={"operation 1": Score.of(1.0), "operation 2": Score.of(0.0)})
     score = overall(following, Score.of(0.8), BOXED)
     assert score.value == pytest.approx(0.4)
     assert score.credits == following.credits
     assert set(score.parts) == {"following", "consistency"}
+    score = overall(Score.not_applicable("none of the nine forms"), Score.of(1.0), BOXED)
+    assert score.status == "not_applicable"
+    assert score.reason == "following: none of the nine forms"
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,6 @@ def test_consistency_is_left_out_only_where_source_and_instruction_say_so(one, w
     assert why in score.parts["consistency"].reason
     assert overall(Score.of(0.5), Score.abstained("cannot tell"), BOXED).status == "abstained"
     assert overall(Score.of(0.5), Score.failed("down"), BOXED).status == "failed"
-
-
-def test_nothing_is_worth_anything_where_following_does_not_apply():
-    score = overall(Score.not_applicable("none of the nine forms"), Score.of(1.0), BOXED)
-    assert score.status == "not_applicable"
-    assert score.reason == "following: none of the nine forms"
 
 
 def test_pools_go_through_all_operations_and_earlier_turns():

@@ -56,25 +56,25 @@ def test_swapping_the_edits_gives_the_rest_of_the_share():
     assert there + back == pytest.approx(1.0)
 
 
-def test_the_same_picture_twice_is_a_draw_that_nobody_is_asked_about():
-    def rule(query):
-        raise AssertionError(query)
-
-    score = alone(PairwiseJudge()(A, replace(A, id="b")), rule)
-    assert (score.value, score.reason) == (0.5, "the pictures are the same")
-
-
 @pytest.mark.parametrize(("outcome", "status"), [(Failure("down"), "failed"), (Abstention("who knows"), "abstained")])
 def test_an_order_without_an_answer_leaves_the_whole_without_one(outcome, status):
     score = alone(PairwiseJudge()(A, B), lambda query: Reply("first") if query.images[-2] == A.edited else outcome)
     assert (score.status, score.value) == (status, None)
 
 
-def test_edits_of_different_pictures_or_by_different_instructions_are_not_compared():
+def test_only_pairs_of_one_source_and_instruction_are_compared():
     with pytest.raises(ValueError, match="different source pictures"):
         PairwiseJudge()(A, replace(B, sources=(picture(5),)))
     with pytest.raises(ValueError, match="different instructions"):
         PairwiseJudge()(A, replace(B, instruction="make it red"))
+    with pytest.raises(ValueError, match="pack_pair"):
+        Reward(PairedSampleMetric(PairwiseJudge()), {"judge": Fake()})([A])
+
+    def rule(query):
+        raise AssertionError(query)
+
+    score = alone(PairwiseJudge()(A, replace(A, id="b")), rule)
+    assert (score.value, score.reason) == (0.5, "the pictures are the same")
 
 
 def test_a_pair_runs_in_a_reward_by_its_own_role_or_by_the_judge():
@@ -108,11 +108,6 @@ def test_a_pair_keeps_the_turns_before_it():
 def alone_score(value):
     yield from ()
     return Score.of(value)
-
-
-def test_a_sample_that_is_no_pair_is_refused():
-    with pytest.raises(ValueError, match="pack_pair"):
-        Reward(PairedSampleMetric(PairwiseJudge()), {"judge": Fake()})([A])
 
 
 @pytest.mark.parametrize(("a", "b", "share"), [(0.9, 0.1, 1.0), (0.1, 0.9, 0.0), (-3.5, -3.5, 0.5)])

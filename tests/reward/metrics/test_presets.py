@@ -71,8 +71,10 @@ def test_the_card_says_what_a_preset_is_and_how_it_can_be_gamed(preset):
     assert build(spec_of(preset)) == preset
 
 
-def test_an_edit_is_scored_without_a_download(experts):
+def test_an_edit_is_scored_without_a_download_and_what_is_needed_is_refused(experts):
     assert run(presets.edit_balanced(), edit(), experts).value == pytest.approx(0.9, abs=0.1)
+    with pytest.raises(ValueError, match="reference"):
+        run(presets.small_object("oracle"), edit(targets=BOXES["silver spoon"]), experts)
 
 
 def test_a_compound_edit_that_is_half_done_earns_half_of_what_is_kept(experts):
@@ -123,11 +125,6 @@ def test_a_preset_applies_to_its_kind_of_sample(preset, sample, why, experts):
     score = run(preset, sample, experts)
     assert score.status == "not_applicable"
     assert why in score.reason
-
-
-def test_what_a_preset_cannot_do_without_is_refused_at_once(experts):
-    with pytest.raises(ValueError, match="reference"):
-        run(presets.small_object("oracle"), edit(targets=BOXES["silver spoon"]), experts)
 
 
 @pytest.mark.parametrize(

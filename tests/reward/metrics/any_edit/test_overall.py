@@ -62,12 +62,6 @@ def test_a_good_edit_is_worth_more_than_one_that_damages_the_rest(experts):
     assert rated.value == pytest.approx(worth(good) / 2)
 
 
-def test_an_edit_of_another_size_is_compared_at_the_source_s_size(experts):
-    larger = Image.of(cv2.resize(DAMAGED, (450, 300), interpolation=cv2.INTER_CUBIC))
-    a, b = (scored(experts, one.pixels).parts["reward"].parts for one in (larger, larger.resized(300, 200)))
-    assert 0.05 < worth(a["preservation"]) == worth(b["preservation"]) < 0.6
-
-
 def test_a_sentence_needs_a_planner_that_reads_it_or_a_plan_that_accounts_for_it(experts):
     unread = scored(experts, BLUE, "Surprise everybody")
     assert unread.status == "abstained"
@@ -100,16 +94,7 @@ def test_it_is_built_from_its_spec_and_names_experts_that_are_missing():
         Reward(any_edit(), {"judge": Fake()})
 
 
-def test_a_score_that_rests_on_an_uncertain_plan_says_so_first(experts):
-    slots = {"target": Target("red saucer"), "value": "blue"}
-    uncertain, sure = (
-        scored(experts, BLUE, plan=plan("color_alter", SENTENCE, confidence=p, **slots)) for p in (0.5, 1.0)
-    )
-    assert "(uncertain)" in str(uncertain)
-    assert (sure.value, f"the plan is uncertain; {sure.reason}") == (uncertain.value, uncertain.reason)
-
-
-def test_a_score_prints_its_plan_and_parts(experts):
+def test_a_score_prints_its_plan_and_parts_and_first_that_a_plan_is_uncertain(experts):
     names = [line.split()[0] for line in str(scored(experts, DAMAGED)).splitlines()]
     assert names == ["score", "plan", "guards", "following", "operation", "preservation", "region"]
     text = str(scored(experts, DAMAGED, boxes={}))
@@ -118,6 +103,12 @@ def test_a_score_prints_its_plan_and_parts(experts):
     assert any(
         line.startswith("known the score cannot exceed") for line in map(" ".join, map(str.split, text.splitlines()))
     )
+    slots = {"target": Target("red saucer"), "value": "blue"}
+    uncertain, sure = (
+        scored(experts, BLUE, plan=plan("color_alter", SENTENCE, confidence=p, **slots)) for p in (0.5, 1.0)
+    )
+    assert "(uncertain)" in str(uncertain)
+    assert (sure.value, f"the plan is uncertain; {sure.reason}") == (uncertain.value, uncertain.reason)
 
 
 COFFEE = skimage.data.coffee()
@@ -162,15 +153,7 @@ def test_an_editor_may_answer_in_its_own_size_but_with_no_other_composition(expe
             assert min(guard.value or 0.0, kept.value or 0.0) <= 0.1, name
 
 
-def test_where_nothing_stands_outside_of_the_boxes_nothing_is_elsewhere(experts):
-    source, edited = (np.full((height, 300, 3), 120, np.uint8) for height in (200, 220))
-    source[60:140, 110:190], edited[66:154, 110:190] = (200, 30, 30), (30, 30, 200)
-    blue = plan("color_alter", "Make it blue", target=Target("cup"), value="blue")
-    sample = edit("Make it blue", source, edited, {"cup": (75, 30, 225, 170)}, plan=blue)
-    assert Reward(AspectAsPlanned(), experts)([sample])[0].value == 1.0
-
-
-def test_the_further_the_shapes_are_apart_the_more_is_charged(experts):
+def test_an_edit_of_another_shape_is_charged_the_more_the_further_it_is(experts):
     sides = [(1184, 880), (1024, 768), (1024, 1024), (640, 1024)]  # of a picture of 3:2
     edits = [edit("Remove the cup", PIXELS, stretched(PIXELS, size), plan=REMOVAL) for size in sides]
     values = [score.value or 0.0 for score in Reward(PlanPreservation(), experts)(edits)]
@@ -178,6 +161,14 @@ def test_the_further_the_shapes_are_apart_the_more_is_charged(experts):
     assert values[0] > 0.95
     assert 0.5 < values[2] < 0.75
     assert values[3] == 0.0
+    source, edited = (np.full((height, 300, 3), 120, np.uint8) for height in (200, 220))
+    source[60:140, 110:190], edited[66:154, 110:190] = (200, 30, 30), (30, 30, 200)
+    blue = plan("color_alter", "Make it blue", target=Target("cup"), value="blue")
+    sample = edit("Make it blue", source, edited, {"cup": (75, 30, 225, 170)}, plan=blue)
+    assert Reward(AspectAsPlanned(), experts)([sample])[0].value == 1.0
+    larger = Image.of(cv2.resize(DAMAGED, (450, 300), interpolation=cv2.INTER_CUBIC))
+    a, b = (scored(experts, one.pixels).parts["reward"].parts for one in (larger, larger.resized(300, 200)))
+    assert 0.05 < worth(a["preservation"]) == worth(b["preservation"]) < 0.6
 
 
 TINTED = PIXELS.copy()

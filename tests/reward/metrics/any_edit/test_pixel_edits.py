@@ -212,24 +212,18 @@ def test_a_small_angle_is_turned_on_any_canvas():
     check("Rotate the picture 6 degrees clockwise", source, honest, wrong, [covered(honest[0])])
 
 
-def test_a_crop_to_a_side_is_that_part_of_the_source():
+def test_a_crop_is_that_side_of_the_source_any_part_of_a_shape_or_an_object_and_little_else():
     source = photograph()
     w, h = source.size
     done = source.crop((0, 0, w // 2, h))
     honest = [done, scaled(done, 2), jpeg(done), source.crop((0, 0, round(0.47 * w), h))]
     wrong = [source.crop((w // 2, 0, w, h)), source.resize((w // 2, h)), jpeg(source)]
     check("Crop the image to the left half", source, honest, [*wrong, photograph("chelsea").resize((w // 2, h))])
-
-
-def test_a_crop_to_a_shape_may_be_anywhere_and_is_not_a_squeeze():
     source = photograph()
     w, h = source.size
     honest = [source.crop(((w - h) // 2, 0, (w - h) // 2 + h, h)), source.crop((0, 0, h, h)).resize((300, 300))]
     wrong = [source.resize((h, h)), jpeg(source), source.crop((0, 10, w, 10 + w * 9 // 16))]
     check("crop to a square", source, honest, wrong, [covered(honest[0])])
-
-
-def test_a_crop_to_an_object_holds_it_and_little_else():
     source = photograph("astronaut")
     x0, y0, x1, y1 = WOMAN.corners(source.size)
     honest = [source.crop((x0, y0, x1, y1)), source.crop((x0 - 15, max(0, y0 - 6), x1 + 15, y1 + 15))]
@@ -256,21 +250,12 @@ def test_only_the_look_that_was_asked_for_counts(meant, name):
     check(request, source, honest, wrong, [covered(done)])
 
 
-def test_an_excess_that_leaves_nothing_of_the_picture_is_worth_nothing():
+def test_an_excess_is_worth_nothing_and_a_grey_source_has_no_colour_to_lose():
     source = photograph("chelsea")
     ways = {"darken": (by_numbers(lambda x: x / 16), 0.25), "brighten": (by_numbers(lambda x: 4 * x + 60), 0.5)}
     for verb, (excess, least) in ways.items():
         (score,) = scores(f"{verb} the image", [excess(source)], source, {})
         assert (score.value or 0.0) < least
-
-
-def test_a_small_picture_has_looks_and_frames_too():
-    source = photograph("coffee", 96)
-    check("make it brighter", source, [BRIGHTER(source)], [DARKER(source)])
-    check("flip it vertically", source, [ImageOps.flip(source)], [ImageOps.mirror(source)])
-
-
-def test_a_grey_source_has_no_colour_to_lose():
     source = GREY(photograph())
     (score,) = scores("make it black and white", [BRIGHTER(source)], source, {})
     assert (score.status, "no colour" in score.reason) == ("not_applicable", True)

@@ -195,13 +195,10 @@ def test_annotated_objects_keep_their_names(target, names, phrase):
     assert plan.operations[0].target.phrase == phrase
 
 
-def test_plurals_at_a_place_are_all_there():
+def test_plurals_at_a_place_are_all_there_and_what_is_added_is_no_annotated_object():
     reading = one("subject_remove", Target("cups", place="left"))
     (removal,) = planned(Script(reading=reading), "Remove the cups on the left").operations
     assert removal.target.quantity == "all"
-
-
-def test_what_is_added_is_no_annotated_object():
     add = one("subject_add", new=Target("mug", relation=Relation("on", Target("table"))))
     boxes = dict.fromkeys(["red mug", "wooden table"], (Box(0.5, 0.5, 0.2, 0.2),))
     assert planned(Script(reading=add), "Put a mug on the table", boxes=boxes).operations[0].new.phrase == "mug"
@@ -235,11 +232,14 @@ def test_a_judge_plans_what_the_rules_do_not_read_and_sees_all_sources_and_the_s
     assert (query.topic, query.slots) == ("any-edit/plan", (("instruction", SENTENCE),))
 
 
-def test_what_the_validator_rejects_is_asked_again_with_the_reason():
+def test_what_is_rejected_is_asked_again_with_the_reason_and_a_judge_that_is_down_is_not():
     script = Script(plans(PAINT), plans(PAINT, REMOVE))
     assert slots(planned(script, SENTENCE)) == BOTH
     first, again = script.asked
     assert (again[: len(first)], again[-2], "spoon" in again[-1]) == (first, plans(PAINT), True)
+    script = Script(Failure("connection refused", infrastructure=True))
+    score = planned(script, SENTENCE)
+    assert (score.status, score.cause, len(script.asked)) == ("failed", "infrastructure", 1)
 
 
 DEEP: dict[str, Any] = {"noun": "cup"}
@@ -264,12 +264,6 @@ def test_a_second_rejection_fails_with_the_reason(reply, reason):
     assert (score.status, score.cause) == ("failed", "")
     assert score.reason.startswith("the judge's plan is rejected twice: ")
     assert reason in score.reason
-
-
-def test_a_judge_that_is_down_is_not_asked_again():
-    script = Script(Failure("connection refused", infrastructure=True))
-    score = planned(script, SENTENCE)
-    assert (score.status, score.cause, len(script.asked)) == ("failed", "infrastructure", 1)
 
 
 BESIDE = "Paint the cup beside the spoon blue"

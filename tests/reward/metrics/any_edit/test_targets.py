@@ -63,14 +63,11 @@ def test_all_at_a_place(place, boxes, meant):
     assert set(found).isdisjoint(CUPS) or place != "background"
 
 
-def test_a_relation_chooses_the_box_that_has_it():
+def test_a_relation_chooses_the_box_that_has_it_and_an_object_is_known_by_its_place():
     plate = (Box(0.5, 0.55, 0.3, 0.12),)
     on, left = (Target("cup", relation=Relation(kind, Target("plate"))) for kind in ("on", "left"))
     found = [referred_boxes(*arguments) for arguments in ((on, CUPS, plate), (left, CUPS, plate), (on, CUPS, ()))]
     assert found == [(MIDDLE,), (LEFT,), ()]
-
-
-def test_an_object_is_known_again_by_its_place():
     assert same_object(Box(0.52, 0.41, 0.2, 0.2), CUPS) == 0
     assert same_object(Box(0.05, 0.05, 0.05, 0.05), CUPS) is None
 

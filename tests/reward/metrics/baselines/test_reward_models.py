@@ -86,12 +86,9 @@ def test_each_question_is_shown_what_it_is_about_and_looks_are_asked_about_once_
     assert (other[1], other[0] == following) == (quality, False)
 
 
-def test_draws_are_questions_of_their_own_and_no_two_seeds_share_one():
+def test_draws_differ_and_the_scale_is_said_and_read():
     asked = [query for seed in (0, 1) for query in heard(EditScore(draws=3, seed=seed), graded(20, 10))[1]]
     assert len({query.digest for query in asked}) == 12
-
-
-def test_the_scale_is_said_and_read_and_the_edited_picture_is_brought_to_the_size_of_the_source_where_asked():
     score, asked = heard(EditScore(highest=20), graded(20, 10))
     assert all("from 0 to 20" in str(query.messages) for query in asked)
     assert (score.value, score.metric) == (pytest.approx(5.0), "edit-score@2[highest=20]")

@@ -78,14 +78,11 @@ def test_seeds_have_no_draw_in_common_and_a_larger_n_asks_the_smaller_ones_draws
     assert seed == other or not ours & set(draws(n=n + more, seed=other))
 
 
-def test_twenty_are_asked_by_default_and_not_even_replacements_of_one_seed_are_draws_of_the_next():
+def test_draws_are_twenty_by_default_and_what_failed_is_replaced_by_the_next_ones():
     assert draws() == list(range(20))
     fails = lambda query: REFUSED if query.draw < 3 else Reply("5")  # noqa: E731
     assert max(draws(fails, n=DRAWS_PER_SEED - 3, max_replacements=3)) == DRAWS_PER_SEED - 1
     assert min(draws(n=1, seed=1)) == DRAWS_PER_SEED
-
-
-def test_what_failed_is_replaced_by_the_next_draws_and_noted():
     score = score_of(PerceptualQuality(n=3), quality(2, None, 4, 9))
     assert (score.value, numbers(score, "replaced")) == (5.0, {"measurements": 1.0})
     (failed,) = [item for item in score.evidence if item.what == "measurement that failed"]
@@ -145,30 +142,20 @@ def raw(following="7", preservation="9", operations=LIST, reasoning='"The cup is
 CLEAN = raw()
 READ = {
     "clean": CLEAN,
-    "fenced with words around": f"Here is my judgement:\n\n```json\n{CLEAN}\n```\nI hope this helps!",
     "reasoning with other numbers": f"I would say 8/10 for the cup and 3 for the wall.\n{CLEAN}",
     "after thoughts with another draft": f"<think>{raw('1', '1')}</think>\n{CLEAN}",
-    "a comma too many in the list": raw(operations=LIST[:-1] + ",]"),
     "strings, as the released code asks for": raw('"7"', '"9"', LIST.replace("9", '"9"')),
     "operations in the judge's words": raw(operations=LIST.replace("Remove the cup", "cup -> gone")),
 }
 FAILED = {
     "two that differ": f"{CLEAN}\n{raw('8', '9')}",
     "following above the scale": raw(following="11"),
-    "preservation out of a hundred": raw(preservation="90"),
     "an operation above the scale": raw(operations=LIST.replace("9", "12")),
     "7.5": raw(following="7.5"),
-    "7/10 in a string": raw('"7/10"', "9"),
-    "following missing": CLEAN.replace('"instruction_following": 7, ', ""),
     "operations missing": CLEAN.replace(f'"operations": {LIST}, ', ""),
-    "reasoning missing": CLEAN.replace('"reasoning": "The cup is gone.", ', ""),
     "a name too many": CLEAN[:-1] + ', "perceptual_quality": 8}',
     "one operation of two": raw(operations='[{"operation": "Remove the cup", "score": 9}]'),
-    "three operations of two": raw(operations=LIST.replace("]", ', {"operation": "else", "score": 1}]')),
-    "an operation without a score": raw(operations=LIST.replace(', "score": 9', "")),
-    "refusal": "I'm sorry, but I can't help with evaluating these images.",
     "empty": "",
-    "words only": "Instruction Following: 7\nIdentity Preservation: 9",
 }
 
 

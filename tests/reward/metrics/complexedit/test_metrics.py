@@ -185,11 +185,18 @@ def test_quality_is_asked_of_the_edited_picture_without_instruction_or_reasoning
         assert (query.slots, query.topic, query.form) == ((), f"complexedit/{topic}", form)
 
 
-def test_quality_with_the_instruction_is_still_of_the_edited_picture_alone():
+def test_quality_and_overall_of_one_picture_or_several():
     for options, is_told in (({"instruction": True}, True), ({}, False)):
         metric: Any = PerceptualQuality
         _, (query,) = asked(metric(n=1, **options), answered)
         assert (query.images, edit().instruction in told(query)) == ((AFTER,), is_told)
+    sample = edit(sources=(BEFORE, AFTER))
+    for metric in BOTH:
+        (score,), queries = asked(metric(), known, sample)
+        assert (score.status, queries, "2 sources" in score.reason) == ("not_applicable", [], True)
+    for mean in ("arithmetic", "geometric"):
+        score = score_of(ComplexEditOverall(n=1, mean=mean), known, sample)
+        assert (score.status, score.parts["quality"].status) == ("not_applicable", "scored")
 
 
 @pytest.mark.parametrize(
@@ -228,16 +235,6 @@ def test_nothing_is_left_out_of_overall(mean, place, parts, outcome, status):
     score = score_of(ComplexEditOverall(n=2, mean=mean), rule)
     assert (score.status, score.value) == (status, None)
     assert [name for name, part in score.parts.items() if part.status == status] == parts
-
-
-def test_an_edit_of_several_pictures_is_not_applicable_and_asks_nobody_but_for_its_quality():
-    sample = edit(sources=(BEFORE, AFTER))
-    for metric in BOTH:
-        (score,), queries = asked(metric(), known, sample)
-        assert (score.status, queries, "2 sources" in score.reason) == ("not_applicable", [], True)
-    for mean in ("arithmetic", "geometric"):
-        score = score_of(ComplexEditOverall(n=1, mean=mean), known, sample)
-        assert (score.status, score.parts["quality"].status) == ("not_applicable", "scored")
 
 
 def answered(query):

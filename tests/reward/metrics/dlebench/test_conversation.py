@@ -319,12 +319,9 @@ def test_a_call_and_a_verdict_in_one_reply_or_none_of_both_are_neither(text):
     assert isinstance(read(says("Wrong Action"), ToolCall("a", "{}")), MalformedReply)  # a native call too
 
 
-def test_what_is_written_behind_calls_is_no_part_of_what_was_said():
+def test_calls_are_written_down_and_nothing_behind_them():
     step = read(f"<tool_call>{A}</tool_call>\nObservation: the cup is blue.\nFlawless Execution")
     assert step == ToolCallReply((ToolCall("a", '{"x": 1}'),), f"<tool_call>{A}</tool_call>")
-
-
-def test_native_calls_are_written_down_in_the_grammar():
     step = read("I look.", ToolCall("a", '{"x": 1}', "id1"), ToolCall("b", "oops", "id2"))
     assert names(step) == ["a", "b"]
     assert step.text == (

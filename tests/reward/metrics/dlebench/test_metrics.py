@@ -123,7 +123,7 @@ def test_the_judge_sees_a_crop_of_source_edit_and_reference_and_nothing_else():
     assert (question.topic, question.slots) == ("dlebench/following_oracle", (("instruction", INSTRUCTION),))
 
 
-def test_small_crops_are_enlarged_all_three_alike_unless_an_option_or_the_paper_says_otherwise():
+def test_small_crops_are_enlarged_and_the_context_is_an_option():
     for options, side, factor in (({}, 448, 3), ({"min_crop_side": 0}, 112, 0), ({"paper": True}, 112, 0)):
         experts = Experts(WRONG)
         experts.score(Oracle(**options), edit(targets=SMALL))
@@ -131,14 +131,14 @@ def test_small_crops_are_enlarged_all_three_alike_unless_an_option_or_the_paper_
         assert same(pictures(experts.judged[0]), crops)
         assert experts.count(Upscale) == factor
     assert Oracle(paper=True).card.roles == ("judge",)
-
-
-def test_the_context_is_an_option_that_the_evidence_and_the_signature_tell():
     experts = Experts(WRONG)
     score = experts.score(Oracle(context=0.5, min_crop_side=0), edit(targets=(box(100, 100, 200, 140),)))
     assert same(pictures(experts.judged[0])[:1], [SOURCE.pixels[90:150, 75:225]])
     assert score.evidence[0].text == "context: 0.5"
     assert score.metric == "dlebench-if@2/oracle[min_crop_side=0, context=0.5]"
+    rule = lambda query: Failure("out of memory") if isinstance(query, Upscale) else Reply(WRONG)  # noqa: E731
+    score, _ = heard(Oracle(), rule, edit())
+    assert (score.status, "out of memory" in score.reason) == ("failed", True)
 
 
 def test_edit_and_reference_of_another_size_are_brought_to_the_sources_and_that_is_evidence():
@@ -189,12 +189,6 @@ def test_one_target_that_cannot_be_told_has_the_whole_do_so(first, second, statu
     assert score.credits["target 1"].value == (None if isinstance(first, Abstention) else 0.0)
 
 
-def test_an_enhancer_that_fails_fails_the_score():
-    rule = lambda query: Failure("out of memory") if isinstance(query, Upscale) else Reply(WRONG)  # noqa: E731
-    score, _ = heard(Oracle(), rule, edit())
-    assert (score.status, "out of memory" in score.reason) == ("failed", True)
-
-
 @pytest.mark.parametrize(
     ("targets", "areas"),
     [
@@ -212,7 +206,7 @@ def test_all_targets_are_white_in_all_three_pictures_and_nothing_else_is_touched
     assert "white" in words(question)
 
 
-def test_the_tools_see_the_painted_pictures_and_not_the_reference():
+def test_the_tools_see_the_painted_pictures_at_one_size_and_not_the_reference():
     reference = ("zoom_in_image", {**ZOOM[1], "target_image": "Reference Image"})
     experts = Experts(calls(ZOOM, DIFFER, reference), ANOMALY)
     elsewhere = patched(patched(BEFORE, PLACE), (100, 400, 120, 420))
@@ -222,9 +216,6 @@ def test_the_tools_see_the_painted_pictures_and_not_the_reference():
     assert len(differences.pictures) == 1  # the target's own region is gone
     assert same(pictures(experts.judged[1]), [*zoomed.pictures, *differences.pictures])
     assert "there is no image 'Reference Image'" in words(experts.judged[1])
-
-
-def test_with_tools_an_edit_of_another_size_is_compared_at_the_sources():
     experts = Experts(calls(DIFFER), ANOMALY)
     experts.score(VisualConsistency(mode="tools"), edit(edited=EDITED.resized(1280, 960)))
     assert len(pictures(experts.judged[1])) == experts.count(Differ) == 1

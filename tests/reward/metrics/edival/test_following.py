@@ -218,7 +218,7 @@ def test_attributes_are_judged_on_the_crop_of_the_object_on_the_whole_image_or_o
     assert (only(both, Judge).topic, len(only(both, Judge).images)) == (f"edival/{topic}_pair", 2)
 
 
-def test_crops_of_tiny_objects_are_widened_and_lie_inside_of_the_picture(follow, scene):
+def test_crops_are_widened_and_texts_read_in_the_whole_or_on_their_object(follow, scene):
     for options, size in (({}, 26), ({"min_crop_size": 0.0}, 6)):
         tiny = scene(edited={"cup": [(0.5, 0.5, 0.01, 0.01, 0.9)]})
         follow(COLOUR, tiny, **options)
@@ -226,9 +226,6 @@ def test_crops_of_tiny_objects_are_widened_and_lie_inside_of_the_picture(follow,
     for box in ((0.0, 0.0, 0.2, 0.2, 0.9), (1.2, 0.5, 0.1, 0.1, 0.9), (-0.3, -0.3, 0.1, 0.1, 0.9)):
         sign = scene(edited={"sign": [box]}, text="open")
         assert follow(Task("text_change", text="OPEN", object="sign"), sign).value == 1
-
-
-def test_added_text_is_read_in_the_whole_image_and_changed_text_on_its_object(follow, scene):
     anywhere = scene(text="OPEN")
     assert follow(Task("text_change", text="OPEN"), anywhere).value == 1
     assert only(anywhere, ReadText).image.size == (512, 512)

@@ -100,16 +100,13 @@ def test_a_chain_is_the_minimum_or_the_mean_of_its_turns(degrees):
         assert [credit.value for credit in score.credits.values()] == degrees
 
 
-def test_each_turn_is_judged_against_the_turn_before_and_knows_those_before_it():
+def test_each_turn_is_judged_against_the_one_before_and_credited_in_overall():
     metric = by_turn(*[Score.of(1.0)] * 3)
     run(MultiTurnFollowing(metric), turns(3))
     by_id = {sample.id: sample for sample in metric.seen}
     assert [by_id[name].source for name in ("t1", "t2", "t3")] == [picture(0), picture(1), picture(2)]
     assert [by_id[name].turn for name in ("t1", "t2", "t3")] == [1, 2, 3]
     assert {sample.base for sample in metric.seen} == {picture(0)}
-
-
-def test_a_chain_can_be_the_following_of_overall_which_has_its_credits():
     metric, kept = by_turn(Score.of(1.0), Score.of(0.0)), Says({"t2": Score.of(0.5)})
     score = run(EditOverall(MultiTurnFollowing(metric, reduction="mean"), kept), turns(2))
     assert score.value == pytest.approx(0.5)

@@ -126,7 +126,7 @@ def test_the_paper_counts_by_falling_score_and_zero(follow, scene):
     assert follow(Task("count_change", object="cup", count=0), scene(source={"cup": [BOX]})).value == 1
 
 
-def test_pictures_are_forced_to_512_by_512(scene):
+def test_pictures_are_512_and_texts_are_read_where_the_object_was(scene, follow):
     wide, square = Image.of(np.zeros((40, 60, 3), np.uint8)), Image.of(np.full((512, 512, 3), 9, np.uint8))
     sample, judge = EditSample("s", "Change the color of cup to red", (square,), wide), scene()
     score = run(InstructionFollowing("official"), sample, {"judge": judge})
@@ -134,9 +134,6 @@ def test_pictures_are_forced_to_512_by_512(scene):
     assert question.images == (square, wide.resized(512, 512, "lanczos"))
     rules = [item.text for item in score.evidence if item.what == "rule"]
     assert rules == ["released code: the edited image, 60 x 40, is resized to 512 x 512"]
-
-
-def test_changed_text_is_read_where_the_object_was_before(follow, scene):
     seen = scene(source={"sign": [(0.25, 0.25, 0.25, 0.25, 0.9)]}, edited={"sign": [BOX]}, text="It says OPEN.")
     score = follow(Task("text_change", text="open", object="sign"), seen, protocol="official")
     (reading,) = seen.of_kind(ReadText)

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from editcritic.reward.boxes import Box
 from editcritic.reward.image import Image
@@ -21,7 +19,7 @@ from editcritic.reward.metrics.edival.task_parser import (
     task_of,
     update_pools,
 )
-from editcritic.reward.sample import POSITIONS, TASK_TYPES, EditSample, Pools, Task
+from editcritic.reward.sample import TASK_TYPES, EditSample, Pools, Task
 from tests.edival_chains import CHAINS
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "edival_instruction_following.jsonl"
@@ -91,6 +89,9 @@ ADD_THIS = "Change the text on the door to 'Replace me, and add this'"
     ("sentence", "task"),
     [
         ("Remove the red car.", Task("subject_remove", object="red car")),
+        ("Replace 红色 杯子 with кошка", Task("subject_replace", object="红色 杯子", new="кошка")),
+        ("Change the color of Löffel to أزرق", Task("color_alter", object="Löffel", value="أزرق")),
+        ("Replace the text '杯子' on дом with 'कप'", Task("text_change", old="杯子", object="дом", text="कप")),
         ("remove  an apple from the picture", Task("subject_remove", object="apple")),
         ("Delete [the sign]", Task("subject_remove", object="sign")),
         ("REPLACE THE DOG WITH A CAT!", Task("subject_replace", object="DOG", new="CAT")),
@@ -136,35 +137,10 @@ def test_what_is_not_clearly_one_of_the_nine_is_refused(sentence):
     assert parse_task(sentence) is None
 
 
-def test_a_wanted_type_excludes_the_others():
+def test_a_given_task_and_a_wanted_type_come_before_the_words():
     assert parse_task("Remove the cup", type="color_alter") is None
     with pytest.raises(ValueError, match="unknown task type 'style'"):
         parse_task("Remove the cup", type="style")  # type: ignore[arg-type]
-
-
-words = st.text(st.characters(categories=["Lu", "Ll", "Lo", "Mn"]), min_size=1, max_size=8)
-names = st.lists(words, min_size=1, max_size=4).map(" ".join)
-_KEYWORDS = re.compile(
-    r"\b(?:an?|the|[io]n|into|to|at|of|with|by|from|near|next|beside|behind|under|over|between|inside|and|then|"
-    r"left|right|above|below|side|keep|make|leave|remain|unchanged|text|words?|image|picture|photo|photograph|scene)\b",
-    re.IGNORECASE,
-)
-
-
-@given(names, names, st.sampled_from(POSITIONS))
-def test_slots_may_hold_any_script(first, second, position):
-    assume(not _KEYWORDS.search(f"{first} {second}"))
-    assert parse_task(f"Replace {first} with {second}") == Task("subject_replace", object=first, new=second)
-    assert parse_task(f"Change the color of {first} to {second}") == Task("color_alter", object=first, value=second)
-    assert parse_task(f"Change the position of {first} to {position} of {second}.") == Task(
-        "position_change", object=first, position=position, reference=second
-    )
-    assert parse_task(f"Replace the text '{first}' on {second} with '{first}'") == Task(
-        "text_change", old=first, object=second, text=first
-    )
-
-
-def test_a_task_that_is_given_comes_before_the_words():
     image = Image.from_digest("0" * 64, (8, 8))
     task = Task("color_alter", object="cup", value="blue")
     assert task_of(EditSample("s", "Remove the cup", (image,), image, task=task)) is task
@@ -230,7 +206,7 @@ def sample(instruction, *earlier, **fields):
     return EditSample("s", instruction, (image,), image, history=earlier, **fields)
 
 
-def test_pools_of_a_chain_begin_with_the_names_of_the_boxes():
+def test_pools_begin_with_boxes_or_as_given_and_some_nobody_knows():
     box = (Box(0.5, 0.5, 0.1, 0.1),)
     first = sample("Add a hat above the dog", boxes={"dog": box, "Cat": box, "cup": box})
     second = sample("Remove the cat", first)
@@ -238,9 +214,6 @@ def test_pools_of_a_chain_begin_with_the_names_of_the_boxes():
     assert pools_of(first) == Pools(("dog", "Cat", "cup", "hat"), ("dog", "Cat", "cup", "hat"), ("dog", "Cat", "cup"))
     assert pools_of(second) == Pools(("dog", "Cat", "cup", "hat"), ("dog", "cup", "hat"), ("dog", "cup"))
     assert pools_of(third) == Pools(("dog", "Cat", "cup", "hat", "red dog"), ("cup", "hat", "red dog"), ("cup",))
-
-
-def test_pools_that_are_given_come_first_and_some_nobody_knows():
     pools = Pools(("dog", "hat"), ("dog", "hat"), ("dog",))
     first = sample("Surprise me", pools=pools)
     assert pools_of(first) is pools
@@ -248,9 +221,6 @@ def test_pools_that_are_given_come_first_and_some_nobody_knows():
     assert pools_of(sample("Remove the dog", first, pools=Pools())) == Pools()
     assert pools_of(sample("Remove the dog")) is None
     assert pools_of(sample("Surprise me", boxes={"dog": (Box(0.5, 0.5, 0.1, 0.1),)})) is None
-
-
-def test_a_background_change_keeps_what_stands_before_it_and_ends_background_scoring():
     before = Pools(("dog", "wall"), ("dog", "wall"), ("dog", "wall"))
     task = Task("background_change", value="beach", keep=("dog",))
     assert update_pools(before, task) == Pools(("dog", "wall"), ("dog",), ("dog",), background=False)

@@ -155,11 +155,6 @@ def test_it_applies_to_its_number_of_sources_to_its_dimension_and_with_what_it_n
     assert {score.status for score in left_out} == {"not_applicable"}
 
 
-def test_the_half_of_one_source_is_not_called_multi():
-    (score,) = World().score(of("spatial-accuracy"), single(dimensions=("multi-spatial-accuracy",)))
-    assert score.status == "not_applicable"
-
-
 ASKS_FOR_A_LEVEL_ITSELF = ("blending-naturalness", "instruction-following")
 
 
@@ -179,11 +174,12 @@ def test_by_a_judge_alone_it_is_one_question_for_a_level(dimension):
     assert all(text in question.messages[0].content[-1] for text in (known.meaning, *needed.values()))
 
 
-def test_the_module_has_the_metric_of_each_dimension_and_nothing_else():
+def test_the_module_has_the_metric_of_each_dimension_and_of_one_source_none_is_multi():
     assert [getattr(overall, name.replace("-", "_"))().dimension for name in ALL] == ALL
     with pytest.raises(AttributeError, match="beauty"):
         _ = overall.beauty
-
+    (score,) = World().score(of("spatial-accuracy"), single(dimensions=("multi-spatial-accuracy",)))
+    assert score.status == "not_applicable"
 
 
 LEVELS = {"excellent": 0.1, "good": 0.2, "fair": 0.3, "poor": 0.3, "bad": 0.1}

@@ -227,18 +227,6 @@ def test_without_masks_of_what_is_meant_there_is_no_number(dimension, options, w
         assert seen.of_kind(Segment) == []
 
 
-def test_the_inverted_mask_of_the_edited_picture_lies_over_both_at_one_size():
-    _, world = scored(FIDELITY, masks={CUP: mask(LEFT)})
-    (segment,) = world.of_kind(Segment)
-    assert (segment.image, segment.command) == (EDITED, CUP)
-    before, after = world.of_kind(Embed)
-    right = np.ones((8, 10), bool)
-    right[:, :4] = False
-    assert all(np.array_equal(embed.regions[0].inside.values, right) for embed in (before, after))
-    assert (before.image, after.image) == (FIRST, EDITED.resized(*FIRST.size))
-    assert FIRST.size != EDITED.size
-
-
 @pytest.mark.parametrize(
     ("before", "after", "value", "reason"),
     [
@@ -253,7 +241,7 @@ def test_its_value_is_the_cosine_and_never_below_zero(before, after, value, reas
     assert (score.value, score.reason) == (pytest.approx(value), reason)
 
 
-def test_after_a_removal_the_whole_pictures_are_compared():
+def test_after_a_removal_the_whole_pictures_are_compared_else_the_outside_of_one_mask():
     vectors = lambda image, inside: (1, 0) if image == FIRST else (0.6, 0.8)  # noqa: E731
     score, world = scored(FIDELITY, masks={CUP: mask(), (FIRST, CUP): mask(of=FIRST)}, vectors=vectors)
     assert score.value == pytest.approx(0.6)  # (1, 0) . (0.6, 0.8), both of length 1
@@ -261,6 +249,15 @@ def test_after_a_removal_the_whole_pictures_are_compared():
     assert [embed.regions[0].inside.values.all() for embed in world.of_kind(Embed)] == [True, True]
     assert score.metric == "i2i-non-edited-fidelity@3"
     assert world.score(of(FIDELITY), single(edited=FIRST))[0].value == 1.0
+    _, world = scored(FIDELITY, masks={CUP: mask(LEFT)})
+    (segment,) = world.of_kind(Segment)
+    assert (segment.image, segment.command) == (EDITED, CUP)
+    before, after = world.of_kind(Embed)
+    right = np.ones((8, 10), bool)
+    right[:, :4] = False
+    assert all(np.array_equal(embed.regions[0].inside.values, right) for embed in (before, after))
+    assert (before.image, after.image) == (FIRST, EDITED.resized(*FIRST.size))
+    assert FIRST.size != EDITED.size
 
 
 @pytest.mark.parametrize(
@@ -271,7 +268,7 @@ def test_marks_around_a_command_are_left_out(text):
     assert segment.command.lower().rstrip(".") == CUP.lower()
 
 
-def test_each_command_is_segmented_in_both_pictures_and_each_mask_stays_with_its_picture():
+def test_each_mask_stays_with_its_picture_and_negative_pairs_count_nought():
     pairs = [(FIRST, TABLE), (EDITED, TABLE), (FIRST, WALL), (EDITED, WALL)]
     masks = {pair: mask((slice(n, n + 2), slice(1, 5)), of=pair[0]) for n, pair in enumerate(pairs)}
     score, world = scored(IDENTITY, masks=masks, says={"segment_unchanged": [TABLE, TABLE, WALL]})
@@ -279,9 +276,6 @@ def test_each_command_is_segmented_in_both_pictures_and_each_mask_stays_with_its
     assert [(query.image, query.command) for query in world.of_kind(Segment)] == pairs
     seen = [(query.image, query.regions[0].inside) for query in world.of_kind(Embed)]
     assert seen == [(image, region) for (image, _), region in masks.items()]
-
-
-def test_its_value_is_the_mean_of_the_pairs_with_negative_ones_at_zero():
     of_wall = mask((slice(0, 1), slice(0, 1)))
 
     def vectors(image, inside):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from editcritic.reward import EditSample, Operation, Score, Task
 from editcritic.reward.metrics.imgedit.metrics import (
@@ -114,11 +111,16 @@ def test_a_reply_that_cannot_be_read_is_a_failed_score_with_the_reply() -> None:
     assert refused.status == "failed"
 
 
-def test_the_official_protocol_says_what_it_averaged() -> None:
+def test_the_official_protocol_says_what_it_averaged_and_reads_as_released() -> None:
     score, _ = scored(ImgEditScore("official"), graded("add", 5, 9, "x"), edit())
     assert score.value == 7.0
     assert score.reason == "mean of 5, 9; as released, numbers outside of 1 to 5 count: 1"
     assert numbers(score, GRADES) == {"numbers": 2.0, "out of range": 1.0}
+    recorded = [*RELEASED["basic"]["replies"], *RELEASED["uge"]["replies"]]
+    assert [official(case["reply"]) for case in recorded] == [case["average"] for case in recorded]
+    assert len(recorded) == 238
+    assert sum(case["average"] is None for case in recorded) == 70
+    assert {official(reply) for reply in RELEASED["stops"]} == {None}, "they stop there with an exception"
 
 
 @pytest.mark.parametrize(
@@ -155,25 +157,6 @@ def official(reply: str) -> float | None:
         return round(fmean(released_grades(reply)), 2)
     except ValueError:
         return None
-
-
-def test_the_released_functions_give_the_same_for_every_recorded_reply() -> None:
-    recorded = [*RELEASED["basic"]["replies"], *RELEASED["uge"]["replies"]]
-    assert [official(case["reply"]) for case in recorded] == [case["average"] for case in recorded]
-    assert len(recorded) == 238
-    assert sum(case["average"] is None for case in recorded) == 70
-    assert {official(reply) for reply in RELEASED["stops"]} == {None}, "they stop there with an exception"
-
-
-@pytest.mark.parametrize(
-    ("reply", "numbers"),
-    [
-        *((graded("add", 5, 4, 3), (5, 4, 3)), (graded("add", "4/5", 4, 3), (4, 3))),
-        *((graded("add", 5, 9, 0), (5, 9, 0)), ("Anything: 3", (3,))),
-    ],
-)
-def test_what_was_averaged_is_known(reply: str, numbers: tuple[int, ...]) -> None:
-    assert released_grades(reply) == numbers
 
 
 @pytest.mark.parametrize("reply", ["", "no lines", "Score: " + "9" * 10, "Score: " + "9" * 5000, "Score: ²"])
@@ -220,13 +203,6 @@ def test_a_reply_that_leaves_a_grade_open_has_none(reply: str, message: str) -> 
     with pytest.raises(ValueError, match="expected") as error:
         read_grades(reply, NAMES)
     assert message in str(error.value)
-
-
-@given(st.text(alphabet="Prompt Complianc:12345/.\n*- ", max_size=300))
-def test_whatever_a_judge_writes_is_grades_or_an_error(reply: str) -> None:
-    for name in (NAMES, ("Score",)):
-        with suppress(ValueError):
-            assert all(1 <= grade <= 5 for grade in read_grades(reply, name))
 
 
 @pytest.mark.parametrize(

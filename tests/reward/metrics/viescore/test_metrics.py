@@ -84,7 +84,7 @@ def test_each_question_is_the_lower_of_two_grades_and_o_the_root_of_both(protoco
     assert [query.topic for query in judge.queries] == [SC, PQ]
 
 
-def test_sc_sees_both_pictures_and_the_instruction_and_pq_the_edited_one_at_the_size_of_the_source() -> None:
+def test_pictures_and_instruction_are_shown_and_questions_shared() -> None:
     judge, large = both(said(8, 4)), picture(3).resized(64, 40)
     score_of(VieScoreOverall(), judge, edit(edited=large))
     sc, pq = judge.queries
@@ -93,9 +93,6 @@ def test_sc_sees_both_pictures_and_the_instruction_and_pq_the_edited_one_at_the_
     assert "Paint it red" in prompt_of(sc)
     assert "Paint it red" not in prompt_of(pq)
     assert sc.slots == (("instruction", "Paint it red"),)
-
-
-def test_questions_are_shared_by_the_three_metrics() -> None:
     judge = both(said(8, 4))
     with Engine() as engine:
         for metric in (SemanticConsistency(), PerceptualQuality(), VieScoreOverall()):
@@ -150,12 +147,6 @@ def test_official_takes_nothing_for_a_number_that_is_no_grade(grades: str) -> No
         released_grades(f'{{"score": {grades}}}')
 
 
-def test_official_has_a_finite_o_whatever_is_said() -> None:
-    huge = '{"score": [1e308, 1e308]}'
-    assert score_of(VieScoreOverall("official"), both(huge, huge)).status == "failed"
-    assert score_of(VieScoreOverall("official"), both(said(1e6, 1e6), said(1e6, 1e6))).value == 1e6
-
-
 @given(st.text(alphabet='{}[]",:score 0179.-\n|V^=', max_size=60) | st.text(max_size=40))
 def test_official_reads_grades_from_0_on_or_none_whatever_is_said(reply: str) -> None:
     try:
@@ -172,13 +163,10 @@ def test_official_ends_for_hostile_replies(reply: str) -> None:
         released_grades(reply)
 
 
-def test_official_counts_one_grade_for_both_and_says_so() -> None:
+def test_official_says_what_is_unusual() -> None:
     score = score_of(SemanticConsistency("official"), both("7"))
     assert (score.value, parts(score)) == (7, {"success": 7, "no_overediting": 7})
     assert score.reason == "one grade, 7, counts for both"
-
-
-def test_official_keeps_numbers_beyond_the_scale_and_says_so() -> None:
     score = score_of(SemanticConsistency("official"), both(said(85, 90)))
     assert (score.value, score.reason) == (85, "the lower of 85 and 90; the scale ends at 10")
     score = score_of(VieScoreOverall("official"), both(said(85, 90), said(8, 9)))
@@ -186,9 +174,9 @@ def test_official_keeps_numbers_beyond_the_scale_and_says_so() -> None:
     assert score.reason.endswith("of which one is above 10, where the scale ends: as released, it counts")
     score = score_of(SemanticConsistency("official"), both(said(7, 9, 3)))
     assert (score.value, score.reason) == (3, "the lowest of 3 grades, where two were asked for")
-
-
-def test_official_fails_with_the_reply_where_the_released_code_would_guess() -> None:
+    huge = '{"score": [1e308, 1e308]}'
+    assert score_of(VieScoreOverall("official"), both(huge, huge)).status == "failed"
+    assert score_of(VieScoreOverall("official"), both(said(1e6, 1e6), said(1e6, 1e6))).value == 1e6
     score = score_of(VieScoreOverall("official"), both("I cannot judge this."))
     assert (score.status, score.value) == ("failed", None)
     assert "may then take a random grade" in score.reason
