@@ -114,14 +114,12 @@ def new_lines(lines: tuple[TextLine, ...], *texts: str) -> tuple[TextLine, ...]:
 def reread_lines(lines: tuple[TextLine, ...], before: tuple[TextLine, ...]) -> tuple[TextLine, ...]:
     """The lines that lie on a similar line of the same part of the source: letters read otherwise after a shift of a
     pixel."""
-    return tuple(
-        line
-        for line in lines
-        if any(
-            line.box.iou(known.box) >= _SAME_PLACE and similarity(plain(line.text), plain(known.text)) >= _SAME_LETTERS
-            for known in before
-        )
-    )
+
+    def is_reread(line: TextLine) -> bool:
+        there = [known for known in before if line.box.iou(known.box) >= _SAME_PLACE]
+        return any(similarity(plain(line.text), plain(known.text)) >= _SAME_LETTERS for known in there)
+
+    return tuple(filter(is_reread, lines))
 
 
 def new_unread(

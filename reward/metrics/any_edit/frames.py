@@ -302,12 +302,9 @@ def _cropped(framed: Framed, index: int, edit: Crop) -> Program[Framed]:
         boxes = yield from known_boxes(source, edit.target)
         if not boxes:  # questions decide
             return framed
-        target = (
-            max(0.0, min(box.x0 for box in boxes)),
-            max(0.0, min(box.y0 for box in boxes)),
-            min(1.0, max(box.x1 for box in boxes)),
-            min(1.0, max(box.y1 for box in boxes)),
-        )
+        left, top = (max(0.0, min(ends)) for ends in ([box.x0 for box in boxes], [box.y0 for box in boxes]))
+        right, bottom = (min(1.0, max(ends)) for ends in ([box.x1 for box in boxes], [box.y1 for box in boxes]))
+        target = left, top, right, bottom
     window = yield from _window_of(source, edited, edit.window or target)
     if window is None:
         return _with(framed, {index: make_condition(False, 0.0, 0.0, "it is no part of the source")})

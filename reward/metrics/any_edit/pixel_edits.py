@@ -416,12 +416,8 @@ def _changes(source: Image, edited: Image, exclude: Sequence[Box] = ()) -> Progr
     """Each quantity of the look; 0 where no pixel is left to measure. At the smaller size of the two."""
     size = min(source.size, edited.size)
     sides = {quantity: _DETAIL_SIDE if quantity == "detail" else _SIDE for quantity in _QUANTITIES}
-    answers = yield from ask_many(
-        [
-            Measure(quantity, (_fitted(source, size, side), _fitted(edited, size, side)), tuple(exclude))
-            for quantity, side in sides.items()
-        ]
-    )
+    pairs = {quantity: (_fitted(source, size, side), _fitted(edited, size, side)) for quantity, side in sides.items()}
+    answers = yield from ask_many([Measure(quantity, pair, tuple(exclude)) for quantity, pair in pairs.items()])
     return {quantity: answer.value or 0.0 for quantity, answer in zip(_QUANTITIES, answers, strict=True)}
 
 
@@ -452,11 +448,11 @@ def _verdict(
     if change <= 0:
         return _graded(0.0, reason)
     unit = _DETAIL_UNIT if edit.quantity == "detail" else 1.0
-    others = {
-        name: _weight(edit.quantity, name, values) * abs(values[name]) / (unit * change)
-        for name in _WEIGHTS[edit.quantity]
-        if name in values and name not in also
-    }
+    weights = _WEIGHTS[edit.quantity]
+    others: dict[str, float] = {}
+    for name in [name for name in weights if name in values and name not in also]:
+        weight = weights.get(f"less {name}", weights[name]) if values[name] < 0 else weights[name]
+        others[name] = weight * abs(values[name]) / (unit * change)
     if edit.quantity != "detail" and "detail" not in also:
         others["detail"] = _DETAIL_UNIT * max(0.0, abs(values["detail"]) - _ENCODING) / change
     strongest = max(others, key=lambda name: others[name], default="")
@@ -471,11 +467,6 @@ def _verdict(
 def _chromas(pictures: Sequence[Image], exclude: tuple[Box, ...] = ()) -> Program[list[float]]:
     answers = yield from ask_many([Measure("chroma", (_fitted(one, one.size, _SIDE),), exclude) for one in pictures])
     return [answer.value or 0.0 for answer in answers]
-
-
-def _weight(quantity: str, name: str, values: Mapping[str, float]) -> float:
-    weights = _WEIGHTS[quantity]
-    return weights.get(f"less {name}", weights[name]) if values[name] < 0 else weights[name]
 
 
 def _graded(fit: float, reason: str) -> Condition:

@@ -172,15 +172,12 @@ def _text(sample: EditSample, boxes: Sequence[Box]) -> Program[Score]:
         [crop_box(image, box) for box in boxes] if boxes else [image] for image in (sample.source, sample.edited)
     )
     readings = yield from ask_many([ReadText(image) for image in (*source, *edited)])
+    lines = (
+        [line for one in part for line in one.lines] for part in (readings[: len(source)], readings[len(source) :])
+    )
     before, after = (
-        [
-            normalize_text(word)
-            for reading in part
-            for line in reading.lines
-            if line.box.score >= _MIN_CONFIDENCE
-            for word in line.text.split()
-        ]
-        for part in (readings[: len(source)], readings[len(source) :])
+        [normalize_text(word) for line in lines if line.box.score >= _MIN_CONFIDENCE for word in line.text.split()]
+        for lines in ([line for one in part for line in one.lines] for part in parts)
     )
     words = [word for word in before if len(word) > 1]
     if not words:
@@ -299,11 +296,8 @@ class PlanPreservation(PlannedMetric):
         for factor in factors:
             value *= factor
         least = min(parts.items(), key=lambda part: 1.0 if part[1].value is None else part[1].value, default=None)
-        reason = "; ".join(
-            text
-            for text in (framed.reshaped, reason, "" if least is None else f"{least[0]}: {least[1].reason}")
-            if text
-        )
+        of_least = "" if least is None else f"{least[0]}: {least[1].reason}"
+        reason = "; ".join(filter(None, (framed.reshaped, reason, of_least)))
         return Score.of(min(1.0, value), reason, parts=parts, evidence=evidence)
 
     def _kept_parts(
@@ -402,12 +396,8 @@ def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> 
 
 
 def _map_evidence(sample: EditSample, region: EditRegion, measured: Preservation) -> Evidence:
-    numbers = {
-        "excess": measured.excess,
-        "lost": measured.lost,
-        "exempt": measured.exempt_share,
-        **{f"drift {name}": value for name, value in measured.drift_values.items()},
-    }
+    numbers = {"excess": measured.excess, "lost": measured.lost, "exempt": measured.exempt_share}
+    numbers |= {f"drift {name}": value for name, value in measured.drift_values.items()}
     worst = () if measured.worst is None else (measured.worst.with_label("most changed"),)
     allowed = (box.with_label("guessed" if box in region.guessed else "may change") for box in region.boxes)
     boxes = (*allowed, *worst)

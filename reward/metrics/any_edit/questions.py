@@ -92,13 +92,11 @@ def probabilities(queries: Sequence[Judge], role: str | None = None) -> Program[
 
 def with_questions(plan: EditPlan) -> EditPlan:
     """The plan with a question for each operation that has none beside near misses, and then `with_near_miss`."""
-    operations = tuple(
-        operation
-        if any(not question.near_miss for question in operation.questions)
-        else replace(operation, questions=(*own_questions(operation), *operation.questions)[:MAX_QUESTIONS])
-        for operation in plan.operations
-    )
-    return with_near_miss(replace(plan, operations=operations))
+    operations = list(plan.operations)
+    for number, one in enumerate(operations):
+        if all(question.near_miss for question in one.questions):
+            operations[number] = replace(one, questions=(*own_questions(one), *one.questions)[:MAX_QUESTIONS])
+    return with_near_miss(replace(plan, operations=tuple(operations)))
 
 
 def own_questions(operation: PlannedOperation) -> tuple[Question, ...]:
@@ -198,14 +196,9 @@ def _wrong_operation(operation: PlannedOperation, mentioned: str) -> PlannedOper
 
 
 def _mentioned(plan: EditPlan) -> str:
-    words = [
-        part
-        for operation in plan.operations
-        for part in (
-            *(operation.words, operation.value, operation.text, operation.old_text),
-            *(target.words for target in operation.targets),
-        )
-    ]
+    words: list[str] = []
+    for one in plan.operations:
+        words += (one.words, one.value, one.text, one.old_text, *(target.words for target in one.targets))
     return " ".join(words).casefold()
 
 

@@ -264,15 +264,11 @@ def _score(values: Sequence[Mapping[str, Any]], unit: float, image: str) -> Scor
     following, consistency = map(fmean, zip(*edit_grades, strict=True))
     means = {"following": following, "consistency": consistency, "quality": fmean(map(min, appearance))}
     grade_names = (("following", "consistency"), ("natural", "no artifacts"))
-    evidence = [
-        Evidence(
-            f"judge {'of the edit' if index % 2 == 0 else 'of its looks'}",
-            image,
-            text=value["reasoning"],
-            numbers={"draw": index // 2, **dict(zip(grade_names[index % 2], grades, strict=True))},
-        )
-        for index, (value, grades) in enumerate(zip(values, graded, strict=True))
-    ]
+    evidence = []
+    for index, (value, grades) in enumerate(zip(values, graded, strict=True)):
+        about = "judge of its looks" if index % 2 else "judge of the edit"
+        numbers = {"draw": index // 2, **dict(zip(grade_names[index % 2], grades, strict=True))}
+        evidence.append(Evidence(about, image, text=value["reasoning"], numbers=numbers))
     reason = "one draw"
     if len(values_of_draws) > 1:
         lowest, highest = min(values_of_draws), max(values_of_draws)

@@ -262,12 +262,8 @@ class EditInspector:
 
     def ask_free_text(self, topic: str, slot_sets: Sequence[Mapping[str, str]]) -> Program[tuple[str, ...]]:
         """The judge's texts without surrounding blanks, one query per set of slots."""
-        replies = yield from ask_many(
-            [
-                Judge(self.prompts.messages(topic, (), slots), FreeText(), f"edival/{topic}", tuple(slots.items()))
-                for slots in slot_sets
-            ]
-        )
+        asked = [(self.prompts.messages(topic, (), slots), tuple(slots.items())) for slots in slot_sets]
+        replies = yield from ask_many([Judge(told, FreeText(), f"edival/{topic}", slots) for told, slots in asked])
         for reply in replies:
             self.evidence.append(Evidence(f"judge {topic}", text=reply.text))
         return tuple(reply.text.strip() for reply in replies)

@@ -139,14 +139,10 @@ class VisualQuality:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         edited_prompt, base_prompt = self._prompts(sample)
-        edited, base, *luminance = yield from gather(
-            [
-                _rated(sample.edited, edited_prompt),
-                _rated(sample.base, base_prompt),
-                _luminance("edited picture", sample.edited, self.protocol),
-                _luminance("base picture", sample.base, self.protocol),
-            ]
-        )
+        pictures = {"edited picture": sample.edited, "base picture": sample.base}
+        ratings = [_rated(sample.edited, edited_prompt), _rated(sample.base, base_prompt)]
+        lights = [_luminance(name, picture, self.protocol) for name, picture in pictures.items()]
+        edited, base, *luminance = yield from gather([*ratings, *lights])
         change = base
         if edited.value is not None and base.value is not None:
             change = Score.of(edited.value - base.value)

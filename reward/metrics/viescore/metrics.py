@@ -100,13 +100,10 @@ class _TwoGrades(VieScoreOptions):
 
     def score(self, sample: EditSample) -> Program[Score]:
         edited = sample.edited.resized(*sample.source.size, "bicubic")
-        told = "instruction" in self.card.requires
-        question = self.question(
-            f"viescore/{self.topic}",
-            (sample.source, edited) if told else (edited,),
-            RESPONSE_FORMATS[self.protocol],
-            {"instruction": sample.instruction} if told else {},
-        )
+        shown, slots = ((edited,), {})
+        if "instruction" in self.card.requires:
+            shown, slots = (sample.source, edited), {"instruction": sample.instruction}
+        question = self.question(f"viescore/{self.topic}", shown, RESPONSE_FORMATS[self.protocol], slots)
         reply = yield from ask(question)
         grades, reasoning = _read_grades(question, reply)
         named = dict(zip(self.grade_names, grades * 2 if len(grades) == 1 else grades, strict=False))

@@ -55,16 +55,14 @@ def test_a_higher_score_is_never_worth_less(by, values):
 
 @given(by=maps())
 def test_knots_are_met_exactly_and_what_lies_beyond_is_clamped(by):
-    assert [by(x) for x in by.x] == list(by.y)
-    assert (by(by.x[0] - 1), by(by.x[-1] + 1)) == (by.y[0], by.y[-1])
+    assert ([by(x) for x in by.x], by(by.x[0] - 1), by(by.x[-1] + 1)) == (list(by.y), by.y[0], by.y[-1])
     assert by.is_extrapolation(by.x[0] - 1)
     assert not by.is_extrapolation(by.x[0])
     assert not by.is_extrapolation(by.x[-1])
 
 
 def test_knots_meet_straight_lines_within_a_range():
-    assert made()(0.25) == -1.0
-    assert made()(0.75) == 0.5
+    assert (made()(0.25), made()(0.75)) == (-1.0, 0.5)
     with pytest.raises(ValueError, match="exceeds its range 0 to 1"):
         made(comes_out=CalibrationOutput("share", (0.0, 1.0)))
     with pytest.raises(ValueError, match="finite"):
@@ -90,10 +88,8 @@ def test_it_comes_back_from_its_file_and_its_digest_is_of_what_it_says(tmp_path)
     by = made(provenance={"count": 40, "held_out": {"map": {"log_loss": 0.5}}})
     by.save(tmp_path / "mine.json")
     again = CalibrationMap.load(tmp_path / "mine.json")
-    assert again == by
-    assert (again.digest, again.name) == (by.digest, "mine")
-    assert list(tmp_path.iterdir()) == [tmp_path / "mine.json"]
-    assert made(provenance={}).digest == made().digest
+    assert (again, again.digest, again.name) == (by, by.digest, "mine")
+    assert (list(tmp_path.iterdir()), made(provenance={}).digest) == ([tmp_path / "mine.json"], made().digest)
     others = [
         made(y=(-2.0, 0.1, 1.0)),
         made(goes_in=CalibrationInput("rated@2")),
@@ -135,8 +131,7 @@ def test_maps_are_found_by_name_in_the_folders_in_order(tmp_path, monkeypatch):
         for name in names:
             made().save(folder / f"{name}.json")
     assert installed_calibrations() == {"a": first / "a.json", "b": second / "b.json", "c": own / "c.json"}
-    assert find_calibration("b") == second / "b.json"
-    assert find_calibration(str(own / "a.json")) == own / "a.json"
+    assert (find_calibration("b"), find_calibration(str(own / "a.json"))) == (second / "b.json", own / "a.json")
     with pytest.raises(SpecError) as caught:
         CalibrationMap.find("d")
     for text in (str(first), str(own), "available: a, b, c", "EDITCRITIC_MAPS"):
@@ -162,8 +157,7 @@ def says(value, signature="says@1"):
 
 def test_the_value_and_the_card_are_the_maps():
     score = score_of(Calibrated(says(0.5), map_of("says@1")))
-    assert score.value == pytest.approx(0.5)
-    assert score.parts["metric"].value == 0.5
+    assert (score.value, score.parts["metric"].value) == (pytest.approx(0.5), 0.5)
     assert "clamped" not in score.reason
     assert score.metric == f"calibrated@1[says@1, {map_of('says@1').digest[:12]}]"
     card = Calibrated(Rated(), map_of()).card
@@ -238,8 +232,7 @@ def test_its_spec_holds_the_digest_so_that_it_cannot_mean_another_map_elsewhere(
 def test_a_map_given_itself_travels_in_the_spec():
     metric = Calibrated(Rated(), map_of())
     again = build(spec_of(metric))
-    assert again == metric
-    assert again.calibration_map.provenance == {"count": 40, "kind": "yes-no"}
+    assert (again, again.calibration_map.provenance) == (metric, {"count": 40, "kind": "yes-no"})
 
 
 def test_compositions_take_shares_and_means_of_one_scale_only():

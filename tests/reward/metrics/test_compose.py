@@ -139,8 +139,7 @@ def test_failed_comes_before_abstained_before_not_applicable(kind, scores, missi
 def test_a_whole_fails_by_infrastructure_only_if_all_its_parts_without_a_value_do(kind):
     down = Score.failed("down", cause="infrastructure")
     assert over(kind, Score.of(1), down).cause == "infrastructure"
-    assert over(kind, down, NOTHING, down).cause == "infrastructure"
-    assert over(kind, down, ABSTAINED, down).cause == ""
+    assert (over(kind, down, NOTHING, down).cause, over(kind, down, ABSTAINED, down).cause) == ("infrastructure", "")
     assert over(kind, down, Score.failed("refused")).cause == ""
     assert over(kind, Score.of(1), ABSTAINED, Score.abstained("gone", cause="edit")).cause == "edit"
     assert over(kind, Score.of(1), ABSTAINED).cause == ""
@@ -180,8 +179,7 @@ def test_a_metric_signs_what_it_has_not_signed_itself():
 )
 def test_a_gate_gives_the_reward_or_the_lowest_there_is(guard, reward, status, value):
     score = score_of(Gate(Says(guard), Says(reward, range=(0.2, 1.0))))
-    assert (score.status, score.value) == (status, value)
-    assert score.parts["guard"].status == guard.status
+    assert (score.status, score.value, score.parts["guard"].status) == (status, value, guard.status)
 
 
 @pytest.mark.parametrize(("passes", "query_count"), [(1.0, 1), (0.0, 0)])
@@ -210,8 +208,7 @@ def test_a_rejected_edit_says_why_and_reaches_no_threshold():
 )
 def test_a_threshold_is_a_verdict_on_a_value(score, value):
     result = score_of(Threshold(Says(score), 0.5))
-    assert result.value == value
-    assert result.status == score.status
+    assert (result.value, result.status) == (value, score.status)
     assert result.parts["metric"] == score.with_signature("says@1")
 
 

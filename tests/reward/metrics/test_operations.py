@@ -77,8 +77,7 @@ def test_each_operation_is_judged_by_itself_on_source_and_final_picture():
 def test_an_operation_without_a_value_leaves_the_whole_without_one(status):
     metric = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score(None, status, "who knows")})
     score = run(PerOperation(metric), made_of(BLUE, GONE))
-    assert score.status == status
-    assert score.reason == "operation 2: who knows"
+    assert (score.status, score.reason) == (status, "operation 2: who knows")
     assert [credit.status for credit in score.credits.values()] == ["scored", status]
 
 
@@ -92,12 +91,10 @@ BOXED = made_of(BLUE, GONE, boxes={"cup": (Box(0.2, 0.5, 0.1, 0.1),), "cat": (Bo
 def test_following_is_multiplied_by_consistency_and_nothing_is_without_it():
     following = Score.of(0.5, credits={"operation 1": Score.of(1.0), "operation 2": Score.of(0.0)})
     score = overall(following, Score.of(0.8), BOXED)
-    assert score.value == pytest.approx(0.4)
-    assert score.credits == following.credits
+    assert (score.value, score.credits) == (pytest.approx(0.4), following.credits)
     assert set(score.parts) == {"following", "consistency"}
     score = overall(Score.not_applicable("none of the nine forms"), Score.of(1.0), BOXED)
-    assert score.status == "not_applicable"
-    assert score.reason == "following: none of the nine forms"
+    assert (score.status, score.reason) == ("not_applicable", "following: none of the nine forms")
 
 
 @pytest.mark.parametrize(
@@ -121,8 +118,7 @@ def test_pools_go_through_all_operations_and_earlier_turns():
     run(UnfoldedOperations(kept), made_of(BLUE, GONE, history=(first,)))
     (seen_sample,) = kept.seen
     assert [turn.instruction for turn in seen_sample.turns] == ["Remove hat.", BLUE.instruction, GONE.instruction]
-    assert seen_sample.base == picture(5)
-    assert seen_sample.edited == picture(1)
+    assert (seen_sample.base, seen_sample.edited) == (picture(5), picture(1))
     run(UnfoldedOperations(plain := ByInstruction({"make it blue": Score.of(1)})), one := sample())
     assert plain.seen == [one]
     with pytest.raises(ValueError, match="no operations"):
@@ -143,6 +139,5 @@ class Copies:
 @pytest.mark.parametrize(("copied", "credits"), [(0, [0, 1, 1]), (2, [1, 1, 0]), (7, [1, 1, 1])])
 def test_a_copy_of_any_source_is_found(copied, credits):
     score = run(MinimumOverSources(Copies()), sample(sources=tuple(map(picture, range(3))), edited=picture(copied)))
-    assert [credit.value for credit in score.credits.values()] == credits
-    assert score.value == min(credits)
+    assert ([credit.value for credit in score.credits.values()], score.value) == (credits, min(credits))
     assert score.reason == ("" if all(credits) else "a copy")

@@ -40,10 +40,8 @@ def test_both_orders_are_asked_with_the_source_first_and_the_instruction_last():
 )
 def test_the_value_is_the_mean_of_both_orders_and_the_evidence_says_how_far_they_are_apart(answers, share, apart):
     score = alone(PairwiseJudge()(A, B), prefers(*answers))
-    assert score.value == share
-    assert score.evidence[-1].numbers["apart"] == apart
-    assert [item.text for item in score.evidence[:2]] == list(answers)
-    assert score.metric == "pairwise-judge@2"
+    assert (score.value, score.evidence[-1].numbers["apart"]) == (share, apart)
+    assert ([item.text for item in score.evidence[:2]], score.metric) == (list(answers), "pairwise-judge@2")
 
 
 def test_swapping_the_edits_gives_the_rest_of_the_share():
@@ -52,8 +50,7 @@ def test_swapping_the_edits_gives_the_rest_of_the_share():
         return Reply("first", {"first": first, "second": 0.9 - first, "same": 0.1})
 
     there, back = (alone(PairwiseJudge()(*pair), rule).value or 0.0 for pair in [(A, B), (B, A)])
-    assert there == pytest.approx((0.75 + 1 - 0.5) / 2)
-    assert there + back == pytest.approx(1.0)
+    assert (there, there + back) == (pytest.approx((0.75 + 1 - 0.5) / 2), pytest.approx(1.0))
 
 
 @pytest.mark.parametrize(("outcome", "status"), [(Failure("down"), "failed"), (Abstention("who knows"), "abstained")])
@@ -82,8 +79,7 @@ def test_a_pair_runs_in_a_reward_by_its_own_role_or_by_the_judge():
     pair = pack_pair(A, B)
     assert Reward(PairedSampleMetric(PairwiseJudge()), {"judge": judge})([pair])[0].value == 0.5
     scores = Reward(PairedSampleMetric(PairwiseJudge()), {"judge": judge, "judge.pairwise": referee})([pair])
-    assert scores[0].value == 1.0
-    assert (sum(judge.calls), sum(referee.calls)) == (2, 2)
+    assert (scores[0].value, sum(judge.calls), sum(referee.calls)) == (1.0, 2, 2)
 
 
 def test_a_pair_keeps_the_turns_before_it():
@@ -113,8 +109,7 @@ def alone_score(value):
 @pytest.mark.parametrize(("a", "b", "share"), [(0.9, 0.1, 1.0), (0.1, 0.9, 0.0), (-3.5, -3.5, 0.5)])
 def test_two_scores_of_a_metric_are_a_comparison(a, b, share):
     score = compare_scores(Score.of(a).with_signature("m@1"), Score.of(b).with_signature("m@1"))
-    assert (score.value, score.metric) == (share, "m@1")
-    assert score.evidence[0].numbers == {"first": a, "second": b}
+    assert (score.value, score.metric, score.evidence[0].numbers) == (share, "m@1", {"first": a, "second": b})
 
 
 @pytest.mark.parametrize(

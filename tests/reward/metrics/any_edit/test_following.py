@@ -158,8 +158,7 @@ def test_a_question_scores_by_what_changed_and_needs_a_difference_in_the_list(sc
         score = scored(PlanFollowing(**options), asked(BRIGHT), BLUE_CUP, witness)
         return score.credits["operation 1"].value, score.reason
 
-    assert credit((0.4, 0.7))[0] == pytest.approx((0.7 - 0.4) / 0.6)
-    assert credit((0.45, 0.45))[0] == 0.0
+    assert (credit((0.4, 0.7))[0], credit((0.45, 0.45))[0]) == (pytest.approx((0.7 - 0.4) / 0.6), 0.0)
     value, reason = credit((0.1, 0.9), '{"differences": []}')
     assert (value, "none of the differences" in reason) == (0.25, True)
     assert credit((0.1, 0.9), '{"differences": []}', list_differences=False)[0] > 0.75
@@ -174,8 +173,7 @@ def test_the_plan_and_the_source_are_asked_about_once_for_all_edits_of_a_group()
     )
     about_source = [query for query in witness.queries if all(map(witness.is_source, query.images))]
     assert len(about_source) == 2  # one detection, one question
-    assert sum(isinstance(query, Detect) for query in witness.queries) == 1 + 16
-    assert changes.usage()["envelopes"] == 1
+    assert (sum(isinstance(query, Detect) for query in witness.queries), changes.usage()["envelopes"]) == (1 + 16, 1)
     assert set(witness.topics()) == {"edival/color_pair"}
 
 

@@ -149,8 +149,7 @@ def test_targets_replace_a_planner_that_abstains_and_locate_the_target_of_one_th
         (other,) = planned(script, sentence, targets=(box,)).operations
         assert (other.type, other.target.boxes) == ("other", (box,))
     (blue,) = planned(Script(reading=MUG, present=0.9), "Paint it blue", targets=(box,)).operations
-    assert blue.target == Target("mug", boxes=(box,))
-    assert planned(Script(), "Twirl it").status == "abstained"
+    assert (blue.target, planned(Script(), "Twirl it").status) == (Target("mug", boxes=(box,)), "abstained")
 
 
 OUTSIDE = Target("cup", boxes=(Box(120.0, 80.0, 40.0, 30.0),))  # in pixels
@@ -373,8 +372,7 @@ def test_a_judge_chooses_no_easier_check():
 @pytest.mark.parametrize("text", ["  ", "\u200b", "...", "123", "\U0001f600"])
 def test_nobody_is_asked_about_a_sentence_without_words(text):
     script = Script()
-    assert planned(script, text).status == "abstained"
-    assert script.asked == []
+    assert (planned(script, text).status, script.asked) == ("abstained", [])
 
 
 @pytest.mark.parametrize(

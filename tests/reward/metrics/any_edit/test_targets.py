@@ -67,8 +67,7 @@ def test_a_relation_chooses_the_box_that_has_it_and_an_object_is_known_by_its_pl
     plate = (Box(0.5, 0.55, 0.3, 0.12),)
     on, left = (Target("cup", relation=Relation(kind, Target("plate"))) for kind in ("on", "left"))
     found = [referred_boxes(*arguments) for arguments in ((on, CUPS, plate), (left, CUPS, plate), (on, CUPS, ()))]
-    assert found == [(MIDDLE,), (LEFT,), ()]
-    assert same_object(Box(0.52, 0.41, 0.2, 0.2), CUPS) == 0
+    assert (found, same_object(Box(0.52, 0.41, 0.2, 0.2), CUPS)) == ([(MIDDLE,), (LEFT,), ()], 0)
     assert same_object(Box(0.05, 0.05, 0.05, 0.05), CUPS) is None
 
 
@@ -114,6 +113,5 @@ def test_a_box_of_another_colour_is_none_of_the_target(target, boxes, colours, f
 
     with Engine() as engine:
         engine.submit(program(), dict.fromkeys(("detector", "judge"), Fake(answer))).result(30)
-    assert set(located[target].boxes) == found
-    assert slots == [{"object": "red mug", "value": "red"}] * asked
+    assert (set(located[target].boxes), slots) == (found, [{"object": "red mug", "value": "red"}] * asked)
     assert target.place or set(located[target].others) == set(boxes) - found

@@ -175,8 +175,7 @@ def test_quality_is_asked_of_the_edited_picture_without_instruction_or_reasoning
 
     others = edit("b", sources=(picture(5),), instruction="other")
     (first, second), queries = asked(PerceptualQuality(mode), rule, edit(instruction="xyzzy"), others)
-    assert first == second
-    assert (first.value, len(queries)) == (pytest.approx(value), count)
+    assert (first, first.value, len(queries)) == (second, pytest.approx(value), count)
     for query in queries:
         (message,) = query.messages
         assert message.content[:-1] == (AFTER,)
@@ -265,8 +264,7 @@ def test_the_grid_of_reasoning_and_rubric(reasoning, rubric):
 def test_deterministic_sampling_asks_once_at_temperature_nought():
     (score,), queries = asked(ComplexEditOverall(sampling="deterministic"), answered)
     seen = [(query.topic, query.form.temperature, query.draw) for query in queries]
-    assert seen == [("complexedit/alignment", 0.0, 0), ("complexedit/quality", 0.0, 0)]
-    assert score.value == 7.0
+    assert (seen, score.value) == ([("complexedit/alignment", 0.0, 0), ("complexedit/quality", 0.0, 0)], 7.0)
     failed = score_of(PerceptualQuality(sampling="deterministic"), lambda query: Reply("well"))
     assert (failed.status, "the deterministic measurement failed" in failed.reason) == ("failed", True)
 
@@ -286,6 +284,5 @@ def test_token_probability_after_reasoning_is_the_mean_over_the_reasonings():
     assert numbers(score, "measurements") == pytest.approx(expected)
     assert all(query.form.temperature == 1.0 and "yes or no" not in told(query) for query in queries[:2])
     for query in queries[2:]:
-        assert [message.role for message in query.messages] == ["user", "assistant", "user"]
-        assert query.form == YesNo()
+        assert ([message.role for message in query.messages], query.form) == (["user", "assistant", "user"], YesNo())
         assert query.messages[-1].content == ("Answer with one word: yes or no.",)

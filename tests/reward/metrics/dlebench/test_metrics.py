@@ -228,8 +228,7 @@ def test_card_signature_and_spec_say_what_a_metric_is(metric):
     assert oracle.modes == ("oracle", "tools", "plain")
     assert {"targets", "reference"} <= set(oracle.requires)
     assert tools.requires == plain.requires == ("sources", "edited", "instruction")
-    assert set(tools.roles) == {"judge", "differences", "detector", "enhancer"}
-    assert plain.roles == ("judge",)
+    assert (set(tools.roles), plain.roles) == ({"judge", "differences", "detector", "enhancer"}, ("judge",))
     assert oracle.roles == (("judge", "enhancer") if metric is SmallObjectFollowing else tools.roles)
     assert oracle.failure_modes
     assert oracle.is_unit_range

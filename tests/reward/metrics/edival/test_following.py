@@ -52,16 +52,14 @@ def test_evidence_tells_what_was_looked_at_and_how_it_was_weighed(follow, scene)
     )
     looked, judge_evidence, there, judged, verdict = score.evidence
     assert (looked.what, looked.text, looked.image) == ("detect edited", "cup", "b" * 64)
-    assert [box.score for box in looked.boxes] == [0.9]
-    assert looked.numbers == {"threshold": 0.35, "strongest": 0.9}
+    assert ([box.score for box in looked.boxes], looked.numbers) == ([0.9], {"threshold": 0.35, "strongest": 0.9})
     assert (judge_evidence.what, judge_evidence.text, judge_evidence.numbers) == (
         "judge color",
         "Yes!",
         {"yes": 0.8, "no": 0.2},
     )
     assert there.text == "cup is in the edited image (0.90 > 0.35)"
-    assert judged.numbers == {"holds": 1.0, "degree": pytest.approx(0.8)}
-    assert verdict.what == "verdict"
+    assert (judged.numbers, verdict.what) == ({"holds": 1.0, "degree": pytest.approx(0.8)}, "verdict")
     assert verdict.numbers["degree"] == pytest.approx((judged.numbers["degree"] + there.numbers["degree"]) / 2)
     assert score.reason == f"{there.text}; {judged.text}"
 
@@ -182,8 +180,7 @@ def test_a_centre_must_lie_beyond_the_margin(follow, scene, kind, position, just
     def verdict(place, **options):
         return follow(task, scene(source=before, edited={"hat": [at(*place)], "dog": [DOG]}), **options).value
 
-    assert [verdict(just), verdict(short)] == [1, 0]
-    assert verdict(short, position_margin=0.0) == 1
+    assert ([verdict(just), verdict(short)], verdict(short, position_margin=0.0)) == ([1, 0], 1)
     assert verdict((0.5, 0.5), position_margin=0.0) == 0
 
 
@@ -192,8 +189,7 @@ def test_replace_asks_the_judge_unless_told_not_to_and_count_looks_at_the_edited
     assert follow(REPLACE, doubted).value == 0
     question = only(doubted, Judge)
     assert (question.topic, dict(question.slots)) == ("edival/replaced", {"object": "dog", "new": "cat"})
-    assert len(question.images) == 2
-    assert follow(REPLACE, unasked, judge_replacement=False).value == 1
+    assert (len(question.images), follow(REPLACE, unasked, judge_replacement=False).value) == (2, 1)
     assert unasked.of_kind(Judge) == []
     doubled = scene(edited=DOUBLED)
     follow(COUNT, doubled)
@@ -211,8 +207,7 @@ def test_attributes_are_judged_on_the_crop_of_the_object_on_the_whole_image_or_o
     assert (question.topic, dict(question.slots)) == (f"edival/{topic}", {"object": "cup", "value": "blue"})
     assert question.images[0].origin == (EDITED, '["crop", 76, 332, 179, 435]')
     whole = scene()
-    assert follow(task, whole, attribute_view="whole").value == 1
-    assert only(whole, Judge).images[0].size == (512, 512)
+    assert (follow(task, whole, attribute_view="whole").value, only(whole, Judge).images[0].size) == (1, (512, 512))
     both = scene(source={"cup": [at(0.2)]}, edited={"cup": [at(0.8)]})
     assert follow(task, both, attribute_view="both").value == 1
     assert (only(both, Judge).topic, len(only(both, Judge).images)) == (f"edival/{topic}_pair", 2)
@@ -231,8 +226,7 @@ def test_crops_are_widened_and_texts_read_in_the_whole_or_on_their_object(follow
     assert only(anywhere, ReadText).image.size == (512, 512)
     somewhere = scene(edited={"sign": [at(0.5)]}, text="OPEN")
     task = Task("text_change", text="OPEN", object="sign", old="SHUT")
-    assert follow(task, somewhere).value == 1
-    assert [type(query) for query in somewhere.queries] == [Detect, ReadText]
+    assert (follow(task, somewhere).value, [type(query) for query in somewhere.queries]) == (1, [Detect, ReadText])
     assert somewhere.queries[1].image.width < 100
     assert follow(task, scene(text="OPEN")).value == 0
 

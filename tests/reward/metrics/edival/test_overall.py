@@ -84,8 +84,7 @@ def test_overall_refuses_parts_that_are_no_shares_and_can_be_written_down():
     with pytest.raises(ValueError, match="rating"):
         EditOverall(Says({}, card=Card("rating", 1, "any number", range=(None, None))))
     metric = EditOverall(MultiTurnFollowing(InstructionFollowing(protocol="official")), ContentConsistency("official"))
-    assert build(spec_of(metric)) == metric
-    assert build(spec_of(EditOverall())) == EditOverall()
+    assert (build(spec_of(metric)), build(spec_of(EditOverall()))) == (metric, EditOverall())
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]) | st.floats(0, 1), min_size=1, max_size=4))
@@ -146,10 +145,8 @@ def luminance(pixels):
 def test_it_is_the_rating_of_the_edited_picture_and_knows_the_change_and_luminance(prompt, words):
     score, asked = rated(VisualQuality(prompt))
     edited, base = (image.pixels.mean() / 10 + len(words) for image in (EDITED, BASE))
-    assert score.value == pytest.approx(edited)
-    assert score.parts["base"].value == pytest.approx(base)
-    assert score.parts["change"].value == pytest.approx(edited - base)
-    assert asked == {(EDITED, words), (BASE, words)}
+    assert (score.value, score.parts["base"].value) == (pytest.approx(edited), pytest.approx(base))
+    assert (score.parts["change"].value, asked) == (pytest.approx(edited - base), {(EDITED, words), (BASE, words)})
     assert score.metric == f"edival-vq@1/{prompt}"
     for item, image in zip(score.evidence, (EDITED, BASE), strict=True):
         assert item.image == image.digest

@@ -174,8 +174,7 @@ def test_published_pools_follow_from_the_turn_before_in_order_and_first_ones_fro
     # earlier turn brought or renamed, though the instruction itself lists it among what is to be kept.
     for task, after, before in differing:
         ours = update_pools(before, task)
-        assert task.type == "background_change"
-        assert replace(ours, available=after.available) == after
+        assert (task.type, replace(ours, available=after.available)) == ("background_change", after)
         assert set(after.available) < set(ours.available) <= set(task.keep)
     # All of them do when the original foreground objects are given.
     for chain in chains.values():

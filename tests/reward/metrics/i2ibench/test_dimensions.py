@@ -275,8 +275,7 @@ def test_the_score_is_the_share_of_yes_and_all_edits_of_a_prompt_get_the_same_qu
     world = World(says={"answer": no_to(*QUESTIONS[:2])})
     edits = [sample_for(dimension, name=f"e{n}", edited=picture(20 + n)) for n in range(8)]
     for score in world.score(of(dimension), *edits):
-        assert score.value == pytest.approx(4 / 6)
-        assert score.reason == f"no to 2 of 6: {QUESTIONS[0]} {QUESTIONS[1]}"
+        assert (score.value, score.reason) == (pytest.approx(4 / 6), f"no to 2 of 6: {QUESTIONS[0]} {QUESTIONS[1]}")
     asked = {f"i2i/questions_{SUBJECTS[dimension]}": 1, "i2i/answer": 8 * len(QUESTIONS)}
     assert Counter(query.topic for query in world.judged) == asked
     world.score(of(dimension), sample_for(dimension, instruction="remove the cup"))
@@ -308,8 +307,7 @@ def test_questions_that_are_not_five_to_seven_fail_the_score(written):
 
 def test_answers_may_be_given_by_the_edited_picture_alone_and_one_that_cannot_be_read_fails_the_score():
     score, (writing, *answers) = scored(of("physical-plausibility", answering_view="edited"))
-    assert score.metric == "i2i-physical-plausibility@2[answering_view=edited]"
-    assert writing.images == (FIRST,)
+    assert (score.metric, writing.images) == ("i2i-physical-plausibility@2[answering_view=edited]", (FIRST,))
     for query, question in zip(answers, QUESTIONS, strict=True):
         assert (query.topic, query.images, query.slots) == ("i2i/answer", (EDITED,), (("question", question),))
     unread = lambda query: "Hard to say" if QUESTIONS[3] in query.messages[0].content[-1] else "yes"  # noqa: E731

@@ -58,8 +58,7 @@ def scored(metric: Any, text: str, sample: EditSample) -> tuple[Score, list[Judg
 @pytest.mark.parametrize("protocol", ["fixed", "official"])
 def test_each_type_is_asked_once_by_its_own_criteria(kind: EditType, protocol: Any) -> None:
     score, (query,) = scored(ImgEditScore(protocol), graded(kind, 5, 4, 3), edit(kind))
-    assert (score.value, score.metric) == (4.0, f"imgedit@1/{protocol}")
-    assert query.topic == f"imgedit/{kind}"
+    assert (score.value, score.metric, query.topic) == (4.0, f"imgedit@1/{protocol}", f"imgedit/{kind}")
     asked = words(query)
     assert "Do what is {asked}" in asked
     positions = [asked.rindex(f"{name}: an integer from 1 to 5") for name in CRITERIA[kind]]
@@ -113,13 +112,11 @@ def test_a_reply_that_cannot_be_read_is_a_failed_score_with_the_reply() -> None:
 
 def test_the_official_protocol_says_what_it_averaged_and_reads_as_released() -> None:
     score, _ = scored(ImgEditScore("official"), graded("add", 5, 9, "x"), edit())
-    assert score.value == 7.0
-    assert score.reason == "mean of 5, 9; as released, numbers outside of 1 to 5 count: 1"
+    assert (score.value, score.reason) == (7.0, "mean of 5, 9; as released, numbers outside of 1 to 5 count: 1")
     assert numbers(score, GRADES) == {"numbers": 2.0, "out of range": 1.0}
     recorded = [*RELEASED["basic"]["replies"], *RELEASED["uge"]["replies"]]
     assert [official(case["reply"]) for case in recorded] == [case["average"] for case in recorded]
-    assert len(recorded) == 238
-    assert sum(case["average"] is None for case in recorded) == 70
+    assert (len(recorded), sum(case["average"] is None for case in recorded)) == (238, 70)
     assert {official(reply) for reply in RELEASED["stops"]} == {None}, "they stop there with an exception"
 
 

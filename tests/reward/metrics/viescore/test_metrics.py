@@ -88,8 +88,7 @@ def test_pictures_and_instruction_are_shown_and_questions_shared() -> None:
     judge, large = both(said(8, 4)), picture(3).resized(64, 40)
     score_of(VieScoreOverall(), judge, edit(edited=large))
     sc, pq = judge.queries
-    assert sc.images == (BEFORE, large.resized(*BEFORE.size, "bicubic"))
-    assert pq.images == sc.images[1:]
+    assert (sc.images, pq.images) == ((BEFORE, large.resized(*BEFORE.size, "bicubic")), sc.images[1:])
     assert "Paint it red" in prompt_of(sc)
     assert "Paint it red" not in prompt_of(pq)
     assert sc.slots == (("instruction", "Paint it red"),)
@@ -195,6 +194,5 @@ def test_o_has_no_value_without_both_also_where_the_other_is_0(protocol: Any, ou
 def test_found_by_name_with_options() -> None:
     judge = both("7", said(9, 6))
     (score,) = Reward.of("viescore-o?protocol=official", {"judge": judge})([edit()])
-    assert score.value == pytest.approx(overall(7, 6))
-    assert RESPONSE_FORMATS["official"] == FreeText(max_tokens=1400)
+    assert (score.value, RESPONSE_FORMATS["official"]) == (pytest.approx(overall(7, 6)), FreeText(max_tokens=1400))
     assert isinstance(parse_reply(RESPONSE_FORMATS["fixed"], said(1, 2)), Reply)
