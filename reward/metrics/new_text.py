@@ -128,7 +128,12 @@ def new_unread(
     """The unread lines neither on nor beside a line of the source (there: of the same part), if there are more lines
     than there, and more unread ones than in the sources: text may have been moved or redrawn."""
     known = [*(line.box for line in there.lines), *there.unread]
-    new = tuple(line for line in lines if not any(_is_beside(line.box, box) for box in known))
+
+    def is_beside(box: Box, other: Box) -> bool:
+        across, down = max(box.x0 - other.x1, other.x0 - box.x1), max(box.y0 - other.y1, other.y0 - box.y1)
+        return max(across, down) < _BESIDE * box.h
+
+    new = tuple(line for line in lines if not any(is_beside(line.box, box) for box in known))
     more = _number((*changed.lines, *changed.unread)) > _number([TextLine("", box) for box in known])
     return new if more and len(new) > sum(len(reading.unread) for reading in sources) else ()
 
@@ -136,12 +141,6 @@ def new_unread(
 def _number(lines: Sequence[TextLine]) -> int:
     """Of different lines: one that is hardly legible is read and unread."""
     return len({(line.box.cx, line.box.cy, line.box.w, line.box.h) for line in lines})
-
-
-def _is_beside(box: Box, other: Box) -> bool:
-    across = max(box.x0 - other.x1, other.x0 - box.x1)
-    down = max(box.y0 - other.y1, other.y0 - box.y1)
-    return max(across, down) < _BESIDE * box.h
 
 
 def addressed_to_judge(lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:

@@ -172,9 +172,7 @@ def _text(sample: EditSample, boxes: Sequence[Box]) -> Program[Score]:
         [crop_box(image, box) for box in boxes] if boxes else [image] for image in (sample.source, sample.edited)
     )
     readings = yield from ask_many([ReadText(image) for image in (*source, *edited)])
-    lines = (
-        [line for one in part for line in one.lines] for part in (readings[: len(source)], readings[len(source) :])
-    )
+    parts = readings[: len(source)], readings[len(source) :]
     before, after = (
         [normalize_text(word) for line in lines if line.box.score >= _MIN_CONFIDENCE for word in line.text.split()]
         for lines in ([line for one in part for line in one.lines] for part in parts)

@@ -270,7 +270,11 @@ def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
             f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned: shorten it"
         )
         return (PlanProblem("", message),)
-    problems = [*_contradictions(plan), *_already_true(plan), *_outside(plan)]
+    problems = [*_contradictions(plan), *_outside(plan)]
+    for operation in plan.operations:
+        if state := _present_state(operation):
+            message = f"the {operation.type} operation changes nothing: it is already {state!r}"
+            problems.append(PlanProblem(state, f"{message}; give what it shall become"))
     plain, quoted = split_quotes(sentence)
     account = PlanAccount(plan)
     problems += [_unaccounted(f'"{text}"') for text in quoted if not account.has_text(text)]
@@ -381,13 +385,6 @@ _CHANGED_ASPECTS: Mapping[OperationType, str] = {
 
 def _key(target: Target | None) -> str:
     return words_of_target(target).casefold()
-
-
-def _already_true(plan: EditPlan) -> Iterator[PlanProblem]:
-    for operation in plan.operations:
-        if state := _present_state(operation):
-            message = f"the {operation.type} operation changes nothing: it is already {state!r}"
-            yield PlanProblem(state, f"{message}; give what it shall become")
 
 
 def _present_state(operation: PlannedOperation) -> str:

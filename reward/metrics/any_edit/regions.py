@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 from typing import Any, ClassVar
 
 import cv2
@@ -194,7 +194,11 @@ def _replaced_region(
         _, after = yield from _boxes_before_and_after(sample, operation.new.phrase)
     except Abstained:  # boxes that were given are of the source
         return EditRegion(tuple(_changed_around(changes, box, place) for box, place in zip(old, places, strict=True)))
-    boxes = [cut for box in after for place in places if (cut := _intersection(box, place)) is not None]
+    boxes = []
+    for a, b in product(after, places):
+        x0, y0, x1, y1 = max(a.x0, b.x0), max(a.y0, b.y0), min(a.x1, b.x1), min(a.y1, b.y1)
+        if x0 < x1 and y0 < y1:
+            boxes.append(replace(a, cx=(x0 + x1) / 2, cy=(y0 + y1) / 2, w=x1 - x0, h=y1 - y0))
     return EditRegion(tuple(boxes))
 
 
@@ -283,11 +287,6 @@ def _capped(boxes: Iterable[Box], most: float, what: str) -> EditRegion:
     factor = (most / covered) ** 0.5
     note = f"{what} covers {covered:.0%} of the image, of which {most:.0%} may change"
     return EditRegion(tuple(scaled(box, factor) for box in items), notes=(note,))
-
-
-def _intersection(a: Box, b: Box) -> Box | None:
-    x0, y0, x1, y1 = max(a.x0, b.x0), max(a.y0, b.y0), min(a.x1, b.x1), min(a.y1, b.y1)
-    return replace(a, cx=(x0 + x1) / 2, cy=(y0 + y1) / 2, w=x1 - x0, h=y1 - y0) if x0 < x1 and y0 < y1 else None
 
 
 def _is_on_side(box: Box, position: Position, reference: Box) -> bool:

@@ -404,7 +404,11 @@ def offered_tools(
 
     def detect(arguments: Mapping[str, Any]) -> Program[Observation]:
         name, object_name = resolve_image_name(arguments["target_image"]), str(arguments["detect_object_name"])
-        if not _is_named(object_name, instruction, object_names):
+        words, known = (set(re.findall(r"\w+", text.casefold())) for text in (object_name, instruction))
+        is_named = bool(words - _ARTICLES) and words - _ARTICLES <= known
+        if object_names == "substring":
+            is_named = bool(object_name.strip()) and _plain(object_name) in _plain(instruction)
+        if not is_named:
             raise ToolError(
                 f"{object_name!r} is not a part of the editing instruction: copy the object's name from it"
                 if object_names == "substring"
@@ -421,13 +425,6 @@ def resolve_image_name(image: str) -> str:
     if name is None:
         raise ToolError(f"there is no image {image!r}: there are {SOURCE} and {EDITED}")
     return name
-
-
-def _is_named(name: str, instruction: str, object_names: str) -> bool:
-    if object_names == "substring":
-        return bool(name.strip()) and _plain(name) in _plain(instruction)
-    words = set(re.findall(r"\w+", name.casefold())) - _ARTICLES
-    return bool(words) and words <= set(re.findall(r"\w+", instruction.casefold()))
 
 
 def _plain(text: str) -> str:

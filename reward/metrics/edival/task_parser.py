@@ -97,10 +97,6 @@ _BLANKS = re.compile("[\\s\u200b\u2060\ufeff]+")
 """White space of any script, and the marks of no width that stand for it."""
 
 
-def _collapse(blanks: re.Match[str]) -> str:
-    return "\n" if "\n" in blanks[0] else " "
-
-
 _SCENE = r"(?:the\s)?(?:image|picture|photo|photograph|scene)"
 _QUOTES_OPEN, _QUOTES_CLOSE = "\"'“”\u2018\u2019«「『", "\"'“”\u2018\u2019»」』"
 _OPEN, _CLOSE = f"[{_QUOTES_OPEN}]", f"[{_QUOTES_CLOSE}]"
@@ -148,7 +144,9 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 
 def _strip_wrapping(instruction: str) -> str:
     """The instruction with single blanks, without brackets, surrounding blanks, double quotes and full stops."""
-    sentence = _BLANKS.sub(_collapse, instruction.replace("[", "").replace("]", ""))
+    sentence = _BLANKS.sub(
+        lambda blanks: "\n" if "\n" in blanks[0] else " ", instruction.replace("[", "").replace("]", "")
+    )
     start, end = _wrapped_range(sentence)
     return sentence[start:end]
 
