@@ -285,10 +285,8 @@ def calibrate(score: Score, calibration: CalibrationMap) -> Score:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A metric's score on the scale of a calibration map. Scores without a value pass unchanged.
-
-    Raises `SpecError` if there is no such map, or if it belongs to another metric. A map does not depend on the experts
-    behind the metric; its provenance names those it was fitted with.
+    """A metric's score on the scale of a calibration map; scores without a value pass unchanged. Raises `SpecError`
+    without such a map, and for one of another metric. Its provenance names the experts it was fitted with.
 
     Args:
         metric: The metric, or its spec.

@@ -60,13 +60,9 @@ class NotACopy:
 
 @dataclass(frozen=True)
 class NotBlank:
-    """Not blank, collapsed or blurred.
-
-    The standard deviation of luminance must reach `spread` (or a third of the source's, if lower) and
-    `min_contrast_ratio` of the source's. A thumbnail must keep `min_sharpness_ratio` of the sharpness of the source's:
-    an object on a flat background keeps 0.1 and more; a blur with a standard deviation of a twelfth of the width keeps
-    less than 0.07.
-    """
+    """Not blank, collapsed or blurred: luminance must vary by `spread` (or a third of the source's, if lower) and by
+    `min_contrast_ratio` of the source's, and a thumbnail keep `min_sharpness_ratio` of its sharpness: an object on a
+    flat background keeps 0.1 and more, a blur by a twelfth of the width less than 0.07."""
 
     spread: float = 0.02
     min_contrast_ratio: float = 0.2
@@ -129,16 +125,10 @@ class SameAspect:
 
 @dataclass(frozen=True)
 class NotCollage:
-    """The source is not pasted into the edited image: not as a half, a quarter or an inset.
-
-    A half or quarter counts as pasted if its similarity to the whole source is at least `similarity`, and at least
-    `min_similarity_gain` above that of the same part of the source: a sky resembles itself at every size. The check is
-    skipped if the changed area is too small for a quarter of the image.
-
-    An inset is found by a matcher with at least `min_inset_score`, and there it shows all of the source, its edges and
-    plain parts too, with a similarity of at least `min_inset_similarity`: insets have 0.9 and more, a person that was
-    drawn a little smaller has less.
-    """
+    """The source is not pasted into the edited image as a half, a quarter or an inset. A part counts if its similarity
+    to the whole source is at least `similarity`, and `min_similarity_gain` above that of the same part of the source:
+    a sky resembles itself. An inset is found by a matcher with `min_inset_score`, and shows all of the source with
+    `min_inset_similarity`: insets have 0.9 and more, a person drawn a little smaller less."""
 
     similarity: float = 0.6
     min_similarity_gain: float = 0.25

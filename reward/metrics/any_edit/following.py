@@ -116,16 +116,11 @@ _OF_OBJECTS = ("subject_remove", "subject_replace", "color_alter", "material_alt
 
 @dataclass(frozen=True)
 class PlanFollowing(PlannedMetric):
-    """Whether the operations of the sample's plan were carried out, in [0, 1]; at least 0.75 exactly if all were.
-
-    The value is half the mean over the operations, and half whether all hold. An operation that holds counts as 1, less
-    at most 0.02 where it holds by a hair; another one counts half its degree, below 0.25. `credits` has the degree of
-    each, in order.
-
-    An operation of EdiVal's types is checked by EdiVal's algorithms, with boxes chosen by the referring expression, if
-    a detector finds its target in the source; what pixels decide (`pixel_edits`) by arithmetic; others by the questions
-    of the plan. What the source shows already cannot be followed: such an operation is not applicable. A change that is
-    too small or too pale to be seen does not count.
+    """Whether the operations of the sample's plan were carried out, in [0, 1]: half the mean over them, half whether
+    all hold, so at least 0.75 exactly if all do. One that holds loses at most 0.02, another one counts half its
+    degree, below 0.25. EdiVal's algorithms check its types where a detector finds the target, arithmetic what pixels
+    decide, and questions of the plan all else. What the source shows already is not applicable; a change that cannot
+    be seen does not count. `credits` has the operations.
 
     Args:
         list_differences: Whether a judge is also asked to list all differences, where an operation is checked by

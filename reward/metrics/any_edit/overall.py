@@ -31,11 +31,8 @@ _PLAN_KINDS = {"planner": ("plan",), "judge.planner": ("judge",), "detector": ("
 
 @dataclass(frozen=True)
 class AspectAsPlanned:
-    """The composition of the source, where the shape is another one: stretched to it or cut about the middle, at most
-    twice as wide (`in_source_shape`), unless the plan crops, reframes, cuts out, turns or resizes.
-
-    The plan is `plan_of(sample)`, asked only where the ratio is another one.
-    """
+    """The composition of the source in another shape: stretched to it or cut about the middle, at most twice as wide,
+    unless the plan (asked only where the ratio is another one) crops, reframes, cuts out, turns or resizes."""
 
     card: ClassVar = replace(
         SameAspect.card,
@@ -61,12 +58,8 @@ class AspectAsPlanned:
 
 @dataclass(frozen=True)
 class NotACopyAsPlanned:
-    """Not a copy, as by `NotACopy`, unless pixels decide every operation of the plan (`pixel_edits`).
-
-    What a resize, the mirror image of a symmetric scene or a slight change of tone leave differs from the source by no
-    more than noise; whether it is what was asked for is measured, and a copy has 0 there. The plan is
-    `plan_of(sample)`, asked only for a copy.
-    """
+    """Not a copy, as by `NotACopy`, unless pixels decide every operation of the plan, which is asked only for a copy:
+    a slight change differs by no more than noise, and is measured; a copy has 0 there."""
 
     card: ClassVar = replace(
         NotACopy.card,
@@ -102,18 +95,11 @@ _CARRIER_STEMS = stems_of(TEXT_CARRIERS)
 
 @dataclass(frozen=True)
 class NoUnrequestedText:
-    """No new text in the image, unless the plan has an operation on a text.
-
-    Text is a line with at least 3 letters or digits, read in the changed area with a confidence of at least 0.85 (0.5
-    where it addresses a judge), that is, up to reading errors, no part of the text of the sources, nor a line of the
-    source at its place with most of its letters, and whose place differs from the source by more than a harmless shift
-    or compression, unless it addresses a judge. With an operation on a text, or on something that carries text by
-    nature, only text that addresses a judge fails, unless it is the requested text itself. The plan is
-    `plan_of(sample)`, asked only where there is new text.
-
-    Text is also what the reader reports as unread, such as letters that it does not know, at changed places that are
-    neither on nor beside a line of the source, if there is more of it than in the sources.
-    """
+    """No new text in the image, unless the plan has an operation on a text, or on something that carries text: then
+    only what addresses a judge fails, but for the requested text. Text is a line of at least 3 letters or digits,
+    legible (0.85; 0.5 where it addresses a judge) in the changed area, up to reading errors no text of the sources, at
+    a place that differs by more than a harmless shift; and unread letters away from the source's lines. The plan is
+    asked only where there is new text."""
 
     card: ClassVar[Card] = Card(
         "guard-no-unrequested-text",
@@ -193,11 +179,8 @@ _REGION = PlanRegion()
 
 @dataclass(frozen=True)
 class FollowedAndPreserved:
-    """Following times preservation times region of an edit, each in [0, 1], and times a rating of its quality if there
-    is one.
-
-    Not applicable where following is not (the source shows the result already); other parts that are not applicable are
-    left out. `credits` are those of following.
+    """Following times preservation times region, and times a rating of quality if there is one, each in [0, 1]. Not
+    applicable where following is not; other parts that are not are left out. `credits` are those of following.
 
     Args:
         region: Whether what was redrawn belongs to the picture; None leaves it out.
@@ -253,11 +236,8 @@ def any_edit(
     region: bool = True,
     quality: Metric | None = None,
 ) -> Gate:
-    """An edit of any picture by any instruction: the instruction was carried out, nothing else changed, and what was
-    redrawn belongs to the picture.
-
-    What was asked for is the sample's `plan`; or it follows from its `operations` or `task`; or a planner reads the
-    instruction.
+    """An edit of any picture by any instruction (its `plan`, `operations` or `task`, or what a planner reads): it was
+    carried out, nothing else changed, and what was redrawn belongs to the picture.
 
     Args:
         text_guard: Whether to include `NoUnrequestedText`, which needs OCR.

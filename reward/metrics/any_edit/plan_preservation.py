@@ -199,15 +199,11 @@ where the plan names nothing that stays before it."""
 
 @dataclass(frozen=True)
 class PlanPreservation(PlannedMetric):
-    """How much of what the sample's plan does not change has stayed, in [0, 1].
-
-    Where only objects may change: everything outside of their regions (`edit_region`), by `preservation`, times the
-    mean of what the plan names as staying. Where another frame was asked for, in that frame (`in_one_frame`), and of
-    another shape that was not, times what that leaves; where a tone or focus was that pixels decide, beside what it
-    explains, times the structure that it leaves. Where the whole image may change otherwise (another background, style,
-    light): the mean of what it names as staying and of what is annotated beside it, times the agreement of layouts if
-    nothing may move. Not applicable where the whole image may change and nothing is named or annotated. Compared with
-    the first source.
+    """How much of what the sample's plan does not change has stayed, in [0, 1], in the frame that was asked for. Where
+    objects may change: everything outside of their regions, times the mean of what the plan names as staying. Where a
+    tone or focus does that pixels decide: beside what it explains, times the structure left. Where all may change
+    otherwise: the mean of what is named or annotated, times the agreement of layouts if nothing may move; not
+    applicable with neither.
 
     Args:
         faces: Who compares individuals: `judge`, or the `embedder` bound to the role `features.face`.

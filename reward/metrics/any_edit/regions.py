@@ -317,16 +317,10 @@ _SURROUNDINGS = 1.6
 
 @dataclass(frozen=True)
 class PlanRegion(PlannedMetric):
-    """Whether what stands in the place that was to change belongs to this picture, and its seam, in [0, 1].
-
-    Each place (`edit_region`: targets in the source with their shadows, and where something new stands) is rated by
-    `changes` against its surroundings and the source: whether its outline shows as a seam, its fine detail is that of
-    the picture, its patches have neighbours elsewhere, and how much of the source shows through. The worst place
-    counts. A judge that answers is asked once about a crop around all places, and its probability is a factor.
-
-    Not applicable where the whole image may change, or the targets leave nothing around them: the source and the plan
-    decide that, never the edit.
-    """
+    """Whether what stands in the place that was to change belongs to this picture, in [0, 1]. `changes` rates each
+    place (`edit_region`) against its surroundings and the source: seam, fine detail, neighbours, what shows through;
+    the worst counts, times the probability of a judge that answers about a crop around all. Not applicable where the
+    whole image may change, or nothing is left around the targets: source and plan decide that."""
 
     card: ClassVar[Card] = Card(
         name="any-edit-region",

@@ -137,10 +137,8 @@ class ClipImage(ClipSimilarity):
 
 @dataclass(frozen=True)
 class ClipDirectional(ClipSimilarity):
-    """CLIP_dir: the cosine between the change of the image features and the change of the text features.
-
-    All features are normalised to length 1 before they are subtracted (Gal et al., 2022). 0 if the edited image has the
-    features of the source.
+    """CLIP_dir: the cosine between the change of the image features and that of the text features, all normalised
+    before they are subtracted (Gal et al., 2022). 0 if the edited image has the features of the source.
 
     Args:
         text: Source of the text direction. `captions`: from sample.metadata["source_caption"] to

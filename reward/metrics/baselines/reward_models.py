@@ -155,17 +155,11 @@ DRAWS_PER_SEED = 1000
 
 @dataclass(frozen=True)
 class EditScore(PromptedMetric):
-    """Overall quality of an edit, from 0 to 10: the geometric mean of the grades of the edit and of its appearance.
-
-    The judge sees source, edited image and instruction, and grades instruction following and consistency. Then it sees
-    the edited image alone, and grades naturalness and freedom from artifacts. Of each pair the lower grade counts. The
-    value is the mean over `draws` of the square root of their product; `parts` has `following`, `consistency` and
-    `quality` (the lower of its two), each the mean over the draws.
-
-    The queries go to the role `judge.editscore`, which the expert bound to `judge` also serves. Any judge can answer;
-    the published weights are `Vlm("Qwen/Qwen2.5-VL-7B-Instruct", lora="EditScore/EditScore-7B")`, trained with the
-    authors' prompts. Our prompts ask for the same in other words, so the values differ from the published ones; to
-    reproduce those, set `prompts` to a folder with the original text in `edit_score.txt` and `edit_score_quality.txt`.
+    """Overall quality of an edit, from 0 to 10: the root of the product of the lower grade of the edit (following,
+    consistency) and the lower grade of its looks (naturalness, no artifacts), averaged over the draws; `parts` has the
+    means. It asks `judge.editscore`, which `judge` also serves. The published weights,
+    `Vlm("Qwen/Qwen2.5-VL-7B-Instruct", lora="EditScore/EditScore-7B")`, were trained with the authors' prompts; ours
+    differ: `prompts` takes the original texts.
 
     Args:
         draws: Samples that are averaged; the authors take 1, 4 or 8. If one fails or cannot be parsed, the score fails.

@@ -25,30 +25,15 @@ DRAWS_PER_SEED = 1000
 
 @dataclass(frozen=True)
 class ComplexEditOptions(PromptedMetric):
-    """The options of all metrics of Complex-Edit.
-
-    mode: `numeric`: the mean of `n` integers from 0 to 10, sampled at temperature 1.0 (as in the paper).
-        `token_probability`: ten times P(yes) / (P(yes) + P(no)) of one query. `expected`: the expectation over 0 to 10
-        of one query. The last two take one forward pass of a judge that gives probabilities, without reasoning; the
-        card states the cost in correlation (its figures for token probability are our reading of rows of table 2 whose
-        label is not printed).
-    n: samples that are averaged. seed: selects the draws; seeds share no draws, and a larger `n` adds draws to those of
-        a smaller one.
-    max_replacements: failed samples that are replaced by further draws; if more fail, the score fails.
-
-    The cells of tables 1 and 2; the defaults are the paper's choice:
-
-    reasoning: before the grade. None: in mode `numeric` for following and preservation, not for quality; not in other
-        modes. True with `token_probability`: each of `n` samples reasons first, and is then asked for yes or no.
-    rubric: with what the grades of the scale stand for. Mode `token_probability` has none.
-    sampling: `deterministic`: one query at temperature 0 instead of `n` samples (the paper's probability mass of 1e-7).
-
-    prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
-    paper: criteria and rubrics are sent as a system prompt (figure 16), and the rest is
-        the user's message.
-
-    Raises ValueError for an invalid option.
-    """
+    """The options of all metrics of Complex-Edit. mode: `numeric`: the mean of `n` integers from 0 to 10, sampled at
+    temperature 1.0 (as in the paper); `token_probability`: ten times P(yes) / (P(yes) + P(no)) of one query;
+    `expected`: the expectation over 0 to 10 of one query. The last two need a judge that gives probabilities, without
+    reasoning; the card states the cost (its figures for token probability are our reading of rows of table 2 whose
+    label is not printed). seed: selects the draws, which seeds do not share; a larger `n` adds some. max_replacements:
+    of failed samples. reasoning: before the grade; None: in mode `numeric` for following and preservation. With
+    `token_probability`, each of `n` samples reasons first. rubric: what the grades stand for. sampling:
+    `deterministic`: one query at temperature 0 (the paper's probability mass of 1e-7). paper: criteria and rubrics are
+    sent as a system prompt (figure 16). Raises ValueError for an invalid option."""
 
     mode: ScoringMode = "numeric"
     n: int = 20

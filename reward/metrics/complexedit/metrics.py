@@ -120,13 +120,8 @@ class _AlignmentMetric(AlignmentOptions):
 
 @dataclass(frozen=True)
 class ComplexEditInstructionFollowing(_AlignmentMetric):
-    """Whether the requested changes were made, from 0 to 10; other changes do not count.
-
-    With `operations=listed`, `credits` has the mean grade of each of the sample's operations, in order. The value is
-    the mean of the judge's grades of the whole edit; evidence notes if the mean over the operations differs.
-
-    Not applicable to edits of several images, see I2I-Bench.
-    """
+    """Whether the requested changes were made, from 0 to 10; other changes do not count. With `operations=listed`,
+    `credits` has the mean grade of each, and evidence their mean if it differs from the value."""
 
     card: ClassVar[Card] = replace(
         _CARD,
@@ -169,10 +164,7 @@ class ComplexEditInstructionFollowing(_AlignmentMetric):
 
 @dataclass(frozen=True)
 class IdentityPreservation(_AlignmentMetric):
-    """Whether everything else was preserved, from 0 to 10; whether the requested changes were made does not count.
-
-    Not applicable to edits of several images, see I2I-Bench.
-    """
+    """Whether everything else was preserved, from 0 to 10; whether the requested changes were made does not count."""
 
     card: ClassVar[Card] = replace(
         _CARD,
@@ -212,10 +204,8 @@ _GRADE = {"type": "integer", "minimum": 0, "maximum": judging.MAX_GRADE}
 
 @dataclass(frozen=True)
 class PerceptualQuality(judging.ComplexEditOptions):
-    """Coherence and freedom from artifacts of the edited image, from 0 to 10.
-
-    The judge sees the edited image only: with the instruction, the correlation of its grades with people's was 0.046
-    instead of 0.234 (section 4.1.4). It has a rubric and gives no reasoning, but for the options.
+    """Coherence and freedom from artifacts of the edited image, which the judge sees alone, from 0 to 10: with the
+    instruction, the correlation with people's grades was 0.046 instead of 0.234 (section 4.1.4).
 
     Args:
         instruction: The judge is told the instruction too, in modes `numeric` and `expected` (the ablation of 4.1.4).

@@ -35,19 +35,12 @@ PACKAGE = "editcritic.reward.metrics.dlebench"
 
 @dataclass(frozen=True)
 class DleBenchOptions(PromptedMetric):
-    """Options of both metrics. The defaults of all but `mode` and `prompts` are ours: the paper does not publish them.
-
-    mode: `oracle` (with target boxes and a reference), `tools` (the judge may use tools) or `plain` (two images and the
-    rubric). prompts: a folder whose `<name>.txt` files replace the prompts of the same names. max_tokens: of a reply.
-    min_crop_side: crops with a shorter side below this, in pixels, are upscaled. paper: instead, all crops of the
-    tools are upscaled, however large they are (up to `MAX_CROP_SIDE`), crops for a judge without tools are not, and the
-    prompts of judges with tools have worked examples of calls and a system prompt with role and tools (table 16).
-
-    With tools: max_turns: maximum number of replies of the judge. max_regions: maximum number of differences shown, the
-    largest first. detection_threshold: minimum score of a detection. object_names: what the detector looks for:
-    `substring`, a part of the instruction (table 16), or `words`, words of the instruction in any order, as in the
-    paper's own transcripts (table 11). Differences are defined by options of the expert `PixelDifferences`.
-    """
+    """Options of both metrics; the defaults of all but `mode` and `prompts` are ours. mode: `oracle` (with target boxes
+    and a reference), `tools` (the judge may use tools) or `plain`. max_tokens: of a reply. min_crop_side: crops with a
+    shorter side below are upscaled; paper: instead, all crops of the tools are (up to `MAX_CROP_SIDE`), others are not,
+    and prompts have worked examples and a system prompt with role and tools (table 16). With tools: max_turns, of
+    replies; max_regions, of differences shown; detection_threshold, of a score; object_names: what the detector looks
+    for, a `substring` of the instruction (table 16), or `words` of it in any order (table 11)."""
 
     mode: str = "oracle"
     prompts: str | None = None
@@ -212,14 +205,9 @@ def resize_to_source(image: Image, source: Image, name: str, evidence: list[Evid
 
 @dataclass(frozen=True)
 class SmallObjectFollowing(DleBenchOptions):
-    """DLEBench-IF: (s - 1) / 3 for the label's score s (the paper prints it times 100). Options: `DleBenchOptions`.
-
-    Flawless Execution 4, Over Modification 3, Wrong Action 2, Localization Failure 1.
-
-    `oracle`: for each of the sample's `targets`, the judge sees crops of source, edited image and `reference`, without
-    tools; `credits` has each target, and the worst counts.
-
-    Not applicable in oracle mode without targets and a reference. An unclear verdict is a failed score.
+    """DLEBench-IF: (s - 1) / 3 for the label's score s (the paper prints it times 100). `oracle`: the judge sees crops
+    of source, edit and `reference` about each of the `targets`, without tools; `credits` has each, and the worst
+    counts. Without both not applicable. An unclear verdict is a failed score.
 
     Args:
         context: Size of the crops, see `crop_corners`; the paper does not publish the crops of its evaluation, so the
@@ -298,16 +286,10 @@ class SmallObjectFollowing(DleBenchOptions):
 
 @dataclass(frozen=True)
 class VisualConsistency(DleBenchOptions):
-    """DLEBench-VC: (s - 1) / 3 for the label's score s (the paper prints it times 100). Options: `DleBenchOptions`.
-
-    Perfect Consistency 4, Single Anomaly 3, Multiple Anomalies 2, Scene Collapse 1.
-
-    `oracle`: the judge sees source, edited image and `reference` with all of the sample's `targets` painted white, and
-    may use tools, which see source and edited image in the same way. `tools`: source and edited image unchanged, and
-    tools. `plain`: both images without tools, the paper's "LMM-as-a-Judge".
-
-    Not applicable in oracle mode without targets and a reference. An unclear verdict is a failed score.
-    """
+    """DLEBench-VC: (s - 1) / 3 for the label's score s (the paper prints it times 100). `oracle`: the judge sees
+    source, edit and `reference` with all `targets` painted white, and may use tools on the first two. `tools`:
+    unchanged, with tools. `plain`: both images alone. Without targets and reference, `oracle` is not applicable. An
+    unclear verdict is a failed score."""
 
     base_card: ClassVar[Card] = Card(
         name="dlebench-vc",

@@ -341,13 +341,9 @@ _ABSENT_THRESHOLD = 0.2
 
 @dataclass(frozen=True)
 class ObjectsPreserved:
-    """At least half of the unchanged objects are still detected, anywhere in the image.
-
-    Content consistency alone is too mild here: an emptied image keeps its background, and so half of EdiVal-CC. An
-    object counts if it is detected in the base image (score above 0.35), and is lost if its score in the edited image
-    is at most 0.2. The queries are those of EdiVal-CC. Not applicable if no object is listed as unchanged, or none is
-    detected.
-    """
+    """At least half of the unchanged objects that the base image shows (score above 0.35) are still detected anywhere
+    (above 0.2): an emptied image keeps its background, and so half of EdiVal-CC, whose queries these are. Not
+    applicable without such objects."""
 
     card: ClassVar[Card] = Card(
         "guard-objects-preserved",

@@ -232,9 +232,8 @@ def judge_verdict(topic: str, reply: Reply) -> Condition:
 
 @dataclass(frozen=True)
 class InstructionFollowing(PaperOptions, PromptedMetric):
-    """EdiVal-IF of one turn: 1 if the edited image follows the instruction, else 0. Options: `PaperOptions`.
-
-    Not applicable to instructions that match none of the nine forms, unless the sample has a `task`.
+    """EdiVal-IF of one turn: 1 if the edited image follows the instruction, else 0. Options: `PaperOptions`. Not
+    applicable to instructions of none of the nine forms, without a `task`.
 
     Args:
         protocol: `paper` (algorithms 3 to 11) or `official` (the released code of 27 October 2025; takes no options).

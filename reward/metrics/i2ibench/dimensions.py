@@ -188,16 +188,10 @@ ImageParts = tuple[str | Image, ...]
 
 @dataclass(frozen=True)
 class DimensionMetric(PromptedMetric):
-    """One dimension of I2I-Bench by one pipeline; values in [0, 1].
-
-    dimension: its name in `DIMENSIONS`. judge_only: the ablation of section 4.3, one query for a level in every
-    dimension, their own where they ask a judge for a level of their subject; takes no other options. prompts: a folder
-    whose `<name>.txt` files replace the prompts of the same names. paper: what appendix F marks as a system prompt
-    (blending, artifacts, following, success, knowledge) is sent as one.
-
-    Not applicable to samples with another number of sources, with `dimensions` that do not include it, or without the
-    `hint` or `text` it needs. Fails if one of a sample's `dimensions` is unknown.
-    """
+    """One dimension of I2I-Bench by one pipeline; values in [0, 1]. judge_only: the ablation of section 4.3, one query
+    for a level; takes no other options. paper: what appendix F marks as a system prompt (blending, artifacts,
+    following, success, knowledge) is sent as one. Not applicable to another number of sources, to `dimensions` without
+    it, and without the `hint` or `text` it needs. Fails for unknown `dimensions`."""
 
     dimension: str
     _: KW_ONLY
@@ -390,10 +384,8 @@ _SUBJECTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class QuestionSet(DimensionMetric):
-    """The fraction of yes among the answers to five to seven questions that the judge writes itself.
-
-    The questions are written from sources and instruction, so that all edits of one prompt get the same questions,
-    which are written once. An answer counts as yes if its probability is at least 0.5.
+    """The fraction of yes (probability of at least 0.5) among the answers to five to seven questions that the judge
+    writes itself from sources and instruction: once, for all edits of a prompt.
 
     Args:
         answering_view: Whether the judge sees sources, edited image, instruction and question (`full`, section 3.2.1),

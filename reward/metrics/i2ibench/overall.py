@@ -33,10 +33,9 @@ _NAME = "i2i-overall"
 
 @dataclass(frozen=True)
 class I2IBenchOverall:
-    """The mean over the dimensions that apply to a sample, of one source or of several; `parts` has them.
-
-    Dimensions that are not applicable, which the inputs alone decide, are left out. If one fails or abstains, so does
-    the whole. The paper's Overall is the mean over all values of all prompts (appendix D), not the mean of these means.
+    """The mean over the dimensions that apply to a sample, which its inputs decide; `parts` has them. If one fails or
+    abstains, so does the whole. The paper's Overall is the mean over all values of all prompts (appendix D), not of
+    these means.
 
     Args:
         excluded_dimensions: Dimensions to leave out for all samples, such as those without an expert.

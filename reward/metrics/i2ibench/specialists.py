@@ -51,13 +51,9 @@ _TOPICS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class OutsideSimilarity(DimensionMetric):
-    """Similarity of source and edited image outside the edited region, which the judge names and the segmenter finds.
-
-    The judge's command refers to the edited image alone. The inverse of its mask is applied to both images, the edited
-    one at the source's size. If the segmenter finds nothing in the edited image, as after a removal, the whole images
-    are compared, which is our reading: the formula allows it, and the paper does not speak of it. Abstains if the mask
-    covers the whole image.
-    """
+    """Similarity of source and edit outside the edited region, which the judge names and the segmenter finds in the
+    edit; its inverse is applied to both. Where nothing is found, the whole images are compared: our reading. Abstains
+    if it is everything."""
 
     pipeline: ClassVar[Pipeline] = "outside"
     pipeline_kinds: ClassVar[Kinds] = REGION_KINDS
@@ -88,11 +84,9 @@ class OutsideSimilarity(DimensionMetric):
 
 @dataclass(frozen=True)
 class RegionSimilarity(DimensionMetric):
-    """Similarity of the regions to preserve between their source and the edited image: the mean over the regions.
-
-    The judge names the regions by commands, with the source of each if there are several. Each region is segmented
-    separately in its source and in the edited image. Duplicates count once. Abstains if the judge names nothing, or if
-    the segmenter finds nothing in one of the two images. Fails if a command has an unknown source.
+    """Similarity of the regions to preserve between their source and the edit: the mean over those that the judge
+    names, each segmented in both. Abstains if it names nothing, or nothing is found in one. Fails for an unknown
+    source.
 
     Args:
         inverted: For multi-non-edited-fidelity only, whether the outside of each mask is compared (section 3.2.2)

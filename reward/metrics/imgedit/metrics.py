@@ -168,15 +168,9 @@ _CARD = Card(
 
 @dataclass(frozen=True)
 class GradedEdit(PromptedMetric):
-    """One question about the edit of one picture. Not applicable to several sources.
-
-    protocol: how a reply is read. `fixed`: exactly the lines that were asked for, with integers from 1 to 5; the rules
-    on how grades bound each other are enforced, and their use is counted in the evidence. `official`: as the released
-    code reads it (see `released_grades`).
-    prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
-
-    Raises ValueError for an invalid option.
-    """
+    """One question about the edit of one picture. protocol: how a reply is read. `fixed`: exactly the lines asked for,
+    integers from 1 to 5, with the rules on how grades bound each other enforced and counted in the evidence.
+    `official`: as the released code does (`released_grades`)."""
 
     protocol: Protocol = "fixed"
     prompts: str | None = None
@@ -215,11 +209,9 @@ def _evidence(reply: Reply, sample: EditSample, numbers: Mapping[str, float], ca
 
 @dataclass(frozen=True)
 class ImgEditScore(GradedEdit):
-    """The mean of three grades, from 1 to 5, by criteria of the edit's type. Both images and the instruction are shown.
-
-    The second and the third grade may not exceed the first: the judge is told so. In `fixed` one that does counts as
-    the first, and the evidence `capped` says how many did; `parts` has the grades that count, by criterion. In
-    `official` they count as given, and evidence alone has them; a mean may then be outside of 1 to 5.
+    """The mean of three grades, from 1 to 5, by criteria of the edit's type. The second and third may not exceed the
+    first: in `fixed` such a one counts as the first, with the evidence `capped`, and `parts` has the grades that
+    count; in `official` they count as given, and the mean may lie outside of 1 to 5.
 
     Args:
         edit_type: Of all edits; by default that of each sample (`edit_type_of`). Where it is not known, and for several
@@ -286,13 +278,9 @@ DAMAGED_MAX = 3
 
 @dataclass(frozen=True)
 class ImgEditUge(GradedEdit):
-    """One grade from 1 to 5, at most 3 if areas changed that were not to be edited. Not applicable to several sources.
-
-    The judge is told so and says of these areas whether they changed. In `fixed` a higher grade counts as 3 where it
-    says that they did, with the evidence `capped`, and a reply that does not say it is a failed score. In `official`
-    the grade counts as given. The published question asks for no such line: a prompt pack with its words needs
-    `official`.
-    """
+    """One grade from 1 to 5, at most 3 if areas changed that were not to be edited, of which the judge says whether
+    they did. In `fixed` a higher one counts as 3, with the evidence `capped`; in `official` as given: a pack with the
+    published words needs it."""
 
     card: ClassVar[Card] = replace(
         _CARD,

@@ -74,13 +74,8 @@ _CARD = Card(
 
 @dataclass(frozen=True)
 class VieScoreOptions(PromptedMetric):
-    """The options of all metrics of VIEScore.
-
-    protocol: how a reply is read: `fixed`, or `official` as in the released code. prompts: a folder whose
-    `semantic_consistency.txt` and `perceptual_quality.txt` replace ours; the slot of the first is `{instruction}`.
-
-    Raises ValueError for an unknown protocol, and for a pack that is not a folder.
-    """
+    """The options of all metrics of VIEScore. protocol: how a reply is read, `fixed` or `official`, as in the released
+    code."""
 
     protocol: VieScoreProtocol = "fixed"
     prompts: str | None = None
@@ -121,14 +116,8 @@ class _TwoGrades(VieScoreOptions):
 
 @dataclass(frozen=True)
 class SemanticConsistency(_TwoGrades):
-    """SC: whether the instruction was carried out, and no more than that, from 0 to 10.
-
-    The judge sees the source, the edited image at the source's size, and the instruction. It grades the success of the
-    edit and the degree of over-editing (10: none); the lower grade counts. `parts` has both: `success`,
-    `no_overediting`. In protocol `official` a value may exceed 10, if the judge says so.
-
-    Not applicable to edits of several images.
-    """
+    """SC, from 0 to 10: the lower grade of the success of the edit and of no over-editing, by a judge that sees
+    source, edit at its size, and instruction. `parts` has both. In `official` a value may exceed 10."""
 
     card: ClassVar[Card] = replace(
         _CARD,
@@ -148,14 +137,8 @@ class SemanticConsistency(_TwoGrades):
 
 @dataclass(frozen=True)
 class PerceptualQuality(_TwoGrades):
-    """PQ: whether the edited image is natural and free of artifacts, from 0 to 10.
-
-    The judge sees the edited image alone, at the source's size, and no instruction. It grades naturalness and freedom
-    from artifacts; the lower grade counts. `parts` has both: `naturalness`, `no_artifacts`. In protocol `official` a
-    value may exceed 10, if the judge says so.
-
-    Not applicable to edits of several images.
-    """
+    """PQ, from 0 to 10: the lower grade of naturalness and of freedom from artifacts, by a judge that sees the edit
+    alone, at the source's size. `parts` has both. In `official` a value may exceed 10."""
 
     card: ClassVar[Card] = replace(
         _CARD,
@@ -253,16 +236,9 @@ _BARE = re.compile(r"-?\d+(?:\.\d+)?|(?i:true|false|null)")
 
 
 def released_grades(text: str) -> list[float]:
-    """The grades that the released code reads in a reply, one or more numbers from 0 to a million. Raises ValueError.
-
-    It reads `score` of what stands between two delimiters, or from the first brace to the last. Without braces it reads
-    a list of two integers, or a reply that is an integer from 0 to 10.
-
-    Where it reads none, it asks both questions once more. A second reply without braces is not read at all, also if it
-    is a list of two grades: it gets a random integer. After broken JSON it asks until it can read a reply, and after
-    grades that it cannot calculate with up to 10,000 times; a sample that is left without grades is dropped. None of
-    this is done here.
-    """
+    """The grades that the released code reads: `score` between two delimiters or in braces, a list of two integers, or
+    an integer from 0 to 10; one or more numbers from 0 to a million. Raises ValueError for anything else, where it
+    would ask again and may then take a random integer, or drop the sample."""
     grades = _grades_in(text)
     if not grades:
         raise ValueError(f"the list of grades is empty: {shorten(text)}")
