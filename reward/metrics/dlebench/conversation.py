@@ -25,7 +25,7 @@ from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.parsing import STRICT_JSON, parse_json, shorten
 from ...queries.reported_speech import is_asserted, is_quoted, quotations, refuses
-from ...queries.response_formats import Message, Reply, Tool, ToolCall
+from ...queries.response_formats import Message, Reply, ToolCall
 from ...score import Evidence
 from ..prompted_metric import object_schema
 from .tools import Observation, ToolError, detect_program, localize_program, zoom_program
@@ -259,6 +259,8 @@ def _call(value: object, raw: str) -> ToolCall | MalformedReply:
 MAX_TOOL_CALLS = 8
 """Maximum number of calls per reply."""
 
+RunTool = Callable[[Mapping[str, Any]], Program[Observation]]
+"""Parameters -> program of a tool, which may raise `ToolError`."""
 TurnPrompt = Callable[[int], str]
 """Remaining replies of the judge -> the text below the results of a turn."""
 
@@ -267,17 +269,9 @@ class NoVerdict(Exception):
     """The judge gave no verdict within its turns. The evidence holds its replies."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
-    """A tool and its implementation. run: parameters -> program; may raise `ToolError`."""
-
-    tool: Tool
-    run: Callable[[Mapping[str, Any]], Program[Observation]]
-
-
 def run_conversation(
     question: Judge,
-    tools: Sequence[OfferedTool],
+    tools: Mapping[str, RunTool],
     parse_verdict: Callable[[str], str],
     *,
     max_turns: int,
@@ -286,7 +280,6 @@ def run_conversation(
 ) -> Program[str]:
     """The verdict of a judge that may use tools, in at most max_turns replies; evidence is extended. parse_verdict:
     text -> verdict, or raises ValueError with the reason. Raises `NoVerdict`."""
-    by_name = {offered.tool.name: offered for offered in tools}
     problem = ""
     for turns_left in reversed(range(max_turns)):
         reply = yield from ask(question)
@@ -298,7 +291,7 @@ def run_conversation(
         if not turns_left:
             break
         if isinstance(step, ToolCallReply):
-            text, content = step.text, (yield from _run_tool_calls(step, by_name, evidence))
+            text, content = step.text, (yield from _run_tool_calls(step, tools, evidence))
         else:
             text, content = reply.text, [f"Your reply cannot be used: {problem}."]
             evidence.append(Evidence("told the judge", text=problem))
@@ -308,7 +301,7 @@ def run_conversation(
 
 
 def _run_tool_calls(
-    step: ToolCallReply, tools: Mapping[str, OfferedTool], evidence: list[Evidence]
+    step: ToolCallReply, tools: Mapping[str, RunTool], evidence: list[Evidence]
 ) -> Program[list[str | Image]]:
     parts: list[str | Image] = []
     for position, call in enumerate(step.calls, 1):
@@ -327,16 +320,15 @@ def _run_tool_calls(
     return parts
 
 
-def _run_tool_call(call: ToolCall, tools: Mapping[str, OfferedTool], evidence: list[Evidence]) -> Program[Observation]:
-    offered = tools.get(call.name)
-    if offered is None:
+def _run_tool_call(call: ToolCall, tools: Mapping[str, RunTool], evidence: list[Evidence]) -> Program[Observation]:
+    if call.name not in tools:
         return Observation(f"not done: there is no tool of this name. There are {', '.join(tools)}.")
     try:
-        parameters = parse_json(offered.tool.parameters, call.arguments)
+        parameters = parse_json(_PARAMETERS[call.name], call.arguments)
     except (ValueError, RecursionError) as error:
         return Observation(f"not done: its parameters do not fit, {error}.")
     try:
-        return (yield from offered.run(parameters))
+        return (yield from tools[call.name](parameters))
     except ToolError as error:
         return Observation(f"not done: {error}.")
     except Unanswered as unanswered:
@@ -355,29 +347,18 @@ _NAMES = {"sourceimage": SOURCE, "originalimage": SOURCE, "editedimage": EDITED}
 """The paper's prompts use Source Image, its examples Original Image."""
 
 
-def _tool(name: str, description: str, **parameters: object) -> Tool:
-    return Tool(name, description, json.dumps(object_schema(**parameters)))
-
-
+_TEXT = {"type": "string"}
 # Image names are plain strings in the schema and checked below, so that other spellings are accepted.
-ZOOM = _tool(
-    "zoom_in_image",
-    "Shows a part of an image, enlarged where it is small.",
-    bbox_2d={"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4},
-    target_image={"type": "string"},
-)
-LOCALIZE = _tool(
-    "localize_differences",
-    "Compares two images pixel by pixel and shows each region that differs, as a pair of crops.",
-    comparison_image_1={"type": "string"},
-    comparison_image_2={"type": "string"},
-)
-DETECT = _tool(
-    "detect_object",
-    "Looks for an object in an image and draws a box around it.",
-    target_image={"type": "string"},
-    detect_object_name={"type": "string"},
-)
+_PARAMETERS: Mapping[str, str] = {
+    "zoom_in_image": json.dumps(
+        object_schema(
+            bbox_2d={"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4}, target_image=_TEXT
+        )
+    ),
+    "localize_differences": json.dumps(object_schema(comparison_image_1=_TEXT, comparison_image_2=_TEXT)),
+    "detect_object": json.dumps(object_schema(target_image=_TEXT, detect_object_name=_TEXT)),
+}
+"""The schemas of the tools' parameters."""
 
 
 def offered_tools(
@@ -389,7 +370,7 @@ def offered_tools(
     threshold: float,
     enhance_below: int,
     object_names: str = "substring",
-) -> tuple[OfferedTool, ...]:
+) -> Mapping[str, RunTool]:
     """The tools for two images of one size. Only what the instruction names, by `object_names`, is detected."""
     pictures = {SOURCE: source, EDITED: edited}
 
@@ -416,7 +397,7 @@ def offered_tools(
             )
         return detect_program(pictures[name], " ".join(object_name.split()), name, threshold)
 
-    return (OfferedTool(ZOOM, zoom_in), OfferedTool(LOCALIZE, differences), OfferedTool(DETECT, detect))
+    return {"zoom_in_image": zoom_in, "localize_differences": differences, "detect_object": detect}
 
 
 def resolve_image_name(image: str) -> str:
