@@ -174,39 +174,22 @@ _BLOCK = re.compile(r"<\s*tool_call\s*>(.*?)(?:<\s*/\s*tool_call\s*>|\Z)", re.IG
 
 
 @dataclass(frozen=True, slots=True)
-class MalformedReply:
-    """A call that cannot be run, and the reason for the judge."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class ToolCallReply:
-    """Tool calls, in order. text: of the reply up to the end of the calls; text after them is dropped."""
+    """Tool calls, in order, or why one cannot be run. text: of the reply up to the end of the calls."""
 
-    calls: tuple[ToolCall | MalformedReply, ...]
+    calls: tuple[ToolCall | str, ...]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class FinalAnswer:
-    """The judge's verdict."""
-
-    label: str
-
-
-def parse_tool_reply(reply: Reply, parse_label: Callable[[str], str]) -> ToolCallReply | FinalAnswer | MalformedReply:
-    """A reply as calls or a verdict; one with both is malformed. parse_label: text -> label, or raises ValueError with
-    the reason."""
+def parse_tool_reply(reply: Reply, parse_label: Callable[[str], str]) -> ToolCallReply | str:
+    """A reply as calls or a verdict. Raises ValueError with the reason for both or none; parse_label: text -> label, or
+    raises it, too."""
     text = without_thinking(reply.text)
     blocks = _adjacent_call_blocks(text)
     if not (blocks or reply.tool_calls):
-        try:
-            return FinalAnswer(parse_label(reply.text))
-        except ValueError as error:
-            return MalformedReply(str(error))
+        return parse_label(reply.text)
     if VERDICT.search(text):
-        return MalformedReply("it has a tool call and a final answer: give one of the two")
+        raise ValueError("it has a tool call and a final answer: give one of the two")
     calls = [call for block in blocks for call in _parse_call_block(block[1])]
     prefix = reply.text[: blocks[-1].end()] if blocks else reply.text
     if reply.tool_calls:
@@ -227,32 +210,32 @@ def _adjacent_call_blocks(text: str) -> list[re.Match[str]]:
     return blocks
 
 
-def _parse_call_block(block: str) -> Iterator[ToolCall | MalformedReply]:
+def _parse_call_block(block: str) -> Iterator[ToolCall | str]:
     """The calls in a block of consecutive JSON objects, up to the first that cannot be parsed."""
     rest = re.sub(r"\A\s*```(?:json)?|```\s*\Z", "", block).strip()
     if not rest:
-        yield MalformedReply("the block is empty: write a JSON object with name and parameters into it")
+        yield "the block is empty: write a JSON object with name and parameters into it"
     while rest:
         try:
             value, end = STRICT_JSON.raw_decode(rest)
             call = _call(value, shorten(rest[:end]))
         except (ValueError, RecursionError) as error:
-            yield MalformedReply(f"this is not JSON ({error}): {shorten(rest)}")
+            yield f"this is not JSON ({error}): {shorten(rest)}"
             return
         yield call
         rest = rest[end:].strip()
 
 
-def _call(value: object, raw: str) -> ToolCall | MalformedReply:
+def _call(value: object, raw: str) -> ToolCall | str:
     """A call from its JSON. `arguments`, as in other grammars, is accepted for `parameters`."""
     if not (isinstance(value, dict) and isinstance(value.get("name"), str)):
-        return MalformedReply(f'a call is a JSON object with "name" and "parameters", and this is none: {raw}')
+        return f'a call is a JSON object with "name" and "parameters", and this is none: {raw}'
     argument_keys = value.keys() - {"name"}
     if not (argument_keys <= {"parameters", "arguments"} and len(argument_keys) <= 1):
-        return MalformedReply(f'a call has "name" and "parameters" and nothing else, and this is another thing: {raw}')
+        return f'a call has "name" and "parameters" and nothing else, and this is another thing: {raw}'
     arguments = value.get(next(iter(argument_keys)), {}) if argument_keys else {}
     if not isinstance(arguments, dict):
-        return MalformedReply(f"the parameters of {value['name']} are to be a JSON object, and are not: {raw}")
+        return f"the parameters of {value['name']} are to be a JSON object, and are not: {raw}"
     return ToolCall(value["name"], json.dumps(arguments, ensure_ascii=False))
 
 
@@ -284,17 +267,21 @@ def run_conversation(
     for turns_left in reversed(range(max_turns)):
         reply = yield from ask(question)
         evidence.append(Evidence(f"reply {max_turns - turns_left}", text=reply.text))
-        step = parse_tool_reply(reply, parse_verdict)
-        if isinstance(step, FinalAnswer):
-            return step.label
-        problem = step.reason if isinstance(step, MalformedReply) else "it asked for tools"
+        step: ToolCallReply | str | None = None
+        problem = "it asked for tools"
+        try:
+            step = parse_tool_reply(reply, parse_verdict)
+        except ValueError as error:
+            problem = str(error)
+        if isinstance(step, str):
+            return step
         if not turns_left:
             break
-        if isinstance(step, ToolCallReply):
-            text, content = step.text, (yield from _run_tool_calls(step, tools, evidence))
-        else:
-            text, content = reply.text, [f"Your reply cannot be used: {problem}."]
+        text, content = reply.text, list[str | Image]([f"Your reply cannot be used: {problem}."])
+        if step is None:
             evidence.append(Evidence("told the judge", text=problem))
+        else:
+            text, content = step.text, (yield from _run_tool_calls(step, tools, evidence))
         answer = (Message((text,), "assistant"), Message((*content, turn_prompt(turns_left))))
         question = replace(question, messages=(*question.messages, *answer))
     raise NoVerdict(f"the judge came to no verdict in {max_turns} replies; of the last one: {problem}")
@@ -308,8 +295,8 @@ def _run_tool_calls(
         name = call.name if isinstance(call, ToolCall) and call.name in tools else "call"
         if position > MAX_TOOL_CALLS:
             observation = Observation(f"not done: no more than {MAX_TOOL_CALLS} calls are made at once.")
-        elif isinstance(call, MalformedReply):
-            observation = Observation(f"not done: {call.reason}.")
+        elif isinstance(call, str):
+            observation = Observation(f"not done: {call}.")
         else:
             observation = yield from _run_tool_call(call, tools, evidence)
         digest = observation.image.digest if observation.image is not None else ""

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from editcritic.reward.metrics.dlebench.conversation import (
     CONSISTENCY,
     FOLLOWING,
-    FinalAnswer,
-    MalformedReply,
     ToolCallReply,
     parse_tool_reply,
     parse_verdict,
@@ -265,7 +263,7 @@ def names(step):
 @pytest.mark.parametrize(
     ("act", "expected"),
     [
-        ("<Start Final Answer> Over Modification </Start Final Answer>", FinalAnswer("Over Modification")),
+        ("<Start Final Answer> Over Modification </Start Final Answer>", "Over Modification"),
         (f"<tool_call> {A} {B} </tool_call>", ["a", "b"]),
     ],
 )
@@ -273,7 +271,7 @@ def names(step):
 def test_tags_are_read_as_in_the_papers_transcripts(act, expected, closing):
     """Where the second opening tag stands for the closing one, too (001:493 and 496)."""
     step = read(f"<Start Thinking> 1. **Scan:** the gate of the fence is shut in both. {closing} {act}")
-    assert (step if isinstance(step, FinalAnswer) else names(step)) == expected
+    assert (step if isinstance(step, str) else names(step)) == expected
 
 
 @pytest.mark.parametrize(
@@ -313,10 +311,10 @@ NEITHER = ["I cannot tell.", says("none of them"), "</tool_call>", "tool_call: z
 
 @pytest.mark.parametrize("text", [*MIXED, calls(ZOOM) + "The tool shows a green cup." + says("Wrong Action"), *NEITHER])
 def test_a_call_and_a_verdict_in_one_reply_or_none_of_both_are_neither(text):
-    step = read(text)
-    assert isinstance(step, MalformedReply)
-    assert text in NEITHER or "one of the two" in step.reason
-    assert isinstance(read(says("Wrong Action"), ToolCall("a", "{}")), MalformedReply)  # a native call too
+    for native in ((), (ToolCall("a", "{}"),)):  # a native call too
+        if not native or text not in NEITHER:
+            with pytest.raises(ValueError, match="one of the two" if text not in NEITHER else ""):
+                read(text, *native)
 
 
 def test_calls_are_written_down_and_nothing_behind_them():
