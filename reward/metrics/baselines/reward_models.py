@@ -16,15 +16,15 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from ...card import Card
-from ...engine.program import Program, ask, ask_many, reply_value
+from ...engine.program import Program, ask_many, reply_value
 from ...image import Image
 from ...queries.kinds import Judge, Measurement, Rate
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Grade, Json, Message, ResponseFormat, YesNo
 from ...sample import EditSample
 from ...score import Evidence, Score
-from ..i2ibench.dimensions import FIVE_LEVELS
-from ..prompted_metric import PromptedMetric, object_schema, reply_evidence
+from ..i2ibench.dimensions import FIVE_LEVELS, judge_value
+from ..prompted_metric import PromptedMetric, object_schema
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,7 @@ class SingleQuestionJudge(PromptedMetric):
     def score(self, sample: EditSample) -> Program[Score]:
         shown = (*(sample.sources[:1] if "sources" in self.card.requires else ()), sample.edited)
         slots = {"instruction": sample.instruction} if "instruction" in self.card.requires else {}
-        question = self.question(f"baselines/{self.topic}", shown, self.form, slots)
-        reply = yield from ask(question)
-        evidence = reply_evidence(question, reply)
-        return Score.of(reply_value(question, reply), reply.text, evidence=[evidence])
+        return judge_value(self.question(f"baselines/{self.topic}", shown, self.form, slots))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ...card import Aspect, Card
 from ...engine.program import Program, ask, ask_many, reply_value, unparsable_reply
 from ...image import Image
 from ...queries.kinds import Judge
-from ...queries.response_formats import Json, Levels, YesNo
+from ...queries.response_formats import Json, Levels, ResponseFormat, YesNo
 from ...sample import EditSample
 from ...score import Score
 from ..prompted_metric import PromptedMetric, check_choice, object_schema, reply_evidence
@@ -266,9 +266,15 @@ class DimensionMetric(PromptedMetric):
         slot = info.required_field.removeprefix("target_")  # in prompts
         if slot:
             slots[slot] = getattr(sample, info.required_field)
-        images = labelled_images(sample.sources, sample.edited)
         prompt = f"level_{slot}" if slot else "level"
-        return judge_value(self.question("i2i/level", images, FIVE_LEVELS, slots, prompt=prompt, meaning=info.meaning))
+        return judge_value(self.asked(sample, "level", FIVE_LEVELS, slots, prompt=prompt, meaning=info.meaning))
+
+    def asked(
+        self, sample: EditSample, topic: str, form: ResponseFormat, slots: Mapping[str, str], **words: str
+    ) -> Judge:
+        """A query about all images of a sample, and its instruction."""
+        images = labelled_images(sample.sources, sample.edited)
+        return self.question(f"i2i/{topic}", images, form, slots, **words)
 
 
 def labelled_images(sources: Sequence[Image] = (), edited: Image | None = None) -> ImageParts:
@@ -327,9 +333,8 @@ class FiveLevelRating(DimensionMetric):
         if self.shown_images == "edited":
             images = labelled_images(edited=sample.edited)
             return judge_value(self.question("i2i/blending", images, FIVE_LEVELS, {}, prompt="blending_edited"))
-        images = labelled_images(sample.sources, sample.edited)
         slots = {} if self._topic == "blending" else {"instruction": sample.instruction}
-        return judge_value(self.question(f"i2i/{self._topic}", images, FIVE_LEVELS, slots))
+        return judge_value(self.asked(sample, self._topic, FIVE_LEVELS, slots))
 
     def judge_only_score(self, sample: EditSample) -> Program[Score]:
         """Blending and Following ask their own question: table 3 has the same figures for both rows there, not for
@@ -356,8 +361,7 @@ class YesNoRating(DimensionMetric):
         slots, topic = {"instruction": sample.instruction}, "success"
         if self.dimension_info.required_field == "hint":
             slots, topic = {**slots, "hint": sample.hint}, "knowledge"
-        images = labelled_images(sample.sources, sample.edited)
-        return judge_value(self.question(f"i2i/{topic}", images, YesNo(), slots))
+        return judge_value(self.asked(sample, topic, YesNo(), slots))
 
 
 AnsweringView = Literal["full", "edited"]
@@ -443,5 +447,4 @@ class QuestionSet(DimensionMetric):
         if self.answering_view == "edited":
             images = labelled_images(edited=sample.edited)
             return self.question("i2i/answer", images, YesNo(), slots, prompt="answer_edited")
-        images = labelled_images(sample.sources, sample.edited)
-        return self.question("i2i/answer", images, YesNo(), {"instruction": sample.instruction, **slots})
+        return self.asked(sample, "answer", YesNo(), {"instruction": sample.instruction, **slots})

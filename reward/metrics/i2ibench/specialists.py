@@ -66,8 +66,7 @@ class OutsideSimilarity(DimensionMetric):
 
     def score(self, sample: EditSample) -> Program[Score]:
         source, edited = sample.source, sample.edited
-        images, slots = labelled_images(sample.sources, edited), {"instruction": sample.instruction}
-        question = self.question("i2i/segment_edited", images, FreeText(), slots)
+        question = self.asked(sample, "segment_edited", FreeText(), {"instruction": sample.instruction})
         reply = yield from ask(question)
         command = _command(question, reply, reply.text)
         mask = yield from ask(Segment(edited, command))
@@ -111,8 +110,7 @@ class RegionSimilarity(DimensionMetric):
 
     def score(self, sample: EditSample) -> Program[Score]:
         topic, form = _TOPICS[self.dimension], COMMANDS_BY_SOURCE if self.dimension_info.multi else COMMANDS
-        shown, slots = labelled_images(sample.sources, sample.edited), {"instruction": sample.instruction}
-        question = self.question(f"i2i/{topic}", shown, form, slots)
+        question = self.asked(sample, topic, form, {"instruction": sample.instruction})
         reply = yield from ask(question)
         commands_by_source = _parse_commands(question, reply, len(sample.sources))
         evidence = [reply_evidence(question, reply)]
@@ -232,8 +230,7 @@ class _SubjectCount:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        images = labelled_images(sample.sources, sample.edited)
-        return judge_value(self.of.question("i2i/count", images, YesNo(), {"instruction": sample.instruction}))
+        return judge_value(self.of.asked(sample, "count", YesNo(), {"instruction": sample.instruction}))
 
 
 _SPECIALISTS: Mapping[str, tuple[str, str, tuple[float, float]]] = {
@@ -332,11 +329,9 @@ class TextContentStyle(DimensionMetric):
 
     def score(self, sample: EditSample) -> Program[Score]:
         printed = self.prompt_pack.pack_says("text_style", "analysis")
-        form, slots = (
-            PRINTED_STYLE if printed else STYLE,
-            {"instruction": sample.instruction, "text": sample.target_text},
-        )
-        question = self.question("i2i/text_style", labelled_images(edited=sample.edited), form, slots)
+        slots = {"instruction": sample.instruction, "text": sample.target_text}
+        shown = labelled_images(edited=sample.edited)
+        question = self.question("i2i/text_style", shown, PRINTED_STYLE if printed else STYLE, slots)
         reading, reply = yield from ask(ReadText(sample.edited, sample.target_text), question)
         value = reply_value(question, reply)
         style = (value["analysis"] if printed else value)["score"]

@@ -306,15 +306,16 @@ def test_what_is_in_a_block(text, wanted):
 
 
 MIXED = [calls(ZOOM) + says("Wrong Action"), says("Wrong Action") + calls(ZOOM), calls(ZOOM) + "<Start Final Answer>"]
+MIXED.append(calls(ZOOM) + "The tool shows a green cup." + says("Wrong Action"))
 NEITHER = ["I cannot tell.", says("none of them"), "</tool_call>", "tool_call: zoom"]
 
 
-@pytest.mark.parametrize("text", [*MIXED, calls(ZOOM) + "The tool shows a green cup." + says("Wrong Action"), *NEITHER])
+@pytest.mark.parametrize("text", [*MIXED, *NEITHER])
 def test_a_call_and_a_verdict_in_one_reply_or_none_of_both_are_neither(text):
-    for native in ((), (ToolCall("a", "{}"),)):  # a native call too
-        if not native or text not in NEITHER:
-            with pytest.raises(ValueError, match="one of the two" if text not in NEITHER else ""):
-                read(text, *native)
+    with pytest.raises(ValueError, match="alone" if text in NEITHER else "one of the two"):
+        read(text)
+    with pytest.raises(ValueError, match="one of the two"):  # a native call, too
+        read(says("Wrong Action"), ToolCall("a", "{}"))
 
 
 def test_calls_are_written_down_and_nothing_behind_them():
