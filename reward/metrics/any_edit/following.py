@@ -235,24 +235,15 @@ class _Check:
             if removes_text(self.operation):
                 verdict = yield from text_removed(self.sample, self.operation, located, evidence)
             if verdict is None and task is not None:
-                _, decided_before = check_task(self.sample, self.sample.source, self.operation, task, located)
-                done_before = yield from decided_before
+                done_before = yield from check_task(self.sample, self.sample.source, self.operation, task, located, [])
                 if done_before.holds:
                     return Score.not_applicable(f"the source shows it already: {words_of(self.operation)}")
                 target = self.operation.target
                 others = (other for other in self.plan.operations if other is not self.operation)
                 also = set() if target is None else {other.type for other in others if other.target == target}
-                inspector, decided = check_task(
-                    self.sample,
-                    self.sample.edited,
-                    self.operation,
-                    task,
-                    located,
-                    also,
-                    surroundings_stay=not any(is_whole(operation) for operation in self.plan.operations),
-                )
-                evidence = inspector.evidence
-                verdict = yield from decided
+                stays = not any(is_whole(operation) for operation in self.plan.operations)
+                about = (self.sample, self.sample.edited, self.operation, task, located, evidence, also)
+                verdict = yield from check_task(*about, surroundings_stay=stays)
             elif verdict is None:
                 self.by_questions = True
                 boxes = () if located is None else located.boxes

@@ -16,6 +16,7 @@ from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges, Measure, ReadText, Remains
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
+from ...score import Evidence
 from ..edival import following
 from ..edival.inspector import (
     BoxSelection,
@@ -204,35 +205,25 @@ _NEAR_MISSES: Mapping[TaskType, tuple[str, ...]] = {
 asked about."""
 
 
+_ELSEWHERE: frozenset[OperationType] = frozenset(("position_change", "count_change"))
+_NEW_LOOK: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "attribute", "style", "resize"))
+
+
 def check_task(
     sample: EditSample,
     edited: Image,
     operation: PlannedOperation,
     task: Task,
     located: LocatedTarget | None,
+    evidence: list[Evidence],
     also: Collection[OperationType] = (),
     *,
     surroundings_stay: bool = True,
-) -> tuple[EditInspector, Program[Condition]]:
-    """Whether an image (the edit, or the source) shows the operation done, with the evidence so far. located: its
-    target. also: what others do to the same target. surroundings_stay: whether what is around it stays."""
-    selection = _selection(operation, located, also)
-    inspector = EditInspector(sample.source, edited, PROMPTS, select=selection, old_text=operation.old_text)
-    return inspector, _evaluate(inspector, operation, task, located, also, surroundings_stay)
-
-
-_ELSEWHERE: frozenset[OperationType] = frozenset(("position_change", "count_change"))
-_NEW_LOOK: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "attribute", "style", "resize"))
-
-
-def _evaluate(
-    inspector: EditInspector,
-    operation: PlannedOperation,
-    task: Task,
-    located: LocatedTarget | None,
-    also: Collection[OperationType],
-    surroundings_stay: bool,
 ) -> Program[Condition]:
+    """Whether an image (the edit, or the source) shows the operation done; adds evidence. located: its target. also:
+    what others do to the same target. surroundings_stay: whether what is around it stays."""
+    selection = _selection(operation, located, also)
+    inspector = EditInspector(sample.source, edited, PROMPTS, evidence, selection, old_text=operation.old_text)
     if task.type == "subject_replace":
         verdict = yield from check_replacement(inspector, task, located, surroundings_stay=surroundings_stay)
     else:
