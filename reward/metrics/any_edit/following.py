@@ -55,7 +55,7 @@ def advice(
         return "; ".join(dict.fromkeys(reasons))
     if operation.old_text and operation.type == "text_remove":
         return missing_inputs.needs_readable_text(operation.old_text)
-    slots = ()
+    slots: tuple[str, ...] = ()
     if operation.type == "text_remove" or task_of_operation(operation) is not None:
         slots = _BY_BOXES.get(operation.type, ())
     objects = [target for slot in slots if (target := getattr(operation, slot)) is not None]

@@ -260,7 +260,7 @@ def _by_algorithm(
     if located is not None and located.boxes and task.type == "color_alter" and not _ELSEWHERE & set(also):
         return (yield from check_colour(inspector, task, located.boxes))
     if located is not None and len(located.boxes) > 1 and task.type in ("color_alter", "material_alter"):
-        return (yield from _each_instance(inspector, operation, task, located))
+        return (yield from _each_instance(inspector, task, located))
     return (yield from following.evaluate_task(OPTIONS, inspector, task))
 
 
@@ -357,9 +357,7 @@ _ALIKE = 25.0
 place."""
 
 
-def _each_instance(
-    inspector: EditInspector, operation: PlannedOperation, task: Task, located: LocatedTarget
-) -> Program[Condition]:
+def _each_instance(inspector: EditInspector, task: Task, located: LocatedTarget) -> Program[Condition]:
     """An attribute of several objects: each of them is looked at, at its place in the source."""
     conditions = []
     for box in located.boxes:

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from ...card import Card
 from ...engine.program import Program, ask, reply_value, unparsable_reply
+from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.parsing import shorten
 from ...queries.response_formats import FreeText, Json, Reply, ResponseFormat
@@ -95,7 +96,8 @@ class _TwoGrades(VieScoreOptions):
 
     def score(self, sample: EditSample) -> Program[Score]:
         edited = sample.edited.resized(*sample.source.size, "bicubic")
-        shown, slots = ((edited,), {})
+        shown: tuple[Image, ...] = (edited,)
+        slots: dict[str, str] = {}
         if "instruction" in self.card.requires:
             shown, slots = (sample.source, edited), {"instruction": sample.instruction}
         question = self.question(f"viescore/{self.topic}", shown, RESPONSE_FORMATS[self.protocol], slots)
