@@ -227,7 +227,7 @@ def check_task(
     if task.type == "subject_replace":
         verdict = yield from check_replacement(inspector, task, located, surroundings_stay=surroundings_stay)
     else:
-        verdict = yield from _by_algorithm(inspector, operation, task, located, also)
+        verdict = yield from _by_algorithm(inspector, task, located, also)
     if task.type == "subject_add":
         verdict = yield from _as_many_more(inspector, operation, task, verdict)
     if task.type == "text_change" and not verdict.holds:
@@ -243,18 +243,14 @@ def check_task(
     wrong_value = _wrong_value(operation, task)
     if not wrong_value or not verdict.holds:
         return verdict
-    wrong = yield from _by_algorithm(inspector, operation, replace(task, value=wrong_value), located, also)
+    wrong = yield from _by_algorithm(inspector, replace(task, value=wrong_value), located, also)
     if not wrong.holds:
         return verdict
     return all_hold([verdict, Condition(False, 0.0, f"the judge says yes to {wrong_value!r} too")])
 
 
 def _by_algorithm(
-    inspector: EditInspector,
-    operation: PlannedOperation,
-    task: Task,
-    located: LocatedTarget | None,
-    also: Collection[OperationType],
+    inspector: EditInspector, task: Task, located: LocatedTarget | None, also: Collection[OperationType]
 ) -> Program[Condition]:
     """EdiVal's verdict; on the objects at their places where these have to get a colour or a material."""
     if located is not None and located.boxes and task.type == "color_alter" and not _ELSEWHERE & set(also):

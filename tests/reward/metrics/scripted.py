@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from editcritic.reward import EditSample, Engine, Expert, Score
+from editcritic.reward.queries import Abstention, Detect, Detections
 
 from ..fakes import alone, sample
 
@@ -28,6 +29,27 @@ def run(metric: Any, one: EditSample, experts: Mapping[str, Expert]) -> Score:
 def words(query: Any, message: int = -1) -> str:
     """What the judge is told in a message, without the images."""
     return "\n".join(part for part in query.messages[message].content if isinstance(part, str))
+
+
+class Finds(Expert):
+    """A detector that knows where things are, in every image or (`only`) in some; abstains on what is `unknown`."""
+
+    id = "finds"
+    kinds = (Detect,)
+
+    def __init__(self, known: Any = None, unknown: Any = (), only: Any = None) -> None:
+        self.known, self.unknown, self.only = known or {}, unknown, only or {}
+        self.queries: list[Any] = []
+
+    def __call__(self, queries: Any) -> list[Any]:
+        self.queries += queries
+        return [self.answer(query) for query in queries]
+
+    def answer(self, query: Any) -> Any:
+        if strangers := [phrase for phrase in query.phrases if phrase in self.unknown]:
+            return Abstention(f"no box of {strangers[0]} is known")
+        known = self.only.get(query.image, self.known)
+        return Detections(tuple(box.with_label(name) for name in query.phrases for box in known.get(name, ())))
 
 
 def numbers(score: Score, what: str) -> Any:
