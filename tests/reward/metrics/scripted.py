@@ -1,9 +1,10 @@
 """Scores of metrics where scripted experts answer, and the queries that these got."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from editcritic.reward import EditSample, Engine, Expert, Score
+from editcritic.reward import Card, EditSample, Engine, Expert, Program, Score
 from editcritic.reward.queries import Abstention, Detect, Detections
 
 from ..fakes import alone, sample
@@ -29,6 +30,24 @@ def run(metric: Any, one: EditSample, experts: Mapping[str, Expert]) -> Score:
 def words(query: Any, message: int = -1) -> str:
     """What the judge is told in a message, without the images."""
     return "\n".join(part for part in query.messages[message].content if isinstance(part, str))
+
+
+CARD = Card("says", 1, "what it was told")
+
+
+@dataclass(frozen=True)
+class SaysOf:
+    """A metric that says what it was told of a sample, by a field of it, and keeps what it was asked about."""
+
+    by: str
+    scores: Mapping[str, Score]
+    seen: list[EditSample] = field(default_factory=list, compare=False)
+    card: Card = CARD
+
+    def __call__(self, sample: EditSample) -> Program[Score]:
+        self.seen.append(sample)
+        return self.scores[getattr(sample, self.by)]
+        yield  # a program, although it asks nobody
 
 
 class Finds(Expert):

@@ -1,7 +1,7 @@
 """One metric asked about operations, turns and sources: what each is credited with, and what becomes of the whole."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -19,25 +19,11 @@ from editcritic.reward.metrics.operations import (
 )
 
 from ..fakes import Says, picture, sample
+from .scripted import SaysOf
 
+ByInstruction = partial(SaysOf, "instruction")
 BLUE = Operation("Change the color of cup to blue.", "Alter Attributes")
 GONE = Operation("Take the cat away", "Remove an Object", Task("subject_remove", object="cat"))
-
-
-@dataclass(frozen=True)
-class ByInstruction:
-    """A metric that says what it was made to say of each instruction, and keeps what it was asked about."""
-
-    scores: Mapping[str, Score]
-    seen: list[EditSample] = field(default_factory=list, compare=False)
-    card: ClassVar[Card] = Card(
-        "by-instruction", 1, "what it was told", roles=("judge",), failure_modes="It can be told anything."
-    )
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        self.seen.append(sample)
-        return self.scores[sample.instruction]
-        yield  # a program, although it asks nobody
 
 
 def run(metric: Metric, one: EditSample) -> Score:

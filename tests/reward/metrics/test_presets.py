@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
-import skimage.data
 
 from editcritic.reward import Box, EditSample, Expert, Image, Operation, Reward, Score, build, default_experts, spec_of
 from editcritic.reward.metrics import presets
 from editcritic.reward.queries import Embed, Embeddings, Judge, Mask, Reply, Segment
 
 from ..fakes import Fake
+from .any_edit.conftest import BLUE, PHOTO, PIXELS
 
 PRESETS = [
     presets.edit_balanced(),
@@ -22,13 +21,7 @@ PRESETS = [
     presets.multi_reference(),
 ]
 
-PIXELS = cv2.resize(skimage.data.coffee(), (300, 200), interpolation=cv2.INTER_AREA)
-BLUE = PIXELS.copy()
-_INSIDE = np.zeros(PIXELS.shape[:2], np.uint8)
-cv2.ellipse(_INSIDE, (138, 115), (100, 80), 0, 0, 360, 1, -1)  # the saucer ...
-cv2.ellipse(_INSIDE, (146, 68), (60, 66), 0, 0, 360, 0, -1)  # ... without the cup
-BLUE[_INSIDE == 1] = BLUE[_INSIDE == 1][:, ::-1]
-PHOTO, EDITED, OTHER = Image.of(PIXELS), Image.of(BLUE), Image.of(np.ascontiguousarray(PIXELS[40:, ::-1]))
+EDITED, OTHER = Image.of(BLUE), Image.of(np.ascontiguousarray(PIXELS[40:, ::-1]))
 BOXES = {
     name: (Box.from_corners(*corners, PHOTO.size),)
     for name, corners in {

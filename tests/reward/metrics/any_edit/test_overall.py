@@ -17,14 +17,9 @@ from editcritic.reward.queries.kinds import RecognizedText, TextLine
 from studies.preservation.sizes import answers, kontext_size, stretched
 
 from ...fakes import Fake, Says
-from .conftest import PHOTO, PIXELS, edit, worth
+from .conftest import BLUE, PHOTO, PIXELS, edit, worth
 
 SAUCER = (38, 33, 240, 195)
-_INSIDE = np.zeros(PIXELS.shape[:2], np.uint8)
-cv2.ellipse(_INSIDE, (138, 115), (100, 80), 0, 0, 360, 1, -1)  # the saucer ...
-cv2.ellipse(_INSIDE, (146, 68), (60, 66), 0, 0, 360, 0, -1)  # ... without the cup
-BLUE = PIXELS.copy()
-BLUE[_INSIDE == 1] = BLUE[_INSIDE == 1][:, ::-1]
 DAMAGED = BLUE.copy()
 DAMAGED[20:80, 240:295] = 255 - DAMAGED[20:80, 240:295]
 SENTENCE = "Change the color of red saucer to blue."

@@ -1,15 +1,14 @@
 """EditOverall, MultiTurnFollowing and VisualQuality: how parts and turns make one value, and when there is none."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Card, EditSample, Image, Operation, Program, Score, build, spec_of
+from editcritic.reward import Card, EditSample, Image, Operation, Score, build, spec_of
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.metrics.edival.consistency import ContentConsistency
 from editcritic.reward.metrics.edival.following import InstructionFollowing
@@ -17,28 +16,14 @@ from editcritic.reward.metrics.edival.overall import EditOverall, MultiTurnFollo
 from editcritic.reward.queries import Failure, Measurement
 
 from ...fakes import Fake
+from ..scripted import SaysOf
 from ..scripted import run as run_metric
 
-CARD = Card("says", 1, "what it was told")
 STATUSES = ("scored", "not_applicable", "abstained", "failed")
 
 
-@dataclass(frozen=True)
-class Says:
-    """A metric that says what it was made to say of each sample, by the sample's id."""
-
-    scores: Mapping[str, Score]
-    seen: list[EditSample] = field(default_factory=list, compare=False)
-    card: Card = CARD
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        self.seen.append(sample)
-        return self.scores[sample.id]
-        yield  # a program, although it asks nobody
-
-
 def by_turn(*scores):
-    return Says({f"t{number}": score for number, score in enumerate(scores, start=1)})
+    return SaysOf("id", {f"t{number}": score for number, score in enumerate(scores, start=1)})
 
 
 def score_of(status, value=0.5):
@@ -82,7 +67,7 @@ def test_nothing_is_left_out_of_overall_or_a_chain(statuses):
 
 def test_overall_refuses_parts_that_are_no_shares_and_can_be_written_down():
     with pytest.raises(ValueError, match="rating"):
-        EditOverall(Says({}, card=Card("rating", 1, "any number", range=(None, None))))
+        EditOverall(SaysOf("id", {}, card=Card("rating", 1, "any number", range=(None, None))))
     metric = EditOverall(MultiTurnFollowing(InstructionFollowing(protocol="official")), ContentConsistency("official"))
     assert (build(spec_of(metric)), build(spec_of(EditOverall()))) == (metric, EditOverall())
 
@@ -106,7 +91,7 @@ def test_each_turn_is_judged_against_the_one_before_and_credited_in_overall():
     assert [by_id[name].source for name in ("t1", "t2", "t3")] == [picture(0), picture(1), picture(2)]
     assert [by_id[name].turn for name in ("t1", "t2", "t3")] == [1, 2, 3]
     assert {sample.base for sample in metric.seen} == {picture(0)}
-    metric, kept = by_turn(Score.of(1.0), Score.of(0.0)), Says({"t2": Score.of(0.5)})
+    metric, kept = by_turn(Score.of(1.0), Score.of(0.0)), SaysOf("id", {"t2": Score.of(0.5)})
     score = run(EditOverall(MultiTurnFollowing(metric, reduction="mean"), kept), turns(2))
     assert score.value == pytest.approx(0.5)
     assert [(name, credit.value) for name, credit in score.credits.items()] == [("turn 1", 1.0), ("turn 2", 0.0)]
