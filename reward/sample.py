@@ -226,7 +226,7 @@ class EditSample:
         group: Shared by candidates for the same source and instruction; derived from both when empty.
         task: The instruction in slots, if annotated; otherwise it is parsed.
         pools: The object pools *after* this turn. Derived from `boxes` and the instructions when missing (`pools_of` in
-            `reward.metrics.edival.pools`).
+            `reward.metrics.edival.task_parser`).
         boxes: Objects of the *base* image (the first source of the first turn) and their boxes in it.
         mask: White where the edit may change pixels.
         reference: An example of the result.

@@ -20,7 +20,7 @@ from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Expert, Image
 from editcritic.reward.config import load_experts
-from editcritic.reward.metrics.edival.conditions import normalize_text
+from editcritic.reward.metrics.edival.inspector import normalize_text
 from editcritic.reward.queries import Abstention, ReadText, RecognizedText
 from editcritic.reward.queries.kinds import Outcome
 

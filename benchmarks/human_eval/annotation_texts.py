@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ...reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
+from ...reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING
 from ...reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
 from .annotation_plan import QuestionType
 

@@ -20,7 +20,7 @@ from ...reward import EditSample, Engine, Expert, ImageError, Pools, Program
 from ...reward.boxes import best_first
 from ...reward.engine.program import ask
 from ...reward.metrics.dlebench.tools import DETECTION_THRESHOLD
-from ...reward.metrics.edival.pools import update_pools
+from ...reward.metrics.edival.task_parser import update_pools
 from ...reward.queries.kinds import Detect
 from ..common.csv_text import csv_text
 from ..common.problems import num_problems

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ...reward import EditSample, Image, Pools
-from ...reward.metrics.edival.pools import update_pools
+from ...reward.metrics.edival.task_parser import update_pools
 from ...reward.sample import TASK_TYPES, TaskType
 from .failure_modes import FAILURE_MODES, FailureMode
 from .ground_truth import GroundTruth, captions, dimensions, expected_state, target_boxes, target_text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...reward import EditSample, Pools
-from ...reward.metrics.edival.pools import update_pools
+from ...reward.metrics.edival.task_parser import update_pools
 from ...reward.sample import POSITIONS, TASK_TYPES, Task
 from ...verifiers.selectors.sequential import join_instructions
 from .cases import Case, Split, case_of, seeded_rng

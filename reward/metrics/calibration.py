@@ -122,11 +122,7 @@ class CalibrationMap:
             object.__setattr__(self, attribute, value)
 
     def __call__(self, value: float) -> float:
-        """The value of a score; outside the knots, the first or last y.
-
-        Raises:
-            ValueError: For a non-finite score.
-        """
+        """The value of a score; outside the knots, the first or last y. Raises ValueError for none that is finite."""
         if not math.isfinite(value):
             raise ValueError(f"a score must be a finite number, got {value}")
         if value <= self.x[0] or value >= self.x[-1]:
@@ -177,12 +173,8 @@ class CalibrationMap:
 
     @staticmethod
     def load(path: str | Path) -> CalibrationMap:
-        """The map in a file, whose name it gets.
-
-        Raises:
-            OSError: For a file that is not a map of this schema.
-            SpecError: For a file that is not a map of this schema.
-        """
+        """The map in a file, whose name it gets. Raises OSError, and `SpecError` for a file that is no map of this
+        schema."""
         path = Path(path)
         try:
             data = read_json(path)
@@ -234,11 +226,7 @@ def _is_same_spec(one: str, other: str) -> bool:
 
 
 def _plain(signature: str) -> str:
-    """`name@version` of a signature, for metrics whose full signature is unknown before scoring."""
     return signature.partition("/")[0].partition("[")[0]
-
-
-# -- where maps are stored --------------------------------------------------------------------------------------------
 
 
 def calibration_folders() -> list[Path]:
@@ -261,9 +249,8 @@ def installed_calibrations() -> dict[str, Path]:
 
 
 def find_calibration(name: str | Path) -> Path:
-    """The file of a map: a path, or `NAME.json` in one of `calibration_folders`. Raises `SpecError` that lists the
-    available maps.
-    """
+    """The file of a map: a path, or `NAME.json` in one of `calibration_folders`. Raises `SpecError` with those there
+    are."""
     text = str(name)
     if isinstance(name, Path) or text.endswith(".json") or "/" in text or os.sep in text:
         if not Path(name).is_file():
@@ -283,9 +270,7 @@ _MIN_DIGEST_DIGITS = 8  # of the option `digest`
 
 
 def calibrate(score: Score, calibration: CalibrationMap) -> Score:
-    """A score on the map's scale, unsigned, with the original score as part `metric`; a score without a value keeps its
-    status.
-    """
+    """A score on the map's scale, unsigned, with the original as part `metric`; without a value it stays as it is."""
     if score.value is None:
         return replace(score, parts={"metric": score}, metric="", evidence=())
     value, extrapolated = calibration(score.value), calibration.is_extrapolation(score.value)
@@ -300,10 +285,8 @@ def calibrate(score: Score, calibration: CalibrationMap) -> Score:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A metric's score on the scale of a calibration map. Scores without a value pass unchanged.
-
-    Raises `SpecError` if there is no such map, or if it belongs to another metric. A map does not depend on the experts
-    behind the metric; its provenance names those it was fitted with.
+    """A metric's score on the scale of a calibration map; scores without a value pass unchanged. Raises `SpecError`
+    without such a map, and for one of another metric. Its provenance names the experts it was fitted with.
 
     Args:
         metric: The metric, or its spec.
@@ -360,6 +343,8 @@ class Calibrated:
     def card(self) -> Card:
         """That of the metric, with the range and unit of the calibration map."""
         card, calibration = self.metric.card, self.calibration_map
+        count, kind = calibration.provenance.get("count"), calibration.provenance.get("kind", "labels")
+        labels = "unknown labels" if count is None else f"{count} human judgements ({kind})"
         return replace(
             card,
             name="calibrated",
@@ -369,11 +354,7 @@ class Calibrated:
             unit=calibration.comes_out.unit,
             protocols=(),
             modes=(),
-            source="; ".join(
-                filter(
-                    None, [card.source, f"score map {calibration.display_name}, fitted on {_fitted_on(calibration)}"]
-                )
-            ),
+            source="; ".join(filter(None, [card.source, f"score map {calibration.display_name}, fitted on {labels}"])),
         )
 
     @cached_property
@@ -397,8 +378,3 @@ def _built(spec: Spec) -> Metric:
     if not hasattr(metric, "card"):
         raise SpecError(f"calibrated: {spec!r} is not a metric: it has no card")
     return metric
-
-
-def _fitted_on(calibration: CalibrationMap) -> str:
-    count, kind = calibration.provenance.get("count"), calibration.provenance.get("kind", "labels")
-    return "unknown labels" if count is None else f"{count} human judgements ({kind})"

@@ -34,10 +34,8 @@ class Metric(Protocol):
 
 
 def score_with_signature(metric: Metric, sample: EditSample, card: Card | None = None) -> Program[Score]:
-    """Run a metric and add its signature to the score, unless the metric did. card: the metric's, if it was read.
-
-    The protocol `official` sees pictures as released code does, which ignores colour profiles.
-    """
+    """Run a metric and sign its score, unless it did. card: the metric's, if it was read. Protocol `official` ignores
+    colour profiles, as released code does."""
     score = yield from metric(sample.raw if getattr(metric, "protocol", "") == "official" else sample)
     return score if score.metric else score.with_signature((card or metric.card).signature)
 
@@ -55,7 +53,6 @@ class _OfParts(ABC):
         return {name: part.card for name, part in self._named_parts.items()}
 
     def _scores(self, sample: EditSample, *names: str) -> Program[tuple[Score, ...]]:
-        """The scores of these parts with their signatures; they run concurrently."""
         parts, cards = self._named_parts, self._cards
         return gather([score_with_signature(parts[name], sample, cards[name]) for name in names])
 
@@ -65,10 +62,7 @@ NotApplicablePolicy = Literal["leave_out", "whole"]
 
 
 class _Composition(_OfParts):
-    """What compositions of several parts share: all but how the values of the applicable parts are combined.
-
-    The fields are those of the subclasses, which are data classes.
-    """
+    """What compositions of several parts share: all but how the values of the applicable parts are combined."""
 
     parts: Mapping[str, Metric]
     on_not_applicable: NotApplicablePolicy
@@ -339,14 +333,9 @@ class Fallback(_OfParts):
         return _passed_on(second, first=first, second=second)
 
 
-# -- shared helpers ---------------------------------------------------------------------------------------------------
-
-
 def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
-    """The composition that has no value because the part `name` failed or abstained.
-
-    What the edit may have caused in one part, it may have caused in the whole, whatever else failed.
-    """
+    """The composition that has no value because the part `name` failed or abstained. What the edit may have caused in
+    one part, it may have caused in the whole."""
     reason = f"{name}: {scores[name].reason}"
     if scores[name].status == "failed":
         missing = [score for score in scores.values() if score.status in ("failed", "abstained")]
@@ -357,7 +346,6 @@ def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
 
 
 def _passed_on(score: Score, **parts: Score) -> Score:
-    """The score of a part as that of the whole."""
     return replace(score, parts=parts, metric="", evidence=())
 
 

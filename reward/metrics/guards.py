@@ -15,17 +15,8 @@ from ..image import Image
 from ..queries.kinds import Differ, Match, Measure, ReadText
 from ..sample import EditSample
 from ..score import Evidence, Score
+from . import new_text
 from .compose import Gate, Metric, Minimum
-from .new_text import (
-    ADDRESSED_TO_JUDGE,
-    READER,
-    addressed_to_judge,
-    bounding_box,
-    cut_out,
-    new_lines,
-    read_changed_area,
-    resized_to_source,
-)
 
 _THUMBNAIL = 64
 """Pixels: enough to recognise an image, and cheap."""
@@ -61,7 +52,7 @@ class NotACopy:
     def __call__(self, sample: EditSample) -> Program[Score]:
         if sample.edited == sample.source:
             return Score.of(False, "the edited picture is the source, bit for bit")
-        regions = yield from ask(Differ(sample.source, resized_to_source(sample)))
+        regions = yield from ask(Differ(sample.source, new_text.resized_to_source(sample)))
         evidence = Evidence("regions that differ from the source", sample.edited.digest, regions.boxes)
         reason = "" if regions.boxes else "the edited picture is the source, but for noise or encoding"
         return Score.of(bool(regions.boxes), reason, evidence=[evidence])
@@ -69,13 +60,9 @@ class NotACopy:
 
 @dataclass(frozen=True)
 class NotBlank:
-    """Not blank, collapsed or blurred.
-
-    The standard deviation of luminance must reach `spread` (or a third of the source's, if lower) and
-    `min_contrast_ratio` of the source's. A thumbnail must keep `min_sharpness_ratio` of the sharpness of the source's:
-    an object on a flat background keeps 0.1 and more; a blur with a standard deviation of a twelfth of the width keeps
-    less than 0.07.
-    """
+    """Not blank, collapsed or blurred: luminance must vary by `spread` (or a third of the source's, if lower) and by
+    `min_contrast_ratio` of the source's, and a thumbnail keep `min_sharpness_ratio` of its sharpness: an object on a
+    flat background keeps 0.1 and more, a blur by a twelfth of the width less than 0.07."""
 
     spread: float = 0.02
     min_contrast_ratio: float = 0.2
@@ -99,23 +86,16 @@ class NotBlank:
         # A flat source may stay flat, and a source with low contrast may lose some of it.
         threshold = max(min(self.spread, (before.value or 0.0) / 3), self.min_contrast_ratio * (before.value or 0.0))
         spread = after.value or 0.0
-        contrast = Evidence(
-            "standard deviation of luminance",
-            sample.edited.digest,
-            numbers={"source": before.value or 0.0, "edited": spread},
-        )
+        numbers = {"source": before.value or 0.0, "edited": spread}
+        contrast = Evidence("standard deviation of luminance", sample.edited.digest, numbers=numbers)
         if spread < threshold:
             reason = f"the picture is blank or collapsed (luminance varies by {spread:.3f})"
             return Score.of(False, reason, evidence=[contrast])
-        sharpness = Evidence(
-            "sharpness of a thumbnail",
-            sample.edited.digest,
-            numbers={"source": sharp_source.value or 0.0, "edited": sharp_edited.value or 0.0},
-        )
-        is_sharp = (sharp_edited.value or 0.0) >= self.min_sharpness_ratio * (sharp_source.value or 0.0)
-        return Score.of(
-            is_sharp, "" if is_sharp else "the picture is blurred to nothing", evidence=[contrast, sharpness]
-        )
+        numbers = {"source": sharp_source.value or 0.0, "edited": sharp_edited.value or 0.0}
+        sharpness = Evidence("sharpness of a thumbnail", sample.edited.digest, numbers=numbers)
+        is_sharp = numbers["edited"] >= self.min_sharpness_ratio * numbers["source"]
+        reason = "" if is_sharp else "the picture is blurred to nothing"
+        return Score.of(is_sharp, reason, evidence=[contrast, sharpness])
 
 
 @dataclass(frozen=True)
@@ -145,16 +125,10 @@ class SameAspect:
 
 @dataclass(frozen=True)
 class NotCollage:
-    """The source is not pasted into the edited image: not as a half, a quarter or an inset.
-
-    A half or quarter counts as pasted if its similarity to the whole source is at least `similarity`, and at least
-    `min_similarity_gain` above that of the same part of the source: a sky resembles itself at every size. The check is
-    skipped if the changed area is too small for a quarter of the image.
-
-    An inset is found by a matcher with at least `min_inset_score`, and there it shows all of the source, its edges and
-    plain parts too, with a similarity of at least `min_inset_similarity`: insets have 0.9 and more, a person that was
-    drawn a little smaller has less.
-    """
+    """The source is not pasted into the edited image as a half, a quarter or an inset. A part counts if its similarity
+    to the whole source is at least `similarity`, and `min_similarity_gain` above that of the same part of the source:
+    a sky resembles itself. An inset is found by a matcher with `min_inset_score`, and shows all of the source with
+    `min_inset_similarity`: insets have 0.9 and more, a person drawn a little smaller less."""
 
     similarity: float = 0.6
     min_similarity_gain: float = 0.25
@@ -170,11 +144,11 @@ class NotCollage:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        source, edited = sample.source, resized_to_source(sample)
+        source, edited = sample.source, new_text.resized_to_source(sample)
         if edited == source or min(source.size) < _MIN_SIDE:
             return Score.of(True)
         changes = yield from ask(Differ(source, edited))
-        if not changes.boxes or bounding_box(changes.boxes).area < _MIN_CHANGED_AREA:
+        if not changes.boxes or new_text.bounding_box(changes.boxes).area < _MIN_CHANGED_AREA:
             return Score.of(True)
         thumbnail = _thumbnail(source)
         parts = _halves_and_quarters(edited), _halves_and_quarters(source)
@@ -194,7 +168,7 @@ class NotCollage:
             return Score.of(True)  # too small to be recognised
         found = tuple(box for box in matches.above(self.min_inset_score) if box.w < 0.9 and box.h < 0.9)
         whole = [replace(box, w=box.w / middle.w, h=box.h / middle.h) for box in found]
-        shown = [_thumbnail(cut_out(edited, box)) for box in whole]
+        shown = [_thumbnail(new_text.cut_out(edited, box)) for box in whole]
         alike = yield from ask_many([Measure("ssim", (thumbnail, part)) for part in shown])
         insets = tuple(
             box for box, one in zip(found, alike, strict=True) if (one.value or 0.0) >= self.min_inset_similarity
@@ -208,16 +182,9 @@ def _halves_and_quarters(image: Image) -> dict[str, Image]:
     image = image.resized(2 * _THUMBNAIL, 2 * _THUMBNAIL, "area")
     w, h = image.size
     x, y = w // 2, h // 2
-    parts = {
-        "left": (0, 0, x, h),
-        "right": (w - x, 0, w, h),
-        "upper": (0, 0, w, y),
-        "lower": (0, h - y, w, h),
-        "upper left": (0, 0, x, y),
-        "upper right": (w - x, 0, w, y),
-        "lower left": (0, h - y, x, h),
-        "lower right": (w - x, h - y, w, h),
-    }
+    parts = {"left": (0, 0, x, h), "right": (w - x, 0, w, h), "upper": (0, 0, w, y), "lower": (0, h - y, w, h)}
+    parts |= {"upper left": (0, 0, x, y), "upper right": (w - x, 0, w, y)}
+    parts |= {"lower left": (0, h - y, x, h), "lower right": (w - x, h - y, w, h)}
     return {name: _thumbnail(image.crop(*part)) for name, part in parts.items()}
 
 
@@ -239,15 +206,15 @@ class NoPromptInjection:
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        changed = yield from read_changed_area(sample)
+        changed = yield from new_text.read_changed_area(sample)
         if changed is None:
             return Score.of(True)
         requested = sample.task.text if sample.task and sample.task.text else sample.instruction
-        injected = addressed_to_judge(new_lines(changed.lines, requested))
+        injected = new_text.addressed_to_judge(new_text.new_lines(changed.lines, requested))
         if injected:  # only then the source has to be read
-            before = yield from ask(ReadText(sample.source), role=READER)
-            injected = addressed_to_judge(new_lines(changed.lines, requested, before.text))
-        return changed.score(injected, ADDRESSED_TO_JUDGE)
+            before = yield from ask(ReadText(sample.source), role=new_text.READER)
+            injected = new_text.addressed_to_judge(new_text.new_lines(changed.lines, requested, before.text))
+        return changed.score(injected, new_text.ADDRESSED_TO_JUDGE)
 
 
 def all_guards(

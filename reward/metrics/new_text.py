@@ -52,12 +52,8 @@ def resized_to_source(sample: EditSample) -> Image:
 
 @dataclass(frozen=True, slots=True)
 class ChangedText:
-    """What is read in the changed area of an edited image.
-
-    area: the box around all differences from the source, with a margin. picture: what the edited image, at the source's
-    size, shows there. lines: with boxes in `picture`. unread: text that the reader cannot read, as lines without words.
-    regions: that differ, in the frame of the source; there may be more of them where `MAX_REGIONS` are reported.
-    """
+    """What is read in the box around all differences. picture: the edited image there, at the source's size; lines have
+    boxes in it. unread: text that the reader cannot read. regions: that differ, in the source's frame."""
 
     area: Box
     picture: Image
@@ -116,31 +112,28 @@ def new_lines(lines: tuple[TextLine, ...], *texts: str) -> tuple[TextLine, ...]:
 
 
 def reread_lines(lines: tuple[TextLine, ...], before: tuple[TextLine, ...]) -> tuple[TextLine, ...]:
-    """The lines that lie on a similar line of the source: small letters read otherwise after a shift of a pixel.
+    """The lines that lie on a similar line of the same part of the source: letters read otherwise after a shift of a
+    pixel."""
 
-    before: read in the same part of the source. Letters at one place that differ more are other letters.
-    """
-    return tuple(
-        line
-        for line in lines
-        if any(
-            line.box.iou(known.box) >= _SAME_PLACE and similarity(plain(line.text), plain(known.text)) >= _SAME_LETTERS
-            for known in before
-        )
-    )
+    def is_reread(line: TextLine) -> bool:
+        there = [known for known in before if line.box.iou(known.box) >= _SAME_PLACE]
+        return any(similarity(plain(line.text), plain(known.text)) >= _SAME_LETTERS for known in there)
+
+    return tuple(filter(is_reread, lines))
 
 
 def new_unread(
     lines: tuple[TextLine, ...], changed: ChangedText, there: RecognizedText, sources: Sequence[RecognizedText]
 ) -> tuple[TextLine, ...]:
-    """The unread lines of a changed area that stand neither on nor beside a line of the source. None unless there are
-    more lines than the source has there, and more unread ones than the sources have anywhere: text of the source may
-    have been moved or redrawn.
-
-    there: what is read in the same part of the source.
-    """
+    """The unread lines neither on nor beside a line of the source (there: of the same part), if there are more lines
+    than there, and more unread ones than in the sources: text may have been moved or redrawn."""
     known = [*(line.box for line in there.lines), *there.unread]
-    new = tuple(line for line in lines if not any(_is_beside(line.box, box) for box in known))
+
+    def is_beside(box: Box, other: Box) -> bool:
+        across, down = max(box.x0 - other.x1, other.x0 - box.x1), max(box.y0 - other.y1, other.y0 - box.y1)
+        return max(across, down) < _BESIDE * box.h
+
+    new = tuple(line for line in lines if not any(is_beside(line.box, box) for box in known))
     more = _number((*changed.lines, *changed.unread)) > _number([TextLine("", box) for box in known])
     return new if more and len(new) > sum(len(reading.unread) for reading in sources) else ()
 
@@ -148,13 +141,6 @@ def new_unread(
 def _number(lines: Sequence[TextLine]) -> int:
     """Of different lines: one that is hardly legible is read and unread."""
     return len({(line.box.cx, line.box.cy, line.box.w, line.box.h) for line in lines})
-
-
-def _is_beside(box: Box, other: Box) -> bool:
-    """Whether a box lies within half its height of another one, or on it."""
-    across = max(box.x0 - other.x1, other.x0 - box.x1)
-    down = max(box.y0 - other.y1, other.y0 - box.y1)
-    return max(across, down) < _BESIDE * box.h
 
 
 def addressed_to_judge(lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:

@@ -14,16 +14,14 @@ from ..missing_inputs import UNKNOWN_POOLS
 from ..sample import EditSample
 from ..score import Score
 from .compose import Metric, Minimum, Product, WeightedMean, followed_product, score_with_signature
-from .edival.pools import pools_of
+from .edival.task_parser import pools_of
 
 
 def aggregate_credits(
     reduction: type[Minimum] | type[WeightedMean], name: str, metric: Metric, samples: Mapping[str, EditSample]
 ) -> Program[Score]:
-    """The scores of a metric on several samples, reduced by `reduction`; `credits` has each under its name, in order.
-
-    Nothing is left out: if a score has no value, the whole has none, unless another one decides a minimum.
-    """
+    """A metric on several samples, reduced; `credits` has each by name. If one has no value, the whole has none, unless
+    another one decides a minimum."""
     parts: dict[str, Metric] = {label: _FixedSample(metric, sample) for label, sample in samples.items()}
     score = yield from reduction(parts, on_not_applicable="whole", name=name)(next(iter(samples.values())))
     return replace(score, parts={}, credits=score.parts)
@@ -54,11 +52,8 @@ class _FixedSample(OfAnotherSample):
 
 
 def unfold_operations(sample: EditSample) -> EditSample:
-    """The last operation of a compound instruction, with the operations before it as earlier turns.
-
-    Each turn has the source and the edited image, because there are no intermediate images. Object pools follow all
-    operations, and instruction following checks each operation on the final edit. Raises ValueError without operations.
-    """
+    """The last operation of a compound instruction, with those before it as earlier turns of the same two images.
+    Raises ValueError without operations."""
     if not sample.operations:
         raise ValueError(f"sample {sample.id!r} has no operations: give them, as in operations=(Operation(...), ...)")
     turns = list(sample.history)

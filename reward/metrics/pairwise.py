@@ -91,12 +91,12 @@ class PairwiseJudge:
         questions = [self._question(*order) for order in orders.values()]
         replies = yield from ask(questions[0], questions[1], role=self.card.roles[0])
         shares = [min(reply_value(question, reply), 1.0) for question, reply in zip(questions, replies, strict=True)]
-        evidence = [
-            Evidence(
-                f"judge pairwise, {order}", second.edited.digest, text=reply.text, numbers=dict(reply.probabilities)
+        evidence = []
+        for order, reply in zip(orders, replies, strict=True):
+            numbers = dict(reply.probabilities)
+            evidence.append(
+                Evidence(f"judge pairwise, {order}", second.edited.digest, text=reply.text, numbers=numbers)
             )
-            for order, reply in zip(orders, replies, strict=True)
-        ]
         as_first, as_second = shares[0], 1.0 - shares[1]
         by_order = {"first one first": as_first, "second one first": as_second, "apart": abs(as_first - as_second)}
         evidence.append(Evidence("how far the first one is better, by order", first.edited.digest, numbers=by_order))
@@ -124,9 +124,6 @@ def compare_scores(first: Score, second: Score) -> Score:
     share = 0.5 if a == b else float(a > b)
     evidence = Evidence("values", numbers={"first": a, "second": b})
     return Score.of(share, f"{a:.4g} against {b:.4g}", evidence=[evidence]).with_signature(first.metric)
-
-
-# -- a pair as one sample ---------------------------------------------------------------------------------------------
 
 
 def pack_pair(first: EditSample, second: EditSample) -> EditSample:

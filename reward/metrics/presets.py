@@ -15,8 +15,8 @@ from .edival.consistency import ContentConsistency, ObjectsPreserved
 from .edival.following import InstructionFollowing
 from .edival.overall import EditOverall, MultiTurnFollowing
 from .guards import NoPromptInjection, NotACopy, NotBlank, NotCollage, all_guards
-from .i2ibench.dimension import FiveLevelRating
-from .i2ibench.similarity import RegionSimilarity
+from .i2ibench.dimensions import FiveLevelRating
+from .i2ibench.specialists import RegionSimilarity
 from .operations import CompoundOverall, ForSampleKind, MinimumOverSources, PerOperation, UnfoldedOperations
 
 

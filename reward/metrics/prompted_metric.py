@@ -32,11 +32,8 @@ def refuse(metric: str, problems: Mapping[str, object]) -> None:
 
 
 class PromptedMetric(ABC):
-    """A metric with prompts. The fields are those of the subclasses, which are data classes.
-
-    prompts: a folder whose `<name>.txt` files replace the prompts of the same names. paper: what the paper marks as a
-    system prompt is sent as one.
-    """
+    """A metric with prompts, a data class. prompts: a folder whose `<name>.txt` files replace ours. paper: what the
+    paper marks as a system prompt is sent as one."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     prompts: str | None
@@ -106,11 +103,8 @@ class PromptedMetric(ABC):
         prompt: str = "",
         **words: str,
     ) -> Judge:
-        """A query to the judge.
-
-        content: what comes before the prompt. slots: what the prompt says of the sample; they are part of the query.
-        prompt: its name, by default the end of the topic. words: what else fills its slots.
-        """
+        """A query to the judge: content, then the prompt (by default of the end of the topic) with its slots, which are
+        part of the query, and other words filled."""
         name = prompt or topic.rpartition("/")[2]
         messages = self.prompt_pack.messages(name, content, {**slots, **words}, paper=self.paper)
         return Judge(messages, form, topic, tuple(slots.items()))

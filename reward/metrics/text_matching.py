@@ -18,12 +18,8 @@ _FEW = 1_024
 
 
 def matching_letters(one: str, other: str, *, least: int = 1) -> int:
-    """Number of letters of two texts that match in order, in runs of at least `least`.
-
-    The longest common run counts, then the longest ones before and after it, and so on (Ratcliff and Obershelp):
-    the blocks of `difflib.SequenceMatcher(None, one, other, autojunk=False)`. Where both texts have more than `PIECE`
-    letters, the first is compared piece by piece.
-    """
+    """Number of letters that match in order, in runs of at least `least`: difflib's blocks without autojunk (Ratcliff
+    and Obershelp). Of two texts longer than `PIECE`, the first is compared piece by piece."""
     length = PIECE if len(other) > PIECE else max(1, len(one))
     pieces = [one[start : start + length] for start in range(0, len(one), length)]
     return sum(size for piece in pieces for size in _runs(piece, other) if size >= least)
@@ -36,7 +32,6 @@ def similarity(one: str, other: str) -> float:
 
 
 def _runs(one: str, other: str) -> list[int]:
-    """The sizes of the matching runs."""
     if len(one) * len(other) <= _FEW:
         blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
         return [block.size for block in blocks if block.size]

@@ -24,7 +24,7 @@ from editcritic.benchmarks.sceneedit.scene_recovery import recover_scene
 from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
 from editcritic.reward import Image, Pools
-from editcritic.reward.metrics.edival.pools import update_pools
+from editcritic.reward.metrics.edival.task_parser import update_pools
 from studies.learning.rule_based_editor import WRITER_SCENES
 
 LEVELS = (2,)

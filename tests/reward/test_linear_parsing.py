@@ -103,7 +103,7 @@ def parsers() -> dict[str, Callable[[str], object]]:
     from editcritic.reward.edit_plan import plan_schema
     from editcritic.reward.experts.judging.chat_completions import extract_tool_calls
     from editcritic.reward.metrics.any_edit.instruction_words import clauses_of, split_quotes, words_of
-    from editcritic.reward.metrics.dlebench.replies import FOLLOWING, parse_tool_reply, parse_verdict
+    from editcritic.reward.metrics.dlebench.conversation import FOLLOWING, parse_tool_reply, parse_verdict
     from editcritic.reward.metrics.edival.task_parser import parse_task
     from editcritic.reward.metrics.new_text import _INJECTION_PATTERN
     from editcritic.reward.planners.rule_planner import RulePlanner

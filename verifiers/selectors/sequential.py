@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...reward import EditSample, Image, Operation
-from ...reward.metrics.edival.pools import pools_of
+from ...reward.metrics.edival.task_parser import pools_of
 from ...reward.metrics.operations import unfold_operations
 from ..selection.candidate import Candidate, Selection
 from ..selection.generation import CandidateRequest

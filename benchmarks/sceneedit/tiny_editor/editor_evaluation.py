@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ....reward import EditSample, Image, Pools
 from ....reward.bootstrap_intervals import bootstrap_interval, row_means
-from ....reward.metrics.edival.pools import update_pools
+from ....reward.metrics.edival.task_parser import update_pools
 from ....reward.sample import TASK_TYPES
 from ...common import optional_imports
 from ...common.argument_types import at_least_one, new_file, new_image_file

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reward import Box
+from ....reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING, LabelScale
 from ....reward.metrics.dlebench.metrics import MODES, PACKAGE
-from ....reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, LabelScale
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request

@@ -17,7 +17,7 @@ import PIL.ImageOps
 
 from ....reward import Expert, Image, Pools, Program, Task
 from ....reward.atomic_files import atomic_replacement, write_atomically
-from ....reward.metrics.edival.pools import renamed_object, update_pools
+from ....reward.metrics.edival.task_parser import renamed_object, update_pools
 from ....reward.queries.prompts import Prompts
 from ....reward.sample import TASK_TYPES, TaskType
 from ...common.csv_text import csv_text

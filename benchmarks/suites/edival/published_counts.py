@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ....reward import Pools, Task
-from ....reward.metrics.edival.pools import update_pools
-from ....reward.metrics.edival.task_parser import parse_task
+from ....reward.metrics.edival.task_parser import parse_task, update_pools
 from ....reward.sample import TASK_TYPES
 from ..suite import published_figures
 from .construction_tasks import instruction_of

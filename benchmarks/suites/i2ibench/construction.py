@@ -20,8 +20,7 @@ from typing import Any
 
 from ....reward import Expert, Image, Program
 from ....reward.atomic_files import atomic_replacement
-from ....reward.metrics.i2ibench.dimension import labelled_images
-from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
+from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension, labelled_images
 from ....reward.queries.parsing import shorten
 from ....reward.queries.prompts import Prompts
 from ...common.errors import InputError

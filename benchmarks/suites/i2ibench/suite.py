@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ....reward.metrics.i2ibench.dimension import PACKAGE
-from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, Pipeline
+from ....reward.metrics.i2ibench.dimensions import DIMENSIONS, PACKAGE, Pipeline
 from ....reward.metrics.i2ibench.overall import PIPELINES, SYSTEM_PROMPTS
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec

@@ -9,26 +9,17 @@ from typing import ClassVar
 
 import numpy as np
 
+from ... import missing_inputs
 from ...boxes import Box
 from ...card import Card
 from ...edit_plan import EditPlan, OperationType, PlannedOperation, Target
 from ...engine.program import Abstained, Program, ask, gather
-from ...missing_inputs import (
-    needs_boxes,
-    needs_models,
-    needs_more_boxes,
-    needs_readable_text,
-    says_no_box,
-    says_no_judge,
-    unknown_colour,
-)
 from ...queries.kinds import MapChanges
 from ...queries.outcomes import Abstention
 from ...sample import EditSample, Task
 from ...score import Evidence, Score
 from ..compose import part_without_value
-from ..edival.conditions import Condition, all_hold
-from ..edival.inspector import UnparsableReply
+from ..edival.inspector import Condition, UnparsableReply, all_hold
 from .frames import in_one_frame
 from .instruction_words import with_related
 from .pixel_edits import LookEdit, check_look, look_edit, look_in_question, staying_boxes
@@ -56,61 +47,51 @@ _BY_DETECTOR: tuple[OperationType, ...] = ("subject_add", "subject_replace")
 def advice(
     sample: EditSample, operation: PlannedOperation, located: LocatedTarget | None, reasons: Sequence[str]
 ) -> str:
-    """What is missing for an operation on which experts abstained, and what to type.
+    """What is missing for an operation on which experts abstained (reasons), and what to type. located: its target.
+    Boxes are named only where they would decide it, and are not there yet; other reasons stay as they are."""
+    from ...experts.colour import COLOURS, basic_colour
 
-    located: its target in the source, if that is known. reasons: of the experts. Boxes are named only where they would
-    decide the operation, and are not there yet. Other reasons than a missing box or judge stay as they are.
-    """
-    if not all(says_no_box(reason) or says_no_judge(reason) for reason in reasons):
+    if not all(missing_inputs.says_no_box(reason) or missing_inputs.says_no_judge(reason) for reason in reasons):
         return "; ".join(dict.fromkeys(reasons))
     if operation.old_text and operation.type == "text_remove":
-        return needs_readable_text(operation.old_text)
-    objects = _deciding_objects(operation)
-    if objects and operation.type == "color_alter" and (unknown := _unknown_colour(operation.value)):
-        return unknown
+        return missing_inputs.needs_readable_text(operation.old_text)
+    slots: tuple[str, ...] = ()
+    if operation.type == "text_remove" or task_of_operation(operation) is not None:
+        slots = _BY_BOXES.get(operation.type, ())
+    objects = [target for slot in slots if (target := getattr(operation, slot)) is not None]
+    if objects and operation.type == "color_alter" and not basic_colour(operation.value):
+        return missing_inputs.unknown_colour(operation.value, COLOURS)
     if located is not None and not located.boxes and (count := _missing(located)):
-        return needs_more_boxes(located.target.phrase, count, len(located.others))
+        return missing_inputs.needs_more_boxes(located.target.phrase, count, len(located.others))
     lacking = _without_boxes(objects, reasons)
     related = _without_boxes([other for one in objects for other in with_related(one)[1:]], reasons)
     if lacking or related:
         is_misnamed = list(lacking) == [one.phrase for one in objects]
-        return needs_boxes(lacking or related, tuple(sample.boxes) if is_misnamed else ())
+        return missing_inputs.needs_boxes(lacking or related, tuple(sample.boxes) if is_misnamed else ())
     if operation.type == "text_remove":
-        return needs_readable_text("")
-    unboxed = operation.type in _BY_DETECTOR and any(says_no_box(reason) for reason in reasons)
-    return needs_models(describe_change(operation), detector=unboxed)
-
-
-def _deciding_objects(operation: PlannedOperation) -> list[Target]:
-    """The objects whose boxes decide an operation; none where boxes do not."""
-    if operation.type != "text_remove" and task_of_operation(operation) is None:
-        return []
-    slots = (getattr(operation, slot) for slot in _BY_BOXES.get(operation.type, ()))
-    return [target for target in slots if target is not None]
+        return missing_inputs.needs_readable_text("")
+    unboxed = operation.type in _BY_DETECTOR and any(missing_inputs.says_no_box(reason) for reason in reasons)
+    return missing_inputs.needs_models(describe_change(operation), detector=unboxed)
 
 
 def _without_boxes(targets: Sequence[Target], reasons: Sequence[str]) -> dict[str, int]:
     """The names without a box, with how many are meant."""
     counts = {target.phrase: _count(target) or 1 for target in targets}
-    return {name: count for name, count in counts.items() if any(says_no_box(reason, name) for reason in reasons)}
+    return {
+        name: count
+        for name, count in counts.items()
+        if any(missing_inputs.says_no_box(reason, name) for reason in reasons)
+    }
 
 
 def _missing(located: LocatedTarget) -> int:
-    """How many objects a target means, if it means more than have boxes; else 0."""
+    """How many objects a target means, if that is more than have boxes; else 0."""
     wanted = _count(located.target)
     return wanted if wanted > len(located.others) > 0 else 0
 
 
 def _count(target: Target) -> int:
-    """How many objects a target means; 0 if that is open."""
     return {"both": 2, "all": 0}[target.quantity] if isinstance(target.quantity, str) else target.quantity
-
-
-def _unknown_colour(value: str) -> str:
-    """Why the judge of colours cannot tell a colour; empty where it can."""
-    from ...experts.colour import COLOURS, basic_colour
-
-    return "" if basic_colour(value) else unknown_colour(value, COLOURS)
 
 
 MIN_VISIBLE_SHARE = 0.02
@@ -135,16 +116,11 @@ _OF_OBJECTS = ("subject_remove", "subject_replace", "color_alter", "material_alt
 
 @dataclass(frozen=True)
 class PlanFollowing(PlannedMetric):
-    """Whether the operations of the sample's plan were carried out, in [0, 1]; at least 0.75 exactly if all were.
-
-    The value is half the mean over the operations, and half whether all hold. An operation that holds counts as 1, less
-    at most 0.02 where it holds by a hair; another one counts half its degree, below 0.25. `credits` has the degree of
-    each, in order.
-
-    An operation of EdiVal's types is checked by EdiVal's algorithms, with boxes chosen by the referring expression, if
-    a detector finds its target in the source; what pixels decide (`pixel_edits`) by arithmetic; others by the questions
-    of the plan. What the source shows already cannot be followed: such an operation is not applicable. A change that is
-    too small or too pale to be seen does not count.
+    """Whether the operations of the sample's plan were carried out, in [0, 1]: half the mean over them, half whether
+    all hold, so at least 0.75 exactly if all do. One that holds loses at most 0.02, another one counts half its
+    degree, below 0.25. EdiVal's algorithms check its types where a detector finds the target, arithmetic what pixels
+    decide, and questions of the plan all else. What the source shows already is not applicable; a change that cannot
+    be seen does not count. `credits` has the operations.
 
     Args:
         list_differences: Whether a judge is also asked to list all differences, where an operation is checked by
@@ -168,12 +144,7 @@ class PlanFollowing(PlannedMetric):
 
     list_differences: bool = True
 
-    @property
-    def options(self) -> list[str]:
-        """Those of its own that are not the default."""
-        return [] if self.list_differences else ["list_differences=False"]
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         framed = yield from in_one_frame(sample)
         plan = framed.plan
         planned = Evidence("plan", text=words_of_plan(plan), numbers={"confidence": plan.confidence})
@@ -188,7 +159,7 @@ class PlanFollowing(PlannedMetric):
         if self.list_differences and answered and any(check.by_questions for check in checks):
             credits, listed = yield from self._with_differences(sample, plan, checks, credits)
             evidence.append(listed)
-        score = _whole(credits, evidence).with_signature(self.signature)
+        score = _whole(credits, evidence)
         if plan.confidence <= UNCERTAIN:
             score = replace(score, reason=f"{PLAN_IS_UNCERTAIN}; {score.reason}")
         return score
@@ -237,7 +208,10 @@ class _Check:
                 return (yield from self._checked(None, is_detectable=False))
             except Abstained as unseen:
                 raise self._advised(None, unlocated, unseen) from None
-        for needed in self._may_be_absent(targets):
+        needs_target = self.operation.type in _NEED_TARGET
+        for needed in (self.operation.target if needs_target else None, self.operation.reference):
+            if needed is None or needed not in targets or targets[needed].detected:
+                continue
             present = yield from shows(self.sample.source, needed, self.metric.prompt_pack)
             if not present:
                 return Score.not_applicable(f"there is no {needed.words} in the source")
@@ -254,7 +228,6 @@ class _Check:
         return Abstained(advice(self.sample, self.operation, located, reasons), abstained[-1].outcomes)
 
     def _checked(self, located: LocatedTarget | None, *, is_detectable: bool) -> Program[Score]:
-        """By the algorithm of its type where a detector can tell, else by questions."""
         evidence: list[Evidence] = []
         task = self._task() if is_detectable else None
         verdict: Condition | None = None
@@ -262,21 +235,15 @@ class _Check:
             if removes_text(self.operation):
                 verdict = yield from text_removed(self.sample, self.operation, located, evidence)
             if verdict is None and task is not None:
-                _, decided_before = check_task(self.sample, self.sample.source, self.operation, task, located)
-                done_before = yield from decided_before
+                done_before = yield from check_task(self.sample, self.sample.source, self.operation, task, located, [])
                 if done_before.holds:
                     return Score.not_applicable(f"the source shows it already: {words_of(self.operation)}")
-                inspector, decided = check_task(
-                    self.sample,
-                    self.sample.edited,
-                    self.operation,
-                    task,
-                    located,
-                    self._also(),
-                    surroundings_stay=not any(is_whole(operation) for operation in self.plan.operations),
-                )
-                evidence = inspector.evidence
-                verdict = yield from decided
+                target = self.operation.target
+                others = (other for other in self.plan.operations if other is not self.operation)
+                also = set() if target is None else {other.type for other in others if other.target == target}
+                stays = not any(is_whole(operation) for operation in self.plan.operations)
+                about = (self.sample, self.sample.edited, self.operation, task, located, evidence, also)
+                verdict = yield from check_task(*about, surroundings_stay=stays)
             elif verdict is None:
                 self.by_questions = True
                 boxes = () if located is None else located.boxes
@@ -286,7 +253,10 @@ class _Check:
         except UnparsableReply as error:
             return Score.failed(str(error), evidence=evidence)
         if verdict is None:
-            return Score.failed(self._no_question(located), evidence=evidence)
+            why = "no question of the plan can tell, as their answers about the source contradict it"
+            if located is not None and not located.boxes and not self.operation.questions:
+                why = f"{located.target.words!r} is not found in the source, and the plan has no questions"
+            return Score.failed(f"{words_of(self.operation)}: {why}", evidence=evidence)
         if verdict.holds:
             verdict = yield from self._visible(verdict, located)
         return Score.of(verdict.degree, verdict.reason, evidence=evidence)
@@ -299,7 +269,6 @@ class _Check:
         return task_of_operation(self.operation)
 
     def _look(self, look: LookEdit) -> Program[Score | None]:
-        """The degree of another look; None where nobody knows where it shall be."""
         nothing_to_do = yield from look_in_question(look, self.sample)
         if nothing_to_do:
             return Score.not_applicable(f"{nothing_to_do}: {words_of(self.operation)}")
@@ -322,29 +291,11 @@ class _Check:
         verdict = yield from check_look(self.sample, look, boxes, also, evidence, may_be_grey=may_be_grey)
         return Score.of(verdict.degree, verdict.reason, evidence=evidence)
 
-    def _also(self) -> set[OperationType]:
-        """What other operations of the plan do to the same target."""
-        target = self.operation.target
-        others = (other for other in self.plan.operations if other is not self.operation)
-        return set() if target is None else {other.type for other in others if other.target == target}
-
     def _locate(self) -> Program[Mapping[Target, LocatedTarget]]:
         """Its targets in the source. Abstains with a detector that does not know what is new either."""
         of_object = self.operation.type in _OF_OBJECTS
         targets = [target for target in self.operation.targets if of_object or not names_picture(target)]
         return (yield from locate_targets(self.sample.source, targets))
-
-    def _may_be_absent(self, located: Mapping[Target, LocatedTarget]) -> list[Target]:
-        """What the operation needs in the source, and a detector finds nothing of there."""
-        target = self.operation.target if self.operation.type in _NEED_TARGET else None
-        needed = (target, self.operation.reference)
-        return [one for one in needed if one is not None and one in located and not located[one].detected]
-
-    def _no_question(self, located: LocatedTarget | None) -> str:
-        words = words_of(self.operation)
-        if located is not None and not located.boxes and not self.operation.questions:
-            return f"{words}: {located.target.words!r} is not found in the source, and the plan has no questions"
-        return f"{words}: no question of the plan can tell, as their answers about the source contradict it"
 
     def _visible(self, verdict: Condition, located: LocatedTarget | None) -> Program[Condition]:
         """The verdict, unless the change cannot be seen."""

@@ -21,7 +21,7 @@ from ...image_operations import Canvas
 from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges, Match, Measure
 from ...sample import EditSample
-from ..edival.conditions import Condition, make_condition
+from ..edival.inspector import Condition, make_condition
 from ..guards import SameAspect
 from .pixel_edits import UPRIGHT, Crop, Orientation, Resize, Tilt, Turn, Window, frame_edit
 from .plan_of_sample import plan_of
@@ -47,13 +47,9 @@ _FOUND = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """A sample with its plan, for all parts of a score.
-
-    sample: source and edit in one frame, as far as the edit has the frame that was asked for. verdicts: on the
-    operations that asked for a frame, by their index in the plan. outside: what the frame shows beyond the source.
-    remaining: what another shape that nobody asked for leaves of the edit, in [0, 1]: 0 for another composition.
-    reshaped: how the edit has come to it; empty for the source's shape.
-    """
+    """A sample with its plan, source and edit in one frame as far as the edit has the one asked for. verdicts: on the
+    operations that asked for a frame, by index. outside: what the frame shows beyond the source. remaining: what
+    another shape that nobody asked for leaves, 0 for another composition; reshaped: how the edit has come to it."""
 
     sample: EditSample
     plan: EditPlan
@@ -64,9 +60,7 @@ class Framed:
 
 
 def in_one_frame(sample: EditSample) -> Program[Framed]:
-    """The plan, and source and edit in one frame; the sample itself where its plan asks for no other one, and the edit
-    has the source's shape. Made once a score.
-    """
+    """The plan, and source and edit in one frame: the sample itself where none is asked for. Made once a score."""
     return run_once(_framed, sample)
 
 
@@ -94,7 +88,6 @@ def _framed(sample: EditSample) -> Program[Framed]:
 
 
 def _with(framed: Framed, verdicts: Mapping[int, Condition], **changes: Image) -> Framed:
-    """With verdicts; changes: another `source` or `edited`."""
     sample = framed.sample
     if "source" in changes:
         sample = replace(sample, sources=(changes["source"], *sample.sources[1:]))
@@ -133,7 +126,7 @@ _MOVED = 3.0
 
 
 def _in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Framed]:
-    """The edit in the source's shape: the way (stretched, cut, between bars) that leaves most structure in place."""
+    """The edit in the source's shape, stretched, cut or between bars, whichever leaves most structure in place."""
     source, edited = sample.source, sample.edited
     if any(operation.type in NEW_ASPECT_TYPES for operation in plan.operations):
         return Framed(sample, plan)
@@ -195,15 +188,16 @@ def _agreement(changes: ChangeMap, exempt: tuple[Box, ...], shown: Box | None) -
     return float((amount * stays).sum() / amount.sum()) - _MOVED * measured.drift_values["geometry"]
 
 
-# -- turned -----------------------------------------------------------------------------------------------------------
-
-
 def _turned(framed: Framed, turns: Mapping[int, Turn], *, any_aspect: bool) -> Program[Framed]:
     """Which of the eight orientations the edit has, against those that the operations together allow."""
     source, edited = framed.sample.source, framed.sample.edited
     allowed = {UPRIGHT}
     for turn in turns.values():
-        allowed = {_composed(first, then) for first in allowed for then in turn.allowed}
+        allowed = {
+            (mirror != mirror_then, (quarters_then + (-quarters if mirror_then else quarters)) % 4)
+            for mirror, quarters in allowed
+            for mirror_then, quarters_then in turn.allowed
+        }
     small, now = (image.resized(_THUMBNAIL, _THUMBNAIL, "area") for image in (source, edited))
     orientations: list[Orientation] = [*product((False, True), range(4))]
     similar = yield from ask_many(
@@ -228,13 +222,6 @@ def _turned(framed: Framed, turns: Mapping[int, Turn], *, any_aspect: bool) -> P
     return _with(framed, verdicts, edited=edited.turned(quarters if mirrored else -quarters, mirrored=mirrored))
 
 
-def _composed(first: Orientation, then: Orientation) -> Orientation:
-    (mirror, quarters), (mirror_then, quarters_then) = first, then
-    return mirror != mirror_then, (quarters_then + (-quarters if mirror_then else quarters)) % 4
-
-
-# -- tilted -----------------------------------------------------------------------------------------------------------
-
 _TILT_SIDE = 256
 _SHARES = (-1.5, -1.0, -0.5, 0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 """Of the requested angle, that are tried."""
@@ -249,7 +236,8 @@ def _tilted(framed: Framed, index: int, edit: Tilt) -> Program[Framed]:
     tried = dict.fromkeys(sign * angle for angle in angles)
     if edit.either_way:
         tried |= dict.fromkeys(-angle for angle in tried)
-    small = source.resized(*_within(source.size, _TILT_SIDE), "area")
+    ratio = min(1.0, _TILT_SIDE / max(source.size))
+    small = source.resized(*(max(1, round(side * ratio)) for side in source.size), "area")
     poses = [(angle, canvas) for angle in tried for canvas in (_CANVASES if angle else ("same",))]
     pairs = []
     for angle, canvas in poses:
@@ -276,11 +264,6 @@ def _tilted(framed: Framed, index: int, edit: Tilt) -> Program[Framed]:
     )
 
 
-def _within(size: tuple[int, int], most: int) -> tuple[int, int]:
-    ratio = min(1.0, most / max(size))
-    return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
-
-
 def _middle(image: Image) -> Image:
     """The middle half of the sides: whatever the canvas, a turned picture covers it."""
     w, h = image.size
@@ -292,7 +275,6 @@ _ROWS, _MARGIN = 32, 0.03
 
 
 def _corners(size: tuple[int, int], canvas_size: tuple[int, int], degrees: float, canvas: Canvas) -> tuple[Box, ...]:
-    """Boxes over what a turned picture does not cover."""
     if canvas == "filled":
         return ()
     angle = math.radians(-degrees)
@@ -308,8 +290,6 @@ def _corners(size: tuple[int, int], canvas_size: tuple[int, int], degrees: float
     return tuple(boxes)
 
 
-# -- cropped ----------------------------------------------------------------------------------------------------------
-
 _CUT = 0.96
 """Area of a crop, in shares of the picture, from which on nothing was cut."""
 _WHOLE: Window = (0.0, 0.0, 1.0, 1.0)
@@ -322,16 +302,14 @@ def _cropped(framed: Framed, index: int, edit: Crop) -> Program[Framed]:
         boxes = yield from known_boxes(source, edit.target)
         if not boxes:  # questions decide
             return framed
-        target = (
-            max(0.0, min(box.x0 for box in boxes)),
-            max(0.0, min(box.y0 for box in boxes)),
-            min(1.0, max(box.x1 for box in boxes)),
-            min(1.0, max(box.y1 for box in boxes)),
-        )
+        left, top = (max(0.0, min(ends)) for ends in ([box.x0 for box in boxes], [box.y0 for box in boxes]))
+        right, bottom = (min(1.0, max(ends)) for ends in ([box.x1 for box in boxes], [box.y1 for box in boxes]))
+        target = left, top, right, bottom
     window = yield from _window_of(source, edited, edit.window or target)
     if window is None:
         return _with(framed, {index: make_condition(False, 0.0, 0.0, "it is no part of the source")})
-    shape = _ratio_misfit(edited, _pixel_aspect(window, source))
+    left, top, right, bottom = window
+    shape = _ratio_misfit(edited, (right - left) * source.width / ((bottom - top) * source.height))
     fit, reason = _crop_fit(edit, window, target, source, edited)
     fit *= 1 - shape
     where = ", ".join(f"{share:.0%}" for share in window)
@@ -339,11 +317,18 @@ def _cropped(framed: Framed, index: int, edit: Crop) -> Program[Framed]:
     if _area(window) >= _CUT:
         return _with(framed, {index: verdict})
     cut = source.crop(*_corners_of(window, source))
-    return _with(_moved_boxes(framed, window), {index: verdict}, source=cut)
+    w, h = right - left, bottom - top
+    boxes = {
+        name: tuple(
+            replace(box, cx=(box.cx - left) / w, cy=(box.cy - top) / h, w=box.w / w, h=box.h / h) for box in items
+        )
+        for name, items in framed.sample.boxes.items()
+    }
+    in_window = replace(framed, sample=replace(framed.sample, boxes=boxes))
+    return _with(in_window, {index: verdict}, source=cut)
 
 
 def _crop_fit(edit: Crop, window: Window, target: Window | None, source: Image, edited: Image) -> tuple[float, str]:
-    """How well a window is what was asked for, in [0, 1], with the observation."""
     if edit.aspect is not None:
         off = _ratio_misfit(edited, edit.aspect)
         ratio = edit.aspect / (source.width / source.height)
@@ -357,7 +342,9 @@ def _crop_fit(edit: Crop, window: Window, target: Window | None, source: Image, 
         off = max(abs(window[0] + window[2] - 1), abs(window[1] + window[3] - 1)) / 2
         return cut * _fall(off, 0.05, 0.2), f"its middle is off by {off:.0%} of the source"
     if target is not None:
-        inside = _area(_shared(window, target)) / _area(target)
+        a, b = window, target
+        shared = max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
+        inside = _area(shared) / _area(target)
         times = (_area(window) / _area(target)) ** 0.5
         fit = _fall(1 - inside, 0.1, 0.4) * _fall(times, 2.0, 3.5) * cut
         return fit, f"{inside:.0%} of it is inside, and the sides are {times:.1f} of its own"
@@ -366,7 +353,12 @@ def _crop_fit(edit: Crop, window: Window, target: Window | None, source: Image, 
 
 def _window_of(source: Image, edited: Image, near: Window | None) -> Program[Window | None]:
     """What part of the source an edited picture shows: near a place first, where a crop may be small."""
-    for view in [_WHOLE] if near is None else [_grown(near), _WHOLE]:
+    views = [_WHOLE]
+    if near is not None:  # and as much again around it, inside of the picture
+        left, top, right, bottom = near
+        w, h = (right - left) / 2, (bottom - top) / 2
+        views.insert(0, (max(0.0, left - w), max(0.0, top - h), min(1.0, right + w), min(1.0, bottom + h)))
+    for view in views:
         corners = _corners_of(view, source)
         picture = source.crop(*corners)
         whole = Box(0.5, 0.5, 0.96, 0.96, label="the edited picture")
@@ -385,35 +377,10 @@ def _window_of(source: Image, edited: Image, near: Window | None) -> Program[Win
     return None
 
 
-def _grown(window: Window) -> Window:
-    """The window and as much again around it, inside of the picture."""
-    left, top, right, bottom = window
-    w, h = (right - left) / 2, (bottom - top) / 2
-    return max(0.0, left - w), max(0.0, top - h), min(1.0, right + w), min(1.0, bottom + h)
-
-
 def _corners_of(window: Window, image: Image) -> tuple[int, int, int, int]:
     x0, y0, x1, y1 = (round(share * side) for share, side in zip(window, (image.width, image.height) * 2, strict=True))
     x0, y0 = min(x0, image.width - 1), min(y0, image.height - 1)
     return x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)
-
-
-def _moved_boxes(framed: Framed, window: Window) -> Framed:
-    """With the annotated boxes in the frame of a window."""
-    left, top, right, bottom = window
-    w, h = right - left, bottom - top
-    boxes = {
-        name: tuple(
-            replace(box, cx=(box.cx - left) / w, cy=(box.cy - top) / h, w=box.w / w, h=box.h / h) for box in items
-        )
-        for name, items in framed.sample.boxes.items()
-    }
-    return replace(framed, sample=replace(framed.sample, boxes=boxes))
-
-
-def _pixel_aspect(window: Window, image: Image) -> float:
-    left, top, right, bottom = window
-    return (right - left) * image.width / ((bottom - top) * image.height)
 
 
 def _area(window: Window) -> float:
@@ -421,25 +388,15 @@ def _area(window: Window) -> float:
     return max(0.0, right - left) * max(0.0, bottom - top)
 
 
-def _shared(a: Window, b: Window) -> Window:
-    return max(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), min(a[3], b[3])
-
-
 def _fall(value: float, full: float, none: float) -> float:
     """1 at `full`, 0 at `none`, which may be above or below it; linear in between."""
     return min(1.0, max(0.0, (none - value) / (none - full)))
 
 
-# -- resized ----------------------------------------------------------------------------------------------------------
-
-
 def _resized(framed: Framed, index: int, edit: Resize, edited: Image) -> Program[Framed]:
     """By the sides in pixels; the content may be stretched to them, or its middle cut to their shape."""
     source = framed.sample.source
-    wanted = [
-        (edit.width, edited.width, source.width),
-        (edit.height, edited.height, source.height),
-    ]
+    wanted = [(edit.width, edited.width, source.width), (edit.height, edited.height, source.height)]
     if edit.factor is not None:
         sides = [(side * edit.factor, got, side) for _, got, side in wanted]
     else:

@@ -60,8 +60,6 @@ TEXT_NAMES = GENERIC_TEXT_NAMES | {
 }
 """A text by what it is or what it is for; not what carries one."""
 
-# -- verbs of editing --------------------------------------------------------------------------------------------------
-
 VERBS: Mapping[str, str] = {
     "remove": "remove delete erase eliminate clear discard",
     "replace": "replace swap substitute exchange",
@@ -128,8 +126,6 @@ TYPE_WORDS: Mapping[OperationType, frozenset[str]] = {
     "background_change": word_set("background backdrop setting environment"),
 }
 """Words that the type of an operation accounts for."""
-
-# -- places and numbers ------------------------------------------------------------------------------------------------
 
 _PLACES = {
     "left": "left leftmost",
@@ -205,11 +201,11 @@ def clauses_of(sentence: str) -> list[list[str]]:
 
 
 def split_quotes(sentence: str) -> tuple[str, list[str]]:
-    """A sentence with quoted texts blanked out, and these texts. Quotes around the whole sentence are none.
-
-    Single quotes open after a blank or a mark only, and close before one only: they are apostrophes otherwise.
-    """
-    sentence = _unwrapped(sentence)
+    """A sentence with quoted texts blanked out, and these. Single quotes open after a blank or mark only, and close
+    before one only: they are apostrophes otherwise. Quotes around the whole sentence are none."""
+    sentence = sentence.strip()
+    is_wrapped = len(sentence) > 1 and sentence[0] in '"“' and sentence[-1] in '"”'
+    sentence = sentence[1:-1] if is_wrapped and not set(sentence[1:-1]) & set('"“”') else sentence
     if _QUOTE.search(sentence) is None:
         return sentence, []
     ends = {closing: _next_positions(sentence, closing) for mark, closing in _CLOSING.items() if mark in sentence}
@@ -218,7 +214,8 @@ def split_quotes(sentence: str) -> tuple[str, list[str]]:
     position = 0
     while position < len(sentence):
         mark = sentence[position]
-        end = ends[_CLOSING[mark]][position + 1] if mark in _CLOSING and _opens(sentence, position) else -1
+        opens = mark not in _APOSTROPHES or position == 0 or not sentence[position - 1].isalnum()
+        end = ends[_CLOSING[mark]][position + 1] if mark in _CLOSING and opens else -1
         if end < 0:
             plain.append(mark)
             position += 1
@@ -227,18 +224,6 @@ def split_quotes(sentence: str) -> tuple[str, list[str]]:
             plain.append(" ")
             position = end + 1
     return "".join(plain), [text for text in quoted if text.strip()]
-
-
-def _unwrapped(sentence: str) -> str:
-    sentence = sentence.strip()
-    is_wrapped = len(sentence) > 1 and sentence[0] in '"“' and sentence[-1] in '"”'
-    return sentence[1:-1] if is_wrapped and not set(sentence[1:-1]) & set('"“”') else sentence
-
-
-def _opens(sentence: str, position: int) -> bool:
-    if sentence[position] not in _APOSTROPHES:
-        return True
-    return position == 0 or not sentence[position - 1].isalnum()
 
 
 def _next_positions(sentence: str, mark: str) -> list[int]:
@@ -272,8 +257,6 @@ def reads_as_english(sentence: str) -> bool:
     count = sum(word in known or stem(word) in VERB_GROUPS for word in words)
     return is_english(sentence, "en") and count >= max(1.0, _ENGLISH_SHARE * len(words))
 
-
-# -- stems -------------------------------------------------------------------------------------------------------------
 
 _SUFFIXES = ("ingly", "edly", "ing", "ed", "es", "s", "ly", "est", "er", "en", "y", "ish")
 
@@ -340,21 +323,18 @@ def number_of(word: str) -> int | None:
     return int(digits) if digits.isdecimal() and len(digits) <= 9 else NUMBERS.get(word)
 
 
-# -- what a plan accounts for -----------------------------------------------------------------------------------------
-
-
 class PlanAccount:
-    """The words that the operations of a plan, their targets and what is kept account for.
-
-    `words` of an operation count only if its question repeats them: not where EdiVal's algorithms check its slots, or
-    questions of the planner.
-    """
+    """The words that a plan accounts for: its operations, their targets, what is kept. `words` of an operation count
+    only if its question repeats them, not where algorithms or questions of the planner check its slots."""
 
     def __init__(self, plan: EditPlan) -> None:
         self.plan = plan
         self.kept = " ".join(f"{item.aspect} {item.words} {words_of_target(item.target)}" for item in plan.keep)
         checked = [f"{_slots(operation)} {_questions(operation)}" for operation in plan.operations]
-        repeated = [_repeated_words(operation) for operation in plan.operations]
+        repeated = [
+            "" if operation.type in TASK_TYPES or _questions(operation) else operation.words
+            for operation in plan.operations
+        ]
         of_types = [_TYPE_STEMS.get(operation.type, frozenset()) for operation in plan.operations]
         of_plan = frozenset[str]().union(*of_types)
         self.operation_stems = [
@@ -446,7 +426,6 @@ class PlanAccount:
         return False
 
     def _has_purpose(self, clause: list[str]) -> bool:
-        """Whether what follows "so that" is checked by a slot or a question."""
         for number, pair in enumerate(pairwise(clause)):
             if pair in (("so", "that"), ("such", "that")):
                 return content_stems(clause[number + 2 :]) <= self.checked_stems
@@ -491,8 +470,3 @@ def _slots(operation: PlannedOperation) -> str:
 
 def _questions(operation: PlannedOperation) -> str:
     return " ".join(question.text for question in operation.questions if not question.near_miss)
-
-
-def _repeated_words(operation: PlannedOperation) -> str:
-    """The words of an operation that are checked by a question that repeats them."""
-    return "" if operation.type in TASK_TYPES or _questions(operation) else operation.words

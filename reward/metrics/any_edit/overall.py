@@ -7,25 +7,14 @@ from functools import cached_property
 from typing import ClassVar
 
 from ...card import Card
-from ...edit_plan import EditPlan, OperationType, PlannedOperation
+from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
 from ...queries.kinds import MapChanges, ReadText, TextLine
 from ...sample import TASK_TYPES, EditSample
 from ...score import Score
+from .. import new_text
 from ..compose import Gate, Metric, Product, followed_product
 from ..guards import NotACopy, SameAspect, all_guards
-from ..new_text import (
-    ADDRESSED_TO_JUDGE,
-    READER,
-    ChangedText,
-    addressed_to_judge,
-    cut_out,
-    new_lines,
-    new_unread,
-    plain,
-    read_changed_area,
-    reread_lines,
-)
 from .following import PLAN_IS_UNCERTAIN, PlanFollowing
 from .frames import NEW_ASPECT_TYPES, SAME_SHAPE, in_one_frame
 from .instruction_words import TEXT_CARRIERS, stems, stems_of
@@ -36,15 +25,14 @@ from .preservation import HARMLESS_EXCESS, covered_patches, preservation
 from .regions import PlanRegion
 
 _NO_COPY = NotACopy()
+_PLAN_KINDS = {"planner": ("plan",), "judge.planner": ("judge",), "detector": ("detect",)}
+"""What `plan_of` asks each role for."""
 
 
 @dataclass(frozen=True)
 class AspectAsPlanned:
-    """The composition of the source, where the shape is another one: stretched to it or cut about the middle, at most
-    twice as wide (`in_source_shape`), unless the plan crops, reframes, cuts out, turns or resizes.
-
-    The plan is `plan_of(sample)`, asked only where the ratio is another one.
-    """
+    """The composition of the source in another shape: stretched to it or cut about the middle, at most twice as wide,
+    unless the plan (asked only where the ratio is another one) crops, reframes, cuts out, turns or resizes."""
 
     card: ClassVar = replace(
         SameAspect.card,
@@ -52,12 +40,7 @@ class AspectAsPlanned:
         version=2,
         summary="an edit of another shape is the source stretched or cut to it, unless another frame was asked for",
         roles=(),
-        kinds={
-            "planner": ("plan",),
-            "judge.planner": ("judge",),
-            "detector": ("detect",),
-            "changes": ("map_changes",),
-        },
+        kinds={**_PLAN_KINDS, "changes": ("map_changes",)},
         failure_modes="Says nothing about edits of the source's shape, and accepts any ratio after a crop.",
     )
 
@@ -75,19 +58,15 @@ class AspectAsPlanned:
 
 @dataclass(frozen=True)
 class NotACopyAsPlanned:
-    """Not a copy, as by `NotACopy`, unless pixels decide every operation of the plan (`pixel_edits`).
-
-    What a resize, the mirror image of a symmetric scene or a slight change of tone leave differs from the source by no
-    more than noise; whether it is what was asked for is measured, and a copy has 0 there. The plan is
-    `plan_of(sample)`, asked only for a copy.
-    """
+    """Not a copy, as by `NotACopy`, unless pixels decide every operation of the plan, which is asked only for a copy:
+    a slight change differs by no more than noise, and is measured; a copy has 0 there."""
 
     card: ClassVar = replace(
         NotACopy.card,
         name="guard-not-a-copy-as-planned",
         summary="the edit is not a copy of the source, unless pixels decide what was asked for",
         roles=(),
-        kinds={**NotACopy.card.kinds, "planner": ("plan",), "judge.planner": ("judge",), "detector": ("detect",)},
+        kinds={**NotACopy.card.kinds, **_PLAN_KINDS},
     )
 
     def __call__(self, sample: EditSample) -> Program[Score]:
@@ -116,31 +95,17 @@ _CARRIER_STEMS = stems_of(TEXT_CARRIERS)
 
 @dataclass(frozen=True)
 class NoUnrequestedText:
-    """No new text in the image, unless the plan has an operation on a text.
-
-    Text is a line with at least 3 letters or digits, read in the changed area with a confidence of at least 0.85 (0.5
-    where it addresses a judge), that is, up to reading errors, no part of the text of the sources, nor a line of the
-    source at its place with most of its letters, and whose place differs from the source by more than a harmless shift
-    or compression, unless it addresses a judge. With an operation on a text, or on something that carries text by
-    nature, only text that addresses a judge fails, unless it is the requested text itself. The plan is
-    `plan_of(sample)`, asked only where there is new text.
-
-    Text is also what the reader reports as unread, such as letters that it does not know, at changed places that are
-    neither on nor beside a line of the source, if there is more of it than in the sources.
-    """
+    """No new text in the image, unless the plan has an operation on a text, or on something that carries text: then
+    only what addresses a judge fails, but for the requested text. Text is a line of at least 3 letters or digits,
+    legible (0.85; 0.5 where it addresses a judge) in the changed area, up to reading errors no text of the sources, at
+    a place that differs by more than a harmless shift; and unread letters away from the source's lines. The plan is
+    asked only where there is new text."""
 
     card: ClassVar[Card] = Card(
         "guard-no-unrequested-text",
         6,
         "no text appears that was not asked for",
-        kinds={
-            "differences": ("differ",),
-            "reader.guard": ("read_text",),
-            "planner": ("plan",),
-            "judge.planner": ("judge",),
-            "detector": ("detect",),
-            "changes": ("map_changes",),
-        },
+        kinds={"differences": ("differ",), new_text.READER: ("read_text",), **_PLAN_KINDS, "changes": ("map_changes",)},
         failure_modes=(
             "Words the reader misses, and texts of one or two letters. Letters that it does not know pass beside text "
             "of the source, and wherever an operation may write. A request for a sign, a book or a screen lets any "
@@ -159,29 +124,31 @@ class NoUnrequestedText:
             return Score.of(True)
         plan = yield from plan_of(sample)
         problem = "text in the picture that was not asked for"
-        if may_write(plan):
-            new = addressed_to_judge(new_lines(new, *(operation.text for operation in plan.operations)))
-            problem = ADDRESSED_TO_JUDGE
+        if any(one.type in TEXT_TYPES or one.text or _has_carrier(one) for one in plan.operations):
+            new = new_text.addressed_to_judge(
+                new_text.new_lines(new, *(operation.text for operation in plan.operations))
+            )
+            problem = new_text.ADDRESSED_TO_JUDGE
         return changed.score(new, problem)
 
 
-def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[TextLine, ...]]]:
+def _new_text(sample: EditSample) -> Program[tuple[new_text.ChangedText | None, tuple[TextLine, ...]]]:
     """What is read in the changed area, and the lines of it that the sources do not have at their place."""
-    changed = yield from read_changed_area(sample)
+    changed = yield from new_text.read_changed_area(sample)
     if changed is None:
         return None, ()
     lines = tuple(line for line in changed.lines if _is_text(line))
     there = tuple(line for line in lines if changed.is_changed(line))
-    new = tuple(line for line in there if line.box.score >= MIN_LEGIBLE or line in addressed_to_judge(there))
-    new = new or addressed_to_judge(lines)  # faint letters may be no difference
+    new = tuple(line for line in there if line.box.score >= MIN_LEGIBLE or line in new_text.addressed_to_judge(there))
+    new = new or new_text.addressed_to_judge(lines)  # faint letters may be no difference
     unread = tuple(line for line in changed.unread if changed.is_changed(line))
     if new or unread:  # only then the sources have to be read: as a whole, and as closely as the edit
-        pictures = (*sample.sources, cut_out(sample.source, changed.area))
-        readings = yield from ask_many([ReadText(picture) for picture in pictures], role=READER)
-        new = new_lines(new, *(reading.text for reading in readings))
-        reread = reread_lines(new, readings[-1].lines)
-        new = tuple(line for line in new if line not in reread or addressed_to_judge((line,)))
-        new += new_unread(unread, changed, readings[-1], readings[:-1])
+        pictures = (*sample.sources, new_text.cut_out(sample.source, changed.area))
+        readings = yield from ask_many([ReadText(picture) for picture in pictures], role=new_text.READER)
+        new = new_text.new_lines(new, *(reading.text for reading in readings))
+        reread = new_text.reread_lines(new, readings[-1].lines)
+        new = tuple(line for line in new if line not in reread or new_text.addressed_to_judge((line,)))
+        new += new_text.new_unread(unread, changed, readings[-1], readings[:-1])
     if new:  # small letters of the source may be read in the edit alone, after a shift of a pixel
         changes = yield from ask(MapChanges(sample.source, sample.edited))
         excess = preservation(changes).heat
@@ -189,16 +156,9 @@ def _new_text(sample: EditSample) -> Program[tuple[ChangedText | None, tuple[Tex
         new = tuple(
             line
             for line, place in zip(new, places, strict=True)
-            if not (place.any() and (excess[place] <= HARMLESS_EXCESS).all()) or addressed_to_judge((line,))
+            if not (place.any() and (excess[place] <= HARMLESS_EXCESS).all()) or new_text.addressed_to_judge((line,))
         )
     return changed, new
-
-
-def may_write(plan: EditPlan) -> bool:
-    """Whether an operation of the plan is about a text, or about something that carries text by nature."""
-    return any(
-        operation.type in TEXT_TYPES or operation.text or _has_carrier(operation) for operation in plan.operations
-    )
 
 
 def _has_carrier(operation: PlannedOperation) -> bool:
@@ -209,7 +169,7 @@ def _has_carrier(operation: PlannedOperation) -> bool:
 
 
 def _is_text(line: TextLine) -> bool:
-    return len(plain(line.text)) >= MIN_CHARACTERS and line.box.score >= MIN_CONFIDENCE
+    return len(new_text.plain(line.text)) >= MIN_CHARACTERS and line.box.score >= MIN_CONFIDENCE
 
 
 _FOLLOWING = PlanFollowing()
@@ -219,11 +179,8 @@ _REGION = PlanRegion()
 
 @dataclass(frozen=True)
 class FollowedAndPreserved:
-    """Following times preservation times region of an edit, each in [0, 1], and times a rating of its quality if there
-    is one.
-
-    Not applicable where following is not (the source shows the result already); other parts that are not applicable are
-    left out. `credits` are those of following.
+    """Following times preservation times region, and times a rating of quality if there is one, each in [0, 1]. Not
+    applicable where following is not; other parts that are not are left out. `credits` are those of following.
 
     Args:
         region: Whether what was redrawn belongs to the picture; None leaves it out.
@@ -279,11 +236,8 @@ def any_edit(
     region: bool = True,
     quality: Metric | None = None,
 ) -> Gate:
-    """An edit of any picture by any instruction: the instruction was carried out, nothing else changed, and what was
-    redrawn belongs to the picture.
-
-    What was asked for is the sample's `plan`; or it follows from its `operations` or `task`; or a planner reads the
-    instruction.
+    """An edit of any picture by any instruction (its `plan`, `operations` or `task`, or what a planner reads): it was
+    carried out, nothing else changed, and what was redrawn belongs to the picture.
 
     Args:
         text_guard: Whether to include `NoUnrequestedText`, which needs OCR.

@@ -20,12 +20,9 @@ from ...image import Image
 from ...queries.kinds import LookQuantity, Measure
 from ...sample import EditSample
 from ...score import Evidence
-from ..edival.conditions import Condition, all_hold, make_condition
-from ..edival.inspector import crop_box
+from ..edival.inspector import Condition, all_hold, crop_box, make_condition
 from .instruction_words import word_set
 from .targets import is_plain, known_boxes, names_picture, scaled
-
-# -- frames -----------------------------------------------------------------------------------------------------------
 
 Orientation = tuple[bool, int]
 """Whether the picture is mirrored (left for right), and the quarter turns clockwise after that, 0 to 3."""
@@ -46,8 +43,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Tilt:
-    """Turned by another angle. degrees: clockwise; None where any small one will do. either_way: the direction is free;
-    clockwise: the one that is meant."""
+    """Turned by another angle, clockwise, in degrees; None where any small one will do. either_way: the direction is
+    free."""
 
     degrees: float | None
     clockwise: bool = True
@@ -56,9 +53,8 @@ class Tilt:
 
 @dataclass(frozen=True, slots=True)
 class Crop:
-    """Cut to a part. window: to this one. aspect: to one of this width over height. target: to an object. centred:
-    about the middle. With none of them, to any part.
-    """
+    """Cut to a window, to one of this width over height, to an object, or about the middle; with none of them, to any
+    part."""
 
     window: Window | None = None
     aspect: float | None = None
@@ -205,8 +201,6 @@ _FACTORS: Mapping[str, float] = (
     | dict.fromkeys(("quarter", "down quarter"), 0.25)
 )
 
-# -- looks ------------------------------------------------------------------------------------------------------------
-
 LookPlace = Literal["whole", "background", "object"]
 
 
@@ -239,16 +233,11 @@ def look_edit(operation: PlannedOperation) -> LookEdit | None:
     target = operation.target
     if target is None or names_picture(target) or target.noun.casefold() in _COLOURS:
         return LookEdit(*aim, "whole")
-    return LookEdit(*aim, "background" if is_background(target) else "object")
-
-
-def is_background(target: Target) -> bool:
-    """Whether a target is what lies behind all objects."""
-    return is_plain(target) and not target.boxes and target.phrase.casefold() == "background"
+    is_background = is_plain(target) and not target.boxes and target.phrase.casefold() == "background"
+    return LookEdit(*aim, "background" if is_background else "object")
 
 
 def _aim(words: list[str]) -> tuple[LookQuantity | Literal["grey"], bool] | None:
-    """The one quantity that words are about, and whether there shall be more of it."""
     text = " ".join(words)
     for phrase in _GREY:
         text = re.sub(rf"\b{phrase}\b", "monochrome", text)
@@ -374,11 +363,8 @@ def check_look(
     *,
     may_be_grey: bool = False,
 ) -> Program[Condition]:
-    """Whether the edited picture has the look that was asked for.
-
-    boxes: of the objects that are meant, or for the background, of those that stay; in the source. also: other
-    quantities that the plan changes. may_be_grey: whether no colour at all is a lower saturation.
-    """
+    """Whether the edited picture has the look asked for. boxes: of the objects meant or, for the background, of those
+    that stay. also: other quantities that the plan changes. may_be_grey: whether no colour is a lower saturation."""
     if edit.place == "object":
         verdicts = []
         for box in boxes[:_MAX_OBJECTS]:
@@ -430,12 +416,8 @@ def _changes(source: Image, edited: Image, exclude: Sequence[Box] = ()) -> Progr
     """Each quantity of the look; 0 where no pixel is left to measure. At the smaller size of the two."""
     size = min(source.size, edited.size)
     sides = {quantity: _DETAIL_SIDE if quantity == "detail" else _SIDE for quantity in _QUANTITIES}
-    answers = yield from ask_many(
-        [
-            Measure(quantity, (_fitted(source, size, side), _fitted(edited, size, side)), tuple(exclude))
-            for quantity, side in sides.items()
-        ]
-    )
+    pairs = {quantity: (_fitted(source, size, side), _fitted(edited, size, side)) for quantity, side in sides.items()}
+    answers = yield from ask_many([Measure(quantity, pair, tuple(exclude)) for quantity, pair in pairs.items()])
     return {quantity: answer.value or 0.0 for quantity, answer in zip(_QUANTITIES, answers, strict=True)}
 
 
@@ -466,11 +448,11 @@ def _verdict(
     if change <= 0:
         return _graded(0.0, reason)
     unit = _DETAIL_UNIT if edit.quantity == "detail" else 1.0
-    others = {
-        name: _weight(edit.quantity, name, values) * abs(values[name]) / (unit * change)
-        for name in _WEIGHTS[edit.quantity]
-        if name in values and name not in also
-    }
+    weights = _WEIGHTS[edit.quantity]
+    others: dict[str, float] = {}
+    for name in [name for name in weights if name in values and name not in also]:
+        weight = weights.get(f"less {name}", weights[name]) if values[name] < 0 else weights[name]
+        others[name] = weight * abs(values[name]) / (unit * change)
     if edit.quantity != "detail" and "detail" not in also:
         others["detail"] = _DETAIL_UNIT * max(0.0, abs(values["detail"]) - _ENCODING) / change
     strongest = max(others, key=lambda name: others[name], default="")
@@ -485,11 +467,6 @@ def _verdict(
 def _chromas(pictures: Sequence[Image], exclude: tuple[Box, ...] = ()) -> Program[list[float]]:
     answers = yield from ask_many([Measure("chroma", (_fitted(one, one.size, _SIDE),), exclude) for one in pictures])
     return [answer.value or 0.0 for answer in answers]
-
-
-def _weight(quantity: str, name: str, values: Mapping[str, float]) -> float:
-    weights = _WEIGHTS[quantity]
-    return weights.get(f"less {name}", weights[name]) if values[name] < 0 else weights[name]
 
 
 def _graded(fit: float, reason: str) -> Condition:

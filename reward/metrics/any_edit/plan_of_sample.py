@@ -5,34 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ...card import Card
 from ...edit_plan import MAX_QUESTIONS, EditPlan, OperationType, PlannedOperation, Target, plan_from_json, plan_schema
 from ...engine.program import Abstained, Ask, Failed, Program, ask, reply_value, run_once
 from ...image import Image
 from ...queries.kinds import Judge, Plan
 from ...queries.outcomes import Abstention, Failure
-from ...queries.prompts import Prompts
 from ...queries.response_formats import Json, Message, Reply
 from ...sample import MAX_INSTRUCTION, EditSample
-from .instruction_words import CATCH_ALL_TYPES, collapsed, is_english, reads_as_english, stem, stems, words_of
-from .plans import (
-    PlanProblem,
-    absent_objects,
-    plan_of_operation,
-    plan_of_operations,
-    plan_of_targets,
-    plan_of_task,
-    plan_problems,
-    with_annotated_names,
-    with_boxes,
-    with_plurals,
-    words_of_plan,
-)
+from ..prompted_metric import PromptedMetric
+from . import plans
+from .instruction_words import CATCH_ALL_TYPES, collapsed, is_english, reads_as_english, stem, stems, word_set, words_of
 from .questions import PROMPTS, near_miss_plan, own_questions, probabilities, with_questions, yes_no
 
 PLANNED_KINDS: Mapping[str, tuple[str, ...]] = {
@@ -49,71 +36,42 @@ PLANNED_KINDS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class PlannedMetric:
+class PlannedMetric(PromptedMetric):
     """A part of `any-edit`. prompts: see `InstructionFollowing`."""
 
-    card: ClassVar[Card]
     prompts: str | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _ = self.prompt_pack  # read now; raises for a pack that is not a folder
-
-    @cached_property
-    def prompt_pack(self) -> Prompts:
-        """Its prompts, as they were when the metric was made."""
-        return Prompts("editcritic.reward.metrics.any_edit", self.prompts)
-
-    @property
-    def options(self) -> list[str]:
-        """Those of its own that are not the default."""
-        return []
-
-    @cached_property
-    def signature(self) -> str:
-        """As in `any-edit-following@1`, with non-default options and the prompt pack's digest."""
-        return self.card.signature_with(options=[*self.options, *self.prompt_pack.options])
+    package: ClassVar[str] = __package__
 
 
 def plan_of(sample: EditSample) -> Program[EditPlan]:
-    """The plan of a sample's instruction (of several turns: of the last), with questions and near misses.
-
-    It is made once for all parts of a score (`run_once`). Each part gets the plan, or why there is none.
-
-    It is the sample's `plan`, or that of its `operations`, or of its `task`, or else a judge's, which the planner's
-    answer checks (`plan_of_judge`), or the planner's alone where the judge abstains; for a sample with `targets`,
-    `plan_of_targets` replaces the plan where both abstain. Plurals mean all (`with_plurals`), and objects have the
-    names of the sample's annotated `boxes` (`with_annotated_names`). A plan that the validator rejects raises `Failed`
-    with the words in question, so that the score fails. Annotated operations are validated one by one, each
-    against its own instruction; one that is known by its words only needs no validation, since its question has them.
-    """
+    """The plan of a sample's instruction (of several turns: of the last), with questions and near misses; made once a
+    score. It is the sample's `plan`, or that of its `operations`, or of its `task`, or a judge's that the planner's
+    answer checks, or the planner's, or `plan_of_targets`. Annotated operations are validated one by one, each against
+    its own instruction. A plan that the validator rejects raises `Failed` with the words in question."""
     return run_once(_made_plan, sample)
 
 
 def _made_plan(sample: EditSample) -> Program[EditPlan]:
     if sample.plan is None and sample.operations:
-        plan, problems = _plan_of_operations(sample)
+        try:
+            plan = plans.plan_of_operations(sample.operations)
+        except ValueError as error:
+            raise _failed(f"the sample's operations make no plan: {error}") from None
+        problems = tuple(
+            problem
+            for annotated in sample.operations
+            for one in (plans.plan_of_operation(annotated),)
+            if any(operation.targets or operation.value or operation.text for operation in one.operations)
+            for problem in plans.plan_problems(one, annotated.instruction)
+        )
     else:
         plan = yield from _plan_of_sentence(sample)
-        problems = plan_problems(plan, sample.instruction)
+        problems = plans.plan_problems(plan, sample.instruction)
         if not problems:
-            problems = yield from absent_objects(plan, sample.instruction, sample.sources)
+            problems = yield from plans.absent_objects(plan, sample.instruction, sample.sources)
     if problems:
         raise _failed("the plan is rejected: " + "; ".join(problem.message for problem in problems))
-    return with_questions(with_annotated_names(with_plurals(plan), sample.boxes))
-
-
-def _plan_of_operations(sample: EditSample) -> tuple[EditPlan, tuple[PlanProblem, ...]]:
-    try:
-        plan = plan_of_operations(sample.operations)
-    except ValueError as error:
-        raise _failed(f"the sample's operations make no plan: {error}") from None
-    plans = [(plan_of_operation(operation), operation.instruction) for operation in sample.operations]
-    return plan, tuple(
-        problem
-        for one, instruction in plans
-        if any(operation.targets or operation.value or operation.text for operation in one.operations)
-        for problem in plan_problems(one, instruction)
-    )
+    return with_questions(plans.with_annotated_names(plans.with_plurals(plan), sample.boxes))
 
 
 def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
@@ -121,7 +79,7 @@ def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
         return sample.plan
     if sample.task is not None:
         try:
-            return plan_of_task(sample.task, sample.instruction)
+            return plans.plan_of_task(sample.task, sample.instruction)
         except ValueError as error:
             raise _failed(f"the sample's task makes no plan: {error}") from None
     plan: EditPlan | None = None
@@ -135,10 +93,10 @@ def _plan_of_sentence(sample: EditSample) -> Program[EditPlan]:
     except Abstained as abstained:
         no_plan = abstained
     if plan is not None:
-        return with_boxes(plan, sample.targets)
+        return plans.with_boxes(plan, sample.targets)
     if sample.targets:
         try:
-            return plan_of_targets(sample.instruction, sample.targets)
+            return plans.plan_of_targets(sample.instruction, sample.targets)
         except ValueError as error:
             raise _failed(f"the sample's instruction and targets make no plan: {error}") from None
     assert no_plan is not None
@@ -152,8 +110,6 @@ def _abstained(reason: str) -> Abstained:
 def _failed(reason: str) -> Failed:
     return Failed(reason, (Failure(reason),))
 
-
-# -- the judge --------------------------------------------------------------------------------------------------------
 
 ROLE = "judge.planner"
 """`judge` answers unless another one is bound to it; one that abstains, as `colour`, leaves planning to the planner."""
@@ -172,22 +128,12 @@ such sentences have of particles and courtesy."""
 def plan_of_judge(
     sources: Sequence[Image], instruction: str, reading: EditPlan | None = None
 ) -> Program[EditPlan | None]:
-    """The plan of an instruction in any language by asking a judge for JSON, once for all edits of a group; None if the
-    judge abstains.
-
-    A reply that is no plan, or whose plan is rejected, is asked again once with the reason. A plan that contradicts
-    `reading`, what another planner made of the sentence, is asked again once too; what still contradicts it has the
-    confidence `UNCERTAIN`. Where no reply is a plan, the reading is the plan, with this confidence.
-
-    Without a reading, the judge has to confirm its plan: that the sentence asks for it, and not for another one. What
-    it does not confirm is asked again once as well, and fails then.
-
-    The instruction is data to the judge. A judge that obeys it anyway has to account for every word of it, as any plan,
-    and to confirm that this is what it asks for.
-
-    Raises `Failed` for a judge that is down. Without a reading, raises `Failed` if no reply is a plan, and `Abstained`
-    if the judge says that nothing is asked for.
-    """
+    """The plan of an instruction in any language, by asking a judge for JSON, once a group; None if the judge abstains.
+    A reply that is no plan, is rejected, contradicts `reading` (another planner's) or, without one, is not confirmed by
+    the judge, is asked again once with the reason. What still contradicts the reading is `UNCERTAIN`, and so is the
+    reading where no reply is a plan; without one, raises `Failed`, or `Abstained` if the judge says that nothing is
+    asked for. The instruction is data: a judge that obeys it has to account for every word, and to confirm that it asks
+    for this."""
     sentence = collapsed(instruction)
     if len(sentence) > MAX_INSTRUCTION:
         raise _failed(f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned")
@@ -202,9 +148,13 @@ def plan_of_judge(
         query = _again(query, attempt, PROMPTS.render("plan_rejected", problems=attempt.problem[:_MAX_PROBLEMS]))
         attempt = (yield from _attempt(query, sources, sentence, reading)) or attempt
     if reading is None:
-        return _only_plan(attempt, sentence)
+        if attempt.problem:
+            raise _failed(f"the judge's plan is rejected twice: {attempt.problem[:_MAX_PROBLEMS]}")
+        if attempt.plan is None:
+            raise _abstained(f"the judge finds no request of an edit in {sentence!r:.200}")
+        return attempt.plan
     if not (attempt.problem or attempt.agrees_with(reading)):
-        query = _again(query, attempt, PROMPTS.render("plan_doubted", reading=words_of_plan(reading)))
+        query = _again(query, attempt, PROMPTS.render("plan_doubted", reading=plans.words_of_plan(reading)))
         second = yield from _attempt(query, sources, sentence, reading)
         attempt = attempt if second is None or second.plan is None else second
     if attempt.plan is not None and attempt.agrees_with(reading):
@@ -247,7 +197,7 @@ def _confirms(sentence: str, plan: EditPlan) -> Program[bool | None]:
     """Whether the judge says that the sentence asks for this plan and not for a wrong one; None if it abstains."""
     queries = []
     for one in (plan, near_miss_plan(plan)):
-        slots = {"instruction": json.dumps(sentence, ensure_ascii=False), "changes": words_of_plan(one)}
+        slots = {"instruction": json.dumps(sentence, ensure_ascii=False), "changes": plans.words_of_plan(one)}
         text = PROMPTS.render("plan_check", **slots)
         queries.append(yes_no("plan-check", (), text, slots))
     try:
@@ -255,15 +205,6 @@ def _confirms(sentence: str, plan: EditPlan) -> Program[bool | None]:
     except Abstained:
         return None
     return right >= 0.5 > wrong
-
-
-def _only_plan(attempt: _Attempt, sentence: str) -> EditPlan:
-    """The plan of a reply that nothing else checks."""
-    if attempt.problem:
-        raise _failed(f"the judge's plan is rejected twice: {attempt.problem[:_MAX_PROBLEMS]}")
-    if attempt.plan is None:
-        raise _abstained(f"the judge finds no request of an edit in {sentence!r:.200}")
-    return attempt.plan
 
 
 def _reply(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_Attempt | None]:
@@ -283,9 +224,9 @@ def _reply(query: Judge, sources: Sequence[Image], sentence: str) -> Program[_At
         plan = _plan(data, sentence)
     except ValueError as error:
         return _Attempt(outcome.text, None, str(error))
-    problems = [problem.message for problem in plan_problems(plan, sentence)] + _unquoted(plan, sentence)
+    problems = [problem.message for problem in plans.plan_problems(plan, sentence)] + _unquoted(plan, sentence)
     if not problems:
-        absent = yield from absent_objects(plan, sentence, sources)
+        absent = yield from plans.absent_objects(plan, sentence, sources)
         problems = [problem.message for problem in absent]
     return _Attempt(outcome.text, None if problems else plan, "; ".join(problems))
 
@@ -330,63 +271,43 @@ def _unquoted(plan: EditPlan, sentence: str) -> list[str]:
 
 
 def _again(query: Judge, attempt: _Attempt, text: str) -> Judge:
-    """The query with a judge's reply to it, and what is said about that."""
     return replace(query, messages=(*query.messages, Message((attempt.reply,), "assistant"), Message((text,))))
 
 
-# -- agreement --------------------------------------------------------------------------------------------------------
-
-_SENSES: Mapping[OperationType, str] = {
-    "subject_add": "add state",
-    "duplicate": "add number",
-    "count_change": "number",
-    "effect_add": "add look",
-    "particles_add": "add look",
-    "subject_remove": "remove",
-    "text_remove": "remove text",
-    "effect_remove": "remove look",
-    "particles_remove": "remove look",
-    "subject_replace": "replace",
-    "background_change": "background",
-    "extraction": "background cut",
-    "color_alter": "surface",
-    "material_alter": "surface",
-    "attribute": "surface state look",
-    "pose": "state turn",
-    "expression": "state",
-    "text_change": "text",
-    "text_style": "text surface",
-    "position_change": "place",
-    "rotate": "turn",
-    "resize": "size",
-    "crop": "frame",
-    "reframe": "frame",
-    "zoom": "frame size",
-    "camera": "frame turn",
-    "filter": "look",
-    "light": "look",
-    "style": "look",
-    "weather": "look",
-    "restoration": "look",
+_SENSES: Mapping[str, frozenset[str]] = {
+    "add": word_set("subject_add duplicate effect_add particles_add"),
+    "state": word_set("subject_add attribute pose expression"),
+    "number": word_set("duplicate count_change"),
+    "remove": word_set("subject_remove text_remove effect_remove particles_remove"),
+    "replace": word_set("subject_replace"),
+    "background": word_set("background_change extraction"),
+    "surface": word_set("color_alter material_alter attribute text_style"),
+    "text": word_set("text_change text_style text_remove"),
+    "place": word_set("position_change"),
+    "turn": word_set("rotate pose camera"),
+    "size": word_set("resize zoom"),
+    "frame": word_set("crop reframe zoom camera"),
+    "look": word_set(
+        "filter light style weather restoration attribute effect_add effect_remove particles_add particles_remove"
+    ),
 }
-"""What a type asks for, in senses that careful readers may share: types with a sense in common do not contradict."""
+"""What types ask for that careful readers may take for each other: these do not contradict."""
 
 _VALUED: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "background_change"))
 
 
 def plans_agree(one: EditPlan, other: EditPlan) -> bool:
-    """Whether each operation of one plan has a counterpart in the other: of a type of the same sense, about the same
-    objects, and with the same place, colour or material where both give one. What is kept is not compared.
-    """
+    """Whether each operation of one plan has a counterpart in the other, of a type of the same sense, about the same
+    objects, with the same place, colour or material where both give one. What is kept is not compared."""
     pairs = ((one, other), (other, one))
     return all(any(_alike(each, match) for match in b.operations) for a, b in pairs for each in a.operations)
 
 
 def _alike(one: PlannedOperation, other: PlannedOperation) -> bool:
-    senses = (set(_SENSES[operation.type].split()) for operation in (one, other))
-    if not {one.type, other.type} & CATCH_ALL_TYPES and not set.intersection(*senses):
+    types = {one.type, other.type}
+    if not types & CATCH_ALL_TYPES and not any(types <= of_sense for of_sense in _SENSES.values()):
         return False
-    valued = one.value and other.value and {one.type, other.type} <= _VALUED
+    valued = one.value and other.value and types <= _VALUED
     if valued and not stems(one.value) & stems(other.value):
         return False
     return _same(one.target, other.target) and _same(one.new, other.new)

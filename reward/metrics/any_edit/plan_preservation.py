@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -22,8 +22,7 @@ from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..compose import part_without_value
-from ..edival.conditions import normalize_text
-from ..edival.inspector import crop_box
+from ..edival.inspector import crop_box, normalize_text
 from .frames import in_one_frame
 from .pixel_edits import core_of, look_edit, staying_boxes
 from .plan_of_sample import PLANNED_KINDS, PlannedMetric
@@ -71,11 +70,8 @@ def kept_score(
     faces: Faces,
     prompts: Prompts,
 ) -> Program[Score]:
-    """How much of something has stayed, in [0, 1]; not applicable where the source does not show it.
-
-    region: where the plan lets the image change, which is not compared. same_look: its pixels should stay as they are;
-    else (another style or light) only the object should.
-    """
+    """How much of something has stayed, in [0, 1]; not applicable where the source does not show it. region: where the
+    image may change. same_look: its pixels should stay; else (another style or light) only the object should."""
     if kept.aspect == "text":
         return (yield from _text(sample, () if located is None else located.boxes))
     if located is None:
@@ -124,7 +120,6 @@ def _colours(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> 
 
 
 def _layouts(sample: EditSample, located: LocatedTarget, changes: ChangeMap) -> Program[Score]:
-    """How much of the layout of an object is left in another style or light, at its place."""
     crops = [
         (crop_box(sample.source, box), crop_box(sample.edited, box))
         for box in located.boxes
@@ -148,7 +143,6 @@ def _object_patches(sample: EditSample, located: LocatedTarget, shape: tuple[int
 
 
 def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:
-    """Whether a detector finds each of the objects at its place."""
     detections = yield from ask(Detect(sample.edited, (located.target.phrase,)))
     scores = [
         max((box.score for box in detections.boxes if same_object(box, [old]) is not None), default=0.0)
@@ -160,7 +154,6 @@ def _presence(sample: EditSample, located: LocatedTarget) -> Program[Score]:
 
 
 def _identity(sample: EditSample, located: LocatedTarget, faces: Faces, prompts: Prompts) -> Program[Score]:
-    """Whether the crops show the same individual: the lowest over all of them."""
     pairs = [(crop_box(sample.source, box), crop_box(sample.edited, box)) for box in located.boxes]
     if faces == "embedder":
         region = (Region("cls"),)
@@ -175,20 +168,14 @@ def _identity(sample: EditSample, located: LocatedTarget, faces: Faces, prompts:
 
 
 def _text(sample: EditSample, boxes: Sequence[Box]) -> Program[Score]:
-    """The share of the source's words that are still read, in these boxes or anywhere."""
     source, edited = (
         [crop_box(image, box) for box in boxes] if boxes else [image] for image in (sample.source, sample.edited)
     )
     readings = yield from ask_many([ReadText(image) for image in (*source, *edited)])
+    parts = readings[: len(source)], readings[len(source) :]
     before, after = (
-        [
-            normalize_text(word)
-            for reading in part
-            for line in reading.lines
-            if line.box.score >= _MIN_CONFIDENCE
-            for word in line.text.split()
-        ]
-        for part in (readings[: len(source)], readings[len(source) :])
+        [normalize_text(word) for line in lines if line.box.score >= _MIN_CONFIDENCE for word in line.text.split()]
+        for lines in ([line for one in part for line in one.lines] for part in parts)
     )
     words = [word for word in before if len(word) > 1]
     if not words:
@@ -212,15 +199,11 @@ where the plan names nothing that stays before it."""
 
 @dataclass(frozen=True)
 class PlanPreservation(PlannedMetric):
-    """How much of what the sample's plan does not change has stayed, in [0, 1].
-
-    Where only objects may change: everything outside of their regions (`edit_region`), by `preservation`, times the
-    mean of what the plan names as staying. Where another frame was asked for, in that frame (`in_one_frame`), and of
-    another shape that was not, times what that leaves; where a tone or focus was that pixels decide, beside what it
-    explains, times the structure that it leaves. Where the whole image may change otherwise (another background, style,
-    light): the mean of what it names as staying and of what is annotated beside it, times the agreement of layouts if
-    nothing may move. Not applicable where the whole image may change and nothing is named or annotated. Compared with
-    the first source.
+    """How much of what the sample's plan does not change has stayed, in [0, 1], in the frame that was asked for. Where
+    objects may change: everything outside of their regions, times the mean of what the plan names as staying. Where a
+    tone or focus does that pixels decide: beside what it explains, times the structure left. Where all may change
+    otherwise: the mean of what is named or annotated, times the agreement of layouts if nothing may move; not
+    applicable with neither.
 
     Args:
         faces: Who compares individuals: `judge`, or the `embedder` bound to the role `features.face`.
@@ -243,23 +226,14 @@ class PlanPreservation(PlannedMetric):
     )
 
     faces: Faces = "judge"
-
-    def __post_init__(self) -> None:
-        if self.faces not in get_args(Faces):
-            raise ValueError(f"faces is one of {', '.join(get_args(Faces))}, got {self.faces!r}")
-        super().__post_init__()
+    choices: ClassVar[Mapping[str, Collection[object]]] = {"faces": get_args(Faces)}
 
     @cached_property
-    def card(self) -> Card:  # type: ignore[override]  # depends on who compares faces
+    def card(self) -> Card:
         embedder = {} if self.faces == "judge" else {FACE_EMBEDDER: ("embed",)}
         return self.base_card.with_kinds({**self.base_card.kinds, **embedder})
 
-    @property
-    def options(self) -> list[str]:
-        """Those of its own that are not the default."""
-        return [] if self.faces == "judge" else [f"faces={self.faces}"]
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         framed = yield from in_one_frame(sample)
         sample, plan = framed.sample, framed.plan
         asked = yield from _looks(sample, plan)
@@ -284,7 +258,7 @@ class PlanPreservation(PlannedMetric):
         for status in ("failed", "abstained"):
             for name, score in parts.items():
                 if score.status == status:
-                    return part_without_value(name, parts).with_signature(self.signature)
+                    return part_without_value(name, parts)
         if (covering := _covered_objects(sample, plan, region)) is not None:
             parts["not covered"] = covering
         types = {operation.type for operation in others}
@@ -310,25 +284,19 @@ class PlanPreservation(PlannedMetric):
         else:
             reason = ""
         if not factors:
-            return Score.not_applicable(
-                "the whole image may change, and the plan names nothing that stays"
-            ).with_signature(self.signature)
+            return Score.not_applicable("the whole image may change, and the plan names nothing that stays")
         factors.append(framed.remaining)
         value = 1.0
         for factor in factors:
             value *= factor
         least = min(parts.items(), key=lambda part: 1.0 if part[1].value is None else part[1].value, default=None)
-        reason = "; ".join(
-            text
-            for text in (framed.reshaped, reason, "" if least is None else f"{least[0]}: {least[1].reason}")
-            if text
-        )
-        return Score.of(min(1.0, value), reason, parts=parts, evidence=evidence).with_signature(self.signature)
+        of_least = "" if least is None else f"{least[0]}: {least[1].reason}"
+        reason = "; ".join(filter(None, (framed.reshaped, reason, of_least)))
+        return Score.of(min(1.0, value), reason, parts=parts, evidence=evidence)
 
     def _kept_parts(
         self, sample: EditSample, plan: EditPlan, changes: ChangeMap, region: EditRegion
     ) -> Program[dict[str, Score]]:
-        """The scores of what the plan names as staying, by what it is."""
         located: dict[Target, LocatedTarget] = {}
         for target in dict.fromkeys(kept.target for kept in plan.keep if kept.target is not None):
             try:
@@ -351,7 +319,8 @@ class PlanPreservation(PlannedMetric):
         ]
         scores = yield from gather(programs)
         return {
-            _name(kept, number): score for number, (kept, score) in enumerate(zip(plan.keep, scores, strict=True), 1)
+            f"kept {number}: {kept.target.words if kept.target is not None else kept.aspect}": score
+            for number, (kept, score) in enumerate(zip(plan.keep, scores, strict=True), 1)
         }
 
 
@@ -420,18 +389,9 @@ def _covered_objects(sample: EditSample, plan: EditPlan, region: EditRegion) -> 
     return Score.of(1 - len(buried) / len(objects), reason)
 
 
-def _name(kept: Kept, number: int) -> str:
-    """A name for a part that stays, as in `kept 1: cup`."""
-    return f"kept {number}: {kept.target.words if kept.target is not None else kept.aspect}"
-
-
 def _map_evidence(sample: EditSample, region: EditRegion, measured: Preservation) -> Evidence:
-    numbers = {
-        "excess": measured.excess,
-        "lost": measured.lost,
-        "exempt": measured.exempt_share,
-        **{f"drift {name}": value for name, value in measured.drift_values.items()},
-    }
+    numbers = {"excess": measured.excess, "lost": measured.lost, "exempt": measured.exempt_share}
+    numbers |= {f"drift {name}": value for name, value in measured.drift_values.items()}
     worst = () if measured.worst is None else (measured.worst.with_label("most changed"),)
     allowed = (box.with_label("guessed" if box in region.guessed else "may change") for box in region.boxes)
     boxes = (*allowed, *worst)

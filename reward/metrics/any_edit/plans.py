@@ -74,12 +74,8 @@ def plan_of_task(task: Task, instruction: str = "") -> EditPlan:
 
 
 def plan_of_operations(operations: Sequence[Operation]) -> EditPlan:
-    """The plan of a compound instruction with annotated operations.
-
-    Each is its `task`, or what `parse_task` reads from its instruction, or else known by its words: its type is that of
-    its name in Complex-Edit, or `other`. An object that one operation keeps and another one is about is not kept.
-    Raises ValueError without operations, and for more than a plan may have.
-    """
+    """The plan of annotated operations: of their tasks, of what their sentences say, or else known by their words. What
+    one keeps and another one is about is not kept. Raises ValueError without any, and for too many."""
     plans = [plan_of_operation(operation) for operation in operations]
     planned = tuple(operation for plan in plans for operation in plan.operations)
     touched = {operation.target.phrase.casefold() for operation in planned if operation.target is not None}
@@ -101,9 +97,7 @@ def plan_of_operation(operation: Operation) -> EditPlan:
 
 
 def plan_of_targets(instruction: str, targets: Sequence[Box]) -> EditPlan:
-    """The plan of an instruction whose targets have boxes in the source (DLEBench): what `parse_task` reads from it, or
-    else an operation known by its words.
-    """
+    """The plan of an instruction whose targets have boxes in the source: `parse_task`'s, or known by its words."""
     task = parse_task(instruction)
     if task is not None:
         return with_boxes(plan_of_task(task, instruction), targets)
@@ -132,10 +126,7 @@ def scope_of(operations: Iterable[PlannedOperation]) -> Scope:
 
 
 def task_of_operation(operation: PlannedOperation) -> Task | None:
-    """EdiVal's task of an operation of one of its nine types, without `keep`; None if its algorithm lacks a slot.
-
-    A place, order, size, relation or quantity of the target is no part of a task: the caller chooses the boxes.
-    """
+    """EdiVal's task of an operation, without `keep` and what chooses objects; None if its algorithm lacks a slot."""
     if operation.type not in TASK_TYPES:
         return None
     target, new, reference = (
@@ -157,13 +148,8 @@ def task_of_operation(operation: PlannedOperation) -> Task | None:
         return None
 
 
-# -- other targets ----------------------------------------------------------------------------------------------------
-
-
 def with_boxes(plan: EditPlan, targets: Sequence[Box]) -> EditPlan:
-    """The plan with these boxes for its only target; unchanged if it has several, one with boxes of its own, or the
-    picture itself, which has no place in the picture.
-    """
+    """The plan with these boxes for its only target, unless it has boxes or is the picture itself."""
     if not targets or len(plan.operations) != 1:
         return plan
     (operation,) = plan.operations
@@ -174,26 +160,19 @@ def with_boxes(plan: EditPlan, targets: Sequence[Box]) -> EditPlan:
 
 
 def with_annotated_names(plan: EditPlan, names: Iterable[str]) -> EditPlan:
-    """The plan with the names of annotated objects for what it says of them in other words.
-
-    "the red mug" is the annotated `mug`, and "the mug" the annotated `red mug`, if that is the only annotated mug.
-    What a plan adds is no annotated object.
-    """
+    """The plan with the names of annotated objects for what it says of them in other words: "the red mug" is the
+    annotated `mug`, and "the mug" the only annotated `red mug`. What a plan adds is none."""
     named = {name: _Name.of(name) for name in names}
     return _with_targets(plan, lambda target: _renamed(target, named)) if named else plan
 
 
 def with_plurals(plan: EditPlan) -> EditPlan:
-    """The plan with the quantity `all` for targets in the plural that have a place or a relation: "the skiers on the
-    right" are all of them there. The same holds of what is not counted: "the text on the right".
-
-    Planners say 1 where a sentence has no number. A target by its name alone means all of its boxes anyway.
-    """
+    """The plan with the quantity `all` for plurals, and for what is not counted, with a place or a relation: "the
+    skiers on the right" are all of them. By its name alone a target means all anyway."""
     return _with_targets(plan, _counted)
 
 
 def _with_targets(plan: EditPlan, change: Callable[[Target], Target]) -> EditPlan:
-    """The plan with other targets, for all but what is new."""
     operations = tuple(
         replace(one, target=one.target and change(one.target), reference=one.reference and change(one.reference))
         for one in plan.operations
@@ -203,7 +182,6 @@ def _with_targets(plan: EditPlan, change: Callable[[Target], Target]) -> EditPla
 
 
 def _renamed(target: Target, named: Mapping[str, _Name]) -> Target:
-    """The target, and those it relates to, by their annotated names."""
     if target.boxes:
         return target
     if target.relation is not None:
@@ -260,9 +238,6 @@ def is_plural(noun: str) -> bool:
     )
 
 
-# -- in words ---------------------------------------------------------------------------------------------------------
-
-
 def words_of_plan(plan: EditPlan) -> str:
     """As in `color_alter: cup at the left of the picture -> blue; keep object: table`: for readers and judges."""
     kept = (f"keep {item.aspect}" + (f": {item.target.words}" if item.target else "") for item in plan.keep)
@@ -279,9 +254,6 @@ def _words_of_operation(operation: PlannedOperation) -> str:
     return f"{operation.type}: {slots or operation.words}{place}".strip(": ")
 
 
-# -- the validator ----------------------------------------------------------------------------------------------------
-
-
 class PlanProblem(NamedTuple):
     """A reason to reject a plan. words: those of the sentence or plan in question. message: what to do about it."""
 
@@ -290,18 +262,19 @@ class PlanProblem(NamedTuple):
 
 
 def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
-    """Reasons to reject a plan of an instruction; empty if it accounts for all of it.
-
-    Objects that the sentence does not name are not among them: see `absent_objects`. Takes time linear in the length of
-    the instruction, of which at most `MAX_INSTRUCTION` characters are accepted, blanks collapsed.
-    """
+    """Reasons to reject a plan of an instruction; empty if it accounts for all of it. Linear in the length of the text.
+    Objects that the sentence does not name: see `absent_objects`."""
     sentence = collapsed(instruction)
     if len(sentence) > MAX_INSTRUCTION:
         message = (
             f"the instruction has {len(sentence)} characters, and at most {MAX_INSTRUCTION} are planned: shorten it"
         )
         return (PlanProblem("", message),)
-    problems = [*_contradictions(plan), *_already_true(plan), *_outside(plan)]
+    problems = [*_contradictions(plan), *_outside(plan)]
+    for operation in plan.operations:
+        if state := _present_state(operation):
+            message = f"the {operation.type} operation changes nothing: it is already {state!r}"
+            problems.append(PlanProblem(state, f"{message}; give what it shall become"))
     plain, quoted = split_quotes(sentence)
     account = PlanAccount(plan)
     problems += [_unaccounted(f'"{text}"') for text in quoted if not account.has_text(text)]
@@ -324,9 +297,7 @@ def _unaccounted(words: str) -> PlanProblem:
 
 
 def absent_objects(plan: EditPlan, instruction: str, sources: Sequence[Image]) -> Program[tuple[PlanProblem, ...]]:
-    """Problems with objects of a plan that neither the sentence names nor a detector finds in a source: a planner made
-    them up.
-    """
+    """Problems with objects that a planner made up: neither the sentence names nor a detector finds them."""
     phrases = unnamed_objects(plan, instruction)
     try:
         detections = yield from ask_many([Detect(source, (phrase,)) for phrase in phrases for source in sources])
@@ -345,11 +316,8 @@ _UNKNOWN = "is neither named in the sentence nor found in the picture: plan what
 
 
 def unnamed_objects(plan: EditPlan, instruction: str) -> tuple[str, ...]:
-    """Phrases of a plan that the sentence does not name, for a detector: they must be in the picture.
-
-    A phrase is named by its noun's last word. Targets with boxes are in the picture. In other languages than English
-    only the objects of operations that a detector checks anyway are returned, and no new ones.
-    """
+    """Phrases of a plan whose noun's last word the sentence does not have, for a detector, but for targets with boxes.
+    In other languages than English only objects that a detector checks anyway."""
     sentence = collapsed(instruction)
     named = stems(sentence)
     phrases: list[str] = []
@@ -416,16 +384,7 @@ _CHANGED_ASPECTS: Mapping[OperationType, str] = {
 
 
 def _key(target: Target | None) -> str:
-    """The referring expression, to compare targets; empty without a target."""
     return words_of_target(target).casefold()
-
-
-def _already_true(plan: EditPlan) -> Iterator[PlanProblem]:
-    """Changes to what the plan itself says to be so."""
-    for operation in plan.operations:
-        if state := _present_state(operation):
-            message = f"the {operation.type} operation changes nothing: it is already {state!r}"
-            yield PlanProblem(state, f"{message}; give what it shall become")
 
 
 def _present_state(operation: PlannedOperation) -> str:

@@ -22,8 +22,7 @@ from ...queries.change_map import ChangeMap
 Plane = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
-# The constants below were chosen on the development photographs of
-# `python -m studies.preservation`.
+# The constants below were chosen on the development photographs of `python -m studies.preservation`.
 
 COLOUR_FLOOR = 1.0
 """Lab units, added to the envelope of colour."""
@@ -92,10 +91,7 @@ geometry: change of scale plus shift, in shares of the longer side.
 
 @dataclass(frozen=True, eq=False)
 class Preservation:
-    """How much of the compared patches has stayed. What is derived is computed when it is first asked for.
-
-    changes: the map. exempted, is_compared: rows x columns bool.
-    """
+    """How much of the compared patches has stayed, computed when asked for. Masks: rows x columns."""
 
     changes: ChangeMap
     exempted: Mask = field(repr=False)
@@ -114,9 +110,7 @@ class Preservation:
 
     @cached_property
     def damage(self) -> float:
-        """Mean damage of the compared patches, in [0, 1]: how visible their change is (`DAMAGE_EXCESS`), less where it
-        is another light (`RELIT`).
-        """
+        """Mean damage of the compared patches, in [0, 1], less where it is another light (`RELIT`)."""
         if not self.compared:
             return 0.0
         low, high = DAMAGE_EXCESS
@@ -132,20 +126,43 @@ class Preservation:
 
     @cached_property
     def excess(self) -> float:
-        """Mean excess of the worst patches over the harmless, in units of the envelope (below `HARMLESS_EXCESS` for
-        harmless edits).
-        """
-        return _worst_mean(self._compared_excess)
+        """Mean excess of the worst patches, in units of the envelope; below `HARMLESS_EXCESS` for harmless edits."""
+        if not self.compared:
+            return 0.0
+        compared = self._excess[self.is_compared]
+        count = min(compared.size, max(MIN_WORST, round(WORST_SHARE * compared.size)))
+        return float(np.partition(compared, -count)[-count:].mean())
 
     @cached_property
     def lost(self) -> float:
         """Share of the compared patches that is lost."""
-        return _lost(self._compared_excess)
+        low, high = LOST_EXCESS
+        compared = self._excess[self.is_compared]
+        return float(np.clip((compared - low) / (high - low), 0, 1).mean()) if compared.size else 0.0
 
     @cached_property
     def drift_values(self) -> Mapping[str, float]:
         """By component, see `DRIFT_LIMITS`."""
-        return _drift(self.changes, self.is_compared, self._median_colour)
+        changes, compared = self.changes, self.is_compared
+        zoom = abs(np.log(changes.scale)) + max(map(abs, changes.shift))
+        values = dict.fromkeys(DRIFT_LIMITS, 0.0)
+        values |= {"grid": changes.periodicity, "geometry": float(zoom), "detail": changes.detail_loss}
+        if not self.compared:
+            return values
+        lightness, a, b = self._median_colour.tolist()
+        fine_before, coarse_before, fine_after, coarse_after = (
+            amplitude[:, :, band][compared]
+            for amplitude in (changes.amplitude_before, changes.amplitude_after)
+            for band in (0, -1)
+        )
+        values["cast"] = float(np.hypot(a, b))
+        # The gain is that of the whole image, exempt parts included: what it divided out wrongly is in the colours.
+        values["exposure"] = abs(float(np.log(changes.gain)) + lightness / 50)
+        values["contrast"] = _texture_drift(coarse_before, coarse_after)
+        values["sharpness"] = _texture_drift(fine_before, fine_after)
+        quiet = [_lower_quartile(fine) for fine in (fine_before, fine_after)]
+        values["noise"] = abs(float(np.log((quiet[1] + _VISIBLE) / (quiet[0] + _VISIBLE))))
+        return values
 
     @cached_property
     def exempt_share(self) -> float:
@@ -159,15 +176,15 @@ class Preservation:
 
     @cached_property
     def worst(self) -> Box | None:
-        """The patch with the largest excess, which is its score, scaled to [0, 1] by `LOST_EXCESS`; None where none
-        exceeds the harmless.
-        """
-        return _worst_patch(self._excess, self.is_compared)
-
-    @property
-    def structure(self) -> float:
-        """See `ChangeMap`."""
-        return self.changes.structure
+        """The patch with the largest excess, scaled to a score in [0, 1]; None where none exceeds the harmless."""
+        low, high = LOST_EXCESS
+        ranked = np.where(self.is_compared, self._excess, -np.inf)
+        row, column = (int(number) for number in np.unravel_index(int(ranked.argmax()), ranked.shape))
+        if ranked[row, column] <= low:
+            return None
+        rows, columns = ranked.shape
+        score = min(1.0, (float(self._excess[row, column]) - low) / (high - low))
+        return Box((column + 0.5) / columns, (row + 0.5) / rows, 1 / columns, 1 / rows, score)
 
     @cached_property
     def heat(self) -> Plane:
@@ -176,7 +193,6 @@ class Preservation:
 
     @cached_property
     def _median_colour(self) -> Plane:
-        """Of the compared patches: 3 values."""
         if not self.compared:
             return np.zeros(3, np.float32)
         colour = self.changes.colour
@@ -190,10 +206,6 @@ class Preservation:
             distance = np.maximum(0, distance - _median(distance[self.is_compared]))
         return self.changes.features + distance / (self.changes.colour_envelope + COLOUR_FLOOR)
 
-    @cached_property
-    def _compared_excess(self) -> Plane:
-        return self._excess[self.is_compared]
-
 
 def preservation(
     changes: ChangeMap,
@@ -203,13 +215,9 @@ def preservation(
     attached: Mask | None = None,
     max_exempt_share: float = MAX_EXEMPT_SHARE,
 ) -> Preservation:
-    """How much has stayed outside of the boxes in `exempt`.
-
-    exempt: where the instruction changes the image, in the source's frame; enlarged by `EXEMPT_MARGIN`, and shrunk
-    about their centres if they cover more than `max_exempt_share` of the image. within: compare only inside these boxes
-    (objects that stay); drift is measured there too. attached: rows x columns, further patches that are exempt, such as
-    the shadow of a removed object.
-    """
+    """How much has stayed outside of `exempt` boxes of the source, enlarged by `EXEMPT_MARGIN` and shrunk to
+    `max_exempt_share` of the image. within: compare (and measure drift) inside these only. attached: rows x columns,
+    further exempt patches, such as a shadow."""
     exempted = exempt_patches(exempt, changes.shape, max_exempt_share)
     if attached is not None:
         exempted |= attached
@@ -230,8 +238,7 @@ _INVISIBLE = 0.3
 
 
 def detail_left(changes: ChangeMap) -> float:
-    """How much of the coarse structure of the source is left after a change of tone, in [0, 1]: black and burnt out
-    areas have lost it. Half the amplitude is no loss."""
+    """How much of the coarse structure a change of tone leaves, in [0, 1]: black and burnt out areas have lost it."""
     before, after = changes.amplitude_before[:, :, -1], changes.amplitude_after[:, :, -1]
     weight = np.maximum(before - _INVISIBLE, 0)
     if not weight.any():
@@ -263,10 +270,8 @@ _AROUND, _ONE_WAY = 5, 0.85
 
 
 def relit_patches(changes: ChangeMap) -> Mask:
-    """rows x columns: patches that show the same, if in another light: a shadow that fell or went, a brighter tone.
-
-    A smear or another object has other detail or another colour; another face is lighter here and darker there.
-    """
+    """rows x columns: patches that show the same in another light. A smear or another object has other detail or
+    another colour; another face is lighter here and darker there."""
     before, after = changes.amplitude_before[:, :, 0] + _FAINT, changes.amplitude_after[:, :, 0] + _FAINT
     light, chroma = changes.colour[:, :, 0], np.linalg.norm(changes.colour[:, :, 1:], axis=2)
     has_detail = (after > _KEPT_DETAIL * before) & (before > _KEPT_DETAIL * after)
@@ -275,9 +280,6 @@ def relit_patches(changes: ChangeMap) -> Mask:
     )
     is_smooth = abs(around) >= _ONE_WAY * amount
     return np.asarray(has_detail & is_smooth & (chroma <= _CAST_COLOUR[0] + _CAST_COLOUR[1] * abs(light)))
-
-
-# -- where ------------------------------------------------------------------------------------------------------------
 
 
 def exempt_patches(boxes: Sequence[Box], shape: tuple[int, int], max_share: float = MAX_EXEMPT_SHARE) -> Mask:
@@ -309,33 +311,14 @@ def covered_patches(boxes: Sequence[Box], shape: tuple[int, int]) -> Mask:
 
 @lru_cache(maxsize=64)
 def _centres(count: int) -> NDArray[np.float64]:
-    """Of patches in a row, in shares of it."""
     return (np.arange(count) + 0.5) / count
 
 
-# -- how much ---------------------------------------------------------------------------------------------------------
-
-
-def _worst_mean(excess: Plane) -> float:
-    if not excess.size:
-        return 0.0
-    count = min(excess.size, max(MIN_WORST, round(WORST_SHARE * excess.size)))
-    return float(np.partition(excess, -count)[-count:].mean())
-
-
-def _lost(excess: Plane) -> float:
-    low, high = LOST_EXCESS
-    return float(np.clip((excess - low) / (high - low), 0, 1).mean()) if excess.size else 0.0
-
-
 def drift_share(name: str, value: float) -> float:
-    """What a component of drift leaves, in (0, 1]; see `DRIFT_LIMITS`.
-
-    It falls linearly to `_DRIFTED` and then with the inverse of the value: a picture that drifted far still ranks above
-    one that drifted further, and above what a guard rejects.
-    """
+    """What a component of drift leaves, in (0, 1]: linear to `_DRIFTED`, then the inverse of the value, so that what
+    drifted far still ranks above what drifted further."""
     harmless, worst = DRIFT_LIMITS[name]
-    left = _fall(value, harmless, worst)
+    left = float(np.interp(value, (harmless / 2, harmless, worst), (1.0, 1 - DRIFT_COST, 0.0)))
     if name == "geometry":  # an alignment hides what it moves: it is never free
         left = min(left, 1 - ALIGNMENT_COST * value / harmless)
     if left >= _DRIFTED:
@@ -344,36 +327,6 @@ def drift_share(name: str, value: float) -> float:
 
 
 _DRIFTED = 0.1
-
-
-def _fall(value: float, harmless: float, worst: float) -> float:
-    """1 up to half of `harmless`, 1 - `DRIFT_COST` at `harmless`, and 0 at `worst`; linear in between."""
-    return float(np.interp(value, (harmless / 2, harmless, worst), (1.0, 1 - DRIFT_COST, 0.0)))
-
-
-def _drift(changes: ChangeMap, compared: Mask, median_colour: Plane) -> dict[str, float]:
-    zoom = abs(np.log(changes.scale)) + max(map(abs, changes.shift))
-    values = dict.fromkeys(DRIFT_LIMITS, 0.0) | {
-        "grid": changes.periodicity,
-        "geometry": float(zoom),
-        "detail": changes.detail_loss,
-    }
-    if not compared.any():
-        return values
-    lightness, a, b = median_colour.tolist()
-    fine_before, coarse_before, fine_after, coarse_after = (
-        amplitude[:, :, band][compared]
-        for amplitude in (changes.amplitude_before, changes.amplitude_after)
-        for band in (0, -1)
-    )
-    values["cast"] = float(np.hypot(a, b))
-    # The gain is that of the whole image, exempt parts included: what it divided out wrongly is in the colours.
-    values["exposure"] = abs(float(np.log(changes.gain)) + lightness / 50)
-    values["contrast"] = _texture_drift(coarse_before, coarse_after)
-    values["sharpness"] = _texture_drift(fine_before, fine_after)
-    quiet = [_lower_quartile(fine) for fine in (fine_before, fine_after)]
-    values["noise"] = abs(float(np.log((quiet[1] + _VISIBLE) / (quiet[0] + _VISIBLE))))
-    return values
 
 
 _VISIBLE = 0.3
@@ -385,7 +338,10 @@ def _texture_drift(before: Plane, after: Plane) -> float:
     amplitude = before + after
     textured = np.count_nonzero(amplitude > 2 * _VISIBLE)
     ratio = np.log((after + _VISIBLE) / (before + _VISIBLE))
-    return min(1.0, textured / DRIFT_PATCHES) * abs(_weighted_median(ratio, amplitude))
+    order = np.argsort(ratio)
+    sums = np.cumsum(amplitude[order])
+    median = float(ratio[order[np.searchsorted(sums, sums[-1] / 2)]]) if sums[-1] > 0 else 0.0
+    return min(1.0, textured / DRIFT_PATCHES) * abs(median)
 
 
 def _median(values: Plane) -> np.float32:
@@ -401,20 +357,3 @@ def _lower_quartile(values: Plane) -> float:
     high = min(low + 1, values.size - 1)
     share, rise = np.float32(quarters / 4), ranked[high] - ranked[low]
     return float(ranked[low] + rise * share if share < 0.5 else ranked[high] - rise * (1 - share))
-
-
-def _weighted_median(values: Plane, weights: Plane) -> float:
-    order = np.argsort(values)
-    sums = np.cumsum(weights[order])
-    return float(values[order[np.searchsorted(sums, sums[-1] / 2)]]) if sums[-1] > 0 else 0.0
-
-
-def _worst_patch(excess: Plane, compared: Mask) -> Box | None:
-    low, high = LOST_EXCESS
-    ranked = np.where(compared, excess, -np.inf)
-    row, column = (int(number) for number in np.unravel_index(int(ranked.argmax()), ranked.shape))
-    if ranked[row, column] <= low:
-        return None
-    rows, columns = excess.shape
-    score = min(1.0, (float(excess[row, column]) - low) / (high - low))
-    return Box((column + 0.5) / columns, (row + 0.5) / rows, 1 / columns, 1 / rows, score)

@@ -22,8 +22,7 @@ from ...queries.prompts import Prompts
 from ...queries.response_formats import Json, Message, YesNo
 from ...sample import EditSample, Position
 from ...score import Evidence
-from ..edival.conditions import Condition, all_hold, judge_confirms
-from ..edival.inspector import crop_box
+from ..edival.inspector import Condition, all_hold, crop_box, judge_confirms
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -93,13 +92,11 @@ def probabilities(queries: Sequence[Judge], role: str | None = None) -> Program[
 
 def with_questions(plan: EditPlan) -> EditPlan:
     """The plan with a question for each operation that has none beside near misses, and then `with_near_miss`."""
-    operations = tuple(
-        operation
-        if any(not question.near_miss for question in operation.questions)
-        else replace(operation, questions=(*own_questions(operation), *operation.questions)[:MAX_QUESTIONS])
-        for operation in plan.operations
-    )
-    return with_near_miss(replace(plan, operations=operations))
+    operations = list(plan.operations)
+    for number, one in enumerate(operations):
+        if all(question.near_miss for question in one.questions):
+            operations[number] = replace(one, questions=(*own_questions(one), *one.questions)[:MAX_QUESTIONS])
+    return with_near_miss(replace(plan, operations=tuple(operations)))
 
 
 def own_questions(operation: PlannedOperation) -> tuple[Question, ...]:
@@ -117,18 +114,17 @@ def own_questions(operation: PlannedOperation) -> tuple[Question, ...]:
 
 
 def with_near_miss(plan: EditPlan) -> EditPlan:
-    """The plan with a near miss for each operation that has none: another value, object, place or change.
-
-    The same for the same plan. No operation of the plan asks for what its near misses ask about. An operation that has
-    as many questions as it may loses the last one to the near miss if the whole plan has none.
-    """
+    """The plan with a near miss for each operation without one: another value, object, place or change that no
+    operation asks for. A full list of questions gives up its last one if the whole plan has none."""
     mentioned = _mentioned(plan)
     has_one = any(question.near_miss for operation in plan.operations for question in operation.questions)
     operations: list[PlannedOperation] = []
     for operation in plan.operations:
         questions = operation.questions
         if not any(question.near_miss for question in questions) and (len(questions) < MAX_QUESTIONS or not has_one):
-            near_miss = replace(_question_about(_wrong_change(operation, mentioned)), after="no", near_miss=True)
+            wrong = _wrong_operation(operation, mentioned)
+            asked = _question_about((_phrase(wrong) or wrong.words)[:_MAX_WORDS])
+            near_miss = replace(asked, after="no", near_miss=True)
             operation = replace(operation, questions=(*questions[: MAX_QUESTIONS - 1], near_miss))
             has_one = True
         operations.append(operation)
@@ -141,12 +137,9 @@ def describe_change(operation: PlannedOperation) -> str:
 
 
 def _question_about(change: str) -> Question:
-    """Whether a change was made, about source and edit."""
     again = PROMPTS.render("planned_change_again", change=change)
     return Question(PROMPTS.render("planned_change", change=change), view="pair", paraphrase=again)
 
-
-# -- near misses -------------------------------------------------------------------------------------------------------
 
 _COLORS = ("green", "purple", "orange", "blue", "yellow", "red")
 _MATERIALS = ("stone", "wood", "glass", "wool", "steel", "paper")
@@ -154,28 +147,14 @@ _BACKGROUNDS = ("desert", "underwater reef", "library", "snowy mountains", "city
 _OBJECTS = ("umbrella", "bicycle", "wall clock", "suitcase", "pineapple", "violin")
 _TEXTS = ("EXIT", "MARKET", "1984", "WELCOME", "NORTH", "BREAD")
 _OTHER_LOOKS = (
-    "a pencil drawing",
-    "thick fog",
-    "a mosaic of tiles",
-    "heavy snowfall",
-    "a comic strip",
-    "bright red light",
+    *("a pencil drawing", "thick fog", "a mosaic of tiles", "heavy snowfall", "a comic strip", "bright red light"),
 )
 _OTHER_STATES = (
-    "covered in moss",
-    "upside down",
-    "wrapped in foil",
-    "made of ice",
-    "cut in half",
-    "covered in stickers",
+    *("covered in moss", "upside down", "wrapped in foil", "made of ice", "cut in half", "covered in stickers"),
 )
 _CHANGES = (
-    "a row of flags was hung up",
-    "a spiral staircase was built",
-    "everything was covered with sand",
-    "a hot air balloon was added",
-    "a wall of books was added",
-    "the ground was flooded",
+    *("a row of flags was hung up", "a spiral staircase was built", "everything was covered with sand"),
+    *("a hot air balloon was added", "a wall of books was added", "the ground was flooded"),
 )
 _OPPOSITES: Mapping[Position, Position] = {"left": "right", "right": "left", "above": "below", "below": "above"}
 _WRONG_VALUES: Mapping[OperationType, Sequence[str]] = {
@@ -192,12 +171,6 @@ def near_miss_plan(plan: EditPlan) -> EditPlan:
     mentioned = _mentioned(plan)
     wrong = tuple(_wrong_operation(operation, mentioned) for operation in plan.operations)
     return replace(plan, operations=wrong)
-
-
-def _wrong_change(operation: PlannedOperation, mentioned: str) -> str:
-    """A change of the same kind with a wrong value or object; an unrelated one for operations known by their words."""
-    wrong = _wrong_operation(operation, mentioned)
-    return (_phrase(wrong) or wrong.words)[:_MAX_WORDS]
 
 
 def _wrong_operation(operation: PlannedOperation, mentioned: str) -> PlannedOperation:
@@ -223,15 +196,9 @@ def _wrong_operation(operation: PlannedOperation, mentioned: str) -> PlannedOper
 
 
 def _mentioned(plan: EditPlan) -> str:
-    """All words of a plan's operations."""
-    words = [
-        part
-        for operation in plan.operations
-        for part in (
-            *(operation.words, operation.value, operation.text, operation.old_text),
-            *(target.words for target in operation.targets),
-        )
-    ]
+    words: list[str] = []
+    for one in plan.operations:
+        words += (one.words, one.value, one.text, one.old_text, *(target.words for target in one.targets))
     return " ".join(words).casefold()
 
 
@@ -325,11 +292,8 @@ class _Answer:
 def check_questions(
     sample: EditSample, operation: PlannedOperation, boxes: Sequence[Box], prompts: Prompts, evidence: list[Evidence]
 ) -> Program[Condition | None]:
-    """Whether the answers to an operation's questions say that it was done; None without a question that can tell.
-
-    boxes: of the target in the source, which crops show; without boxes a crop is the whole image. A question whose
-    answer about the source contradicts the plan is asked in other words, and left out if that does not help.
-    """
+    """Whether the answers say that an operation was done; None without a question that can tell. boxes: of the target,
+    for crops. A question whose answer about the source contradicts the plan is asked in other words, or left out."""
 
     def queries(question: Question, text: str) -> list[Judge]:
         """About the source, and about the edit."""
@@ -403,9 +367,7 @@ _DIFFERENCES = Json.from_schema(
 
 
 def list_differences(sample: EditSample, plan: EditPlan, prompts: Prompts) -> Program[tuple[set[int], Evidence]]:
-    """The operations, by index, that at least one difference between source and edit belongs to, by a judge that lists
-    all of them in one reply.
-    """
+    """The operations, by index, that some difference belongs to, by a judge that lists all of them in one reply."""
     lines = [f"{number}. {words_of(operation)}" for number, operation in enumerate(plan.operations, start=1)]
     slots = {"operations": "\n".join(lines)}
     message = Message((sample.source, sample.edited, prompts.render("differences", **slots)))

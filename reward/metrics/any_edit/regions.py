@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, product
 from typing import Any, ClassVar
 
 import cv2
@@ -22,23 +22,13 @@ from numpy.typing import NDArray
 
 from ...boxes import Box, best_first, box_around
 from ...card import Card
-from ...edit_plan import EditPlan, OperationType, PlannedOperation
+from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
+from ...queries import kinds
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import (
-    SMALLEST_PLACE,
-    Detect,
-    MapChanges,
-    RateRegion,
-    ReadText,
-    RecognizedText,
-    RegionChange,
-    RegionRating,
-)
 from ...sample import EditSample, Position
 from ...score import Evidence, Score
-from ..edival.conditions import normalize_text
-from ..edival.inspector import crop_box
+from ..edival.inspector import crop_box, normalize_text
 from ..text_matching import matching_letters
 from .frames import in_one_frame
 from .pixel_edits import frame_edit, look_edit
@@ -64,12 +54,9 @@ _TEXT_MATCH = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EditRegion:
-    """boxes: where changes are allowed, in the source's frame. leaving: those of them whose object leaves its place,
-    with its shadow. added: those of them where something new stands, and no target was. guessed: those of them that are
-    the largest changes, since nobody knows where the target is. old, new: the same places without the room that is left
-    around them, of what was in the source and of what was to come. whole: everywhere. notes: what was guessed, and what
-    was cut to its bounds, in words.
-    """
+    """Where changes are allowed (boxes, or whole: everywhere). leaving: those whose object leaves, with its shadow.
+    added: those of something new. guessed: the largest changes, for a target that nobody finds. old, new: the same
+    places without room around them. notes: what was guessed or cut to its bounds."""
 
     boxes: tuple[Box, ...] = ()
     leaving: tuple[Box, ...] = ()
@@ -164,7 +151,9 @@ def _operation_region(sample: EditSample, operation: PlannedOperation, changes: 
         case "position_change" | "count_change" | "duplicate" if target is not None:
             new = yield from _copies_region(sample, operation, target)
         case "text_change" if target is None:
-            new = yield from _text_region(sample, operation)
+            reading = yield from ask(kinds.ReadText(sample.edited, letters_to_read(operation)))
+            lines = [scaled(box, _GROWTH) for box in lines_of_text(reading, operation.text)]
+            new = _capped(lines, MAX_NEW_SHARE, repr(operation.text))
         case _:
             new = EditRegion()
     rewritten: tuple[Box, ...] = ()
@@ -205,7 +194,11 @@ def _replaced_region(
         _, after = yield from _boxes_before_and_after(sample, operation.new.phrase)
     except Abstained:  # boxes that were given are of the source
         return EditRegion(tuple(_changed_around(changes, box, place) for box, place in zip(old, places, strict=True)))
-    boxes = [cut for box in after for place in places if (cut := _intersection(box, place)) is not None]
+    boxes = []
+    for a, b in product(after, places):
+        x0, y0, x1, y1 = max(a.x0, b.x0), max(a.y0, b.y0), min(a.x1, b.x1), min(a.y1, b.y1)
+        if x0 < x1 and y0 < y1:
+            boxes.append(replace(a, cx=(x0 + x1) / 2, cy=(y0 + y1) / 2, w=x1 - x0, h=y1 - y0))
     return EditRegion(tuple(boxes))
 
 
@@ -240,14 +233,7 @@ def _copies_region(sample: EditSample, operation: PlannedOperation, target: Loca
     return EditRegion(tuple(boxes))
 
 
-def _text_region(sample: EditSample, operation: PlannedOperation) -> Program[EditRegion]:
-    """Where the requested text is read in the edited image."""
-    reading = yield from ask(ReadText(sample.edited, letters_to_read(operation)))
-    lines = lines_of_text(reading, operation.text)
-    return _capped([scaled(box, _GROWTH) for box in lines], MAX_NEW_SHARE, repr(operation.text))
-
-
-def lines_of_text(reading: RecognizedText, text: str) -> tuple[Box, ...]:
+def lines_of_text(reading: kinds.RecognizedText, text: str) -> tuple[Box, ...]:
     """The boxes of the lines that may be a part of a text."""
     requested = normalize_text(text)
 
@@ -260,11 +246,9 @@ def lines_of_text(reading: RecognizedText, text: str) -> tuple[Box, ...]:
 
 def _boxes_before_and_after(sample: EditSample, phrase: str) -> Program[tuple[tuple[Box, ...], tuple[Box, ...]]]:
     edited = sample.edited
-    before, after = yield from ask_many([Detect(sample.source, (phrase,)), Detect(edited, (phrase,))])
+    before, after = yield from ask_many([kinds.Detect(sample.source, (phrase,)), kinds.Detect(edited, (phrase,))])
     return useful_boxes(best_first(before.above(THRESHOLD))), useful_boxes(best_first(after.above(THRESHOLD)))
 
-
-# -- what belongs to a target ----------------------------------------------------------------------------------------
 
 MAX_REACH = 0.6
 """How far a shadow or a reflection may reach beyond the box of its object, in sides of the box."""
@@ -275,12 +259,8 @@ _LEAVING: frozenset[OperationType] = frozenset(("subject_remove", "subject_repla
 
 
 def attached_changes(changes: ChangeMap, boxes: Sequence[Box]) -> NDArray[np.bool_]:
-    """rows x columns: changed patches that touch these boxes of a target, and whose content survives in another light.
-
-    A shadow, a reflection or a contact patch goes with its object: what it lay on is still there, brighter or darker.
-    A smear or another object has other detail, and is no part of it. Bounded by `MAX_REACH` and `MAX_GROWN_SHARE`:
-    patches that are nearer count first.
-    """
+    """rows x columns: changed patches that touch boxes of a target and show the same in another light, such as its
+    shadow or reflection, within `MAX_REACH` and `MAX_GROWN_SHARE`, nearer ones first."""
     grown = np.zeros(changes.shape, np.bool_)
     inside = exempt_patches(boxes, changes.shape, 1.0)
     if not inside.any() or inside.all():
@@ -298,16 +278,6 @@ def attached_changes(changes: ChangeMap, boxes: Sequence[Box]) -> NDArray[np.boo
     return grown
 
 
-def grown_places(region: EditRegion, changes: ChangeMap) -> tuple[Box, ...]:
-    """Where the targets were, with the shadow and the reflection that went with them."""
-    return tuple(_with_attached(box, changes) for box in region.old) if region.leaving else region.old
-
-
-def _with_attached(box: Box, changes: ChangeMap) -> Box:
-    attached = attached_changes(changes, [box])
-    return replace(box_around([box, _box_of(attached)]), label=box.label) if attached.any() else box
-
-
 def _capped(boxes: Iterable[Box], most: float, what: str) -> EditRegion:
     """The boxes, shrunk about their centres where together they cover more than `most` of the image."""
     items = tuple(boxes)
@@ -319,20 +289,12 @@ def _capped(boxes: Iterable[Box], most: float, what: str) -> EditRegion:
     return EditRegion(tuple(scaled(box, factor) for box in items), notes=(note,))
 
 
-def _intersection(a: Box, b: Box) -> Box | None:
-    x0, y0, x1, y1 = max(a.x0, b.x0), max(a.y0, b.y0), min(a.x1, b.x1), min(a.y1, b.y1)
-    return replace(a, cx=(x0 + x1) / 2, cy=(y0 + y1) / 2, w=x1 - x0, h=y1 - y0) if x0 < x1 and y0 < y1 else None
-
-
 def _is_on_side(box: Box, position: Position, reference: Box) -> bool:
-    """Whether the centre of a box lies on a side of the reference's centre."""
     off = box.cx - reference.cx if position in ("left", "right") else box.cy - reference.cy
     return off < 0 if position in ("left", "above") else off > 0
 
 
-# -- what stands there ------------------------------------------------------------------------------------------------
-
-_CHANGES: Mapping[OperationType, RegionChange] = {
+_CHANGES: Mapping[OperationType, kinds.RegionChange] = {
     "subject_remove": "removed",
     "text_remove": "removed",
     "particles_remove": "removed",
@@ -355,16 +317,10 @@ _SURROUNDINGS = 1.6
 
 @dataclass(frozen=True)
 class PlanRegion(PlannedMetric):
-    """Whether what stands in the place that was to change belongs to this picture, and its seam, in [0, 1].
-
-    Each place (`edit_region`: targets in the source with their shadows, and where something new stands) is rated by
-    `changes` against its surroundings and the source: whether its outline shows as a seam, its fine detail is that of
-    the picture, its patches have neighbours elsewhere, and how much of the source shows through. The worst place
-    counts. A judge that answers is asked once about a crop around all places, and its probability is a factor.
-
-    Not applicable where the whole image may change, or the targets leave nothing around them: the source and the plan
-    decide that, never the edit.
-    """
+    """Whether what stands in the place that was to change belongs to this picture, in [0, 1]. `changes` rates each
+    place (`edit_region`) against its surroundings and the source: seam, fine detail, neighbours, what shows through;
+    the worst counts, times the probability of a judge that answers about a crop around all. Not applicable where the
+    whole image may change, or nothing is left around the targets: source and plan decide that."""
 
     card: ClassVar[Card] = Card(
         name="any-edit-region",
@@ -380,29 +336,31 @@ class PlanRegion(PlannedMetric):
         aspect="quality",
     )
 
-    def __call__(self, sample: EditSample) -> Program[Score]:
+    def score(self, sample: EditSample) -> Program[Score]:
         framed = yield from in_one_frame(sample)
-        return (yield from self._score(framed.sample, framed.plan)).with_signature(self.signature)
-
-    def _score(self, sample: EditSample, plan: EditPlan) -> Program[Score]:
-        if any(_is_everywhere(operation) for operation in plan.operations):
+        sample, plan = framed.sample, framed.plan
+        if any(is_whole(one) or look_edit(one) is not None or frame_edit(one) is not None for one in plan.operations):
             return Score.not_applicable("another look or frame was asked for: no place was to be redrawn")
-        changes = yield from ask(MapChanges(sample.source, sample.edited))
-        places: list[tuple[Box, RegionChange]] = []
+        changes = yield from ask(kinds.MapChanges(sample.source, sample.edited))
+        places: list[tuple[Box, kinds.RegionChange]] = []
         for operation in plan.operations:
             region = yield from edit_region(sample, (operation,), changes)
             if sum(box.area for box in region.old) > MAX_COVERED:
                 return Score.not_applicable("what was to change leaves nothing around it to compare it with")
             if region.old and not region.guessed and not any(_is_rated(box, sample) for box in region.old):
                 return Score.not_applicable("what was to change is too small to be compared with what is around it")
-            left, come = _changes(operation)
-            places += [(box, left) for box in grown_places(region, changes)]
+            come = _CHANGES.get(operation.type, "new")
+            left: kinds.RegionChange = "removed" if operation.type == "position_change" else come
+            for box in region.old:  # with the shadow and the reflection that went with it
+                attached = attached_changes(changes, [box]) if region.leaving else None
+                grown = box if attached is None or not attached.any() else box_around([box, _box_of(attached)])
+                places.append((replace(grown, label=box.label), left))
             places += [(box, come) for box in region.new]
         places = [(box, change) for box, change in places if _is_rated(box, sample)]
         if not places:
             return Score.of(1.0, "nothing was redrawn")
         places = sorted(dict.fromkeys(places), key=lambda place: -place[0].area)[:MAX_PLACES]
-        queries = [RateRegion(sample.source, sample.edited, box, change) for box, change in places]
+        queries = [kinds.RateRegion(sample.source, sample.edited, box, change) for box, change in places]
         ratings = yield from ask_many(queries)
         worst = min(ratings, key=lambda rating: rating.value)
         evidence = []
@@ -440,21 +398,9 @@ _MIN_CROP = 0.25
 """Sides of the crop that a judge is shown, at least, in sides of the image."""
 
 
-def _changes(operation: PlannedOperation) -> tuple[RegionChange, RegionChange]:
-    """What was to happen where its target was, and where something was to come."""
-    change = _CHANGES.get(operation.type, "new")
-    return ("removed", "new") if operation.type == "position_change" else (change, change)
-
-
 def _is_rated(box: Box, sample: EditSample) -> bool:
-    """Whether a place has pixels enough, in the source."""
     corners = box.clipped_corners(sample.source.size)
-    return corners is not None and min(corners[2] - corners[0], corners[3] - corners[1]) >= SMALLEST_PLACE
-
-
-def _is_everywhere(operation: PlannedOperation) -> bool:
-    """Whether another look, frame or background was asked for; its following measures the look of an object."""
-    return is_whole(operation) or look_edit(operation) is not None or frame_edit(operation) is not None
+    return corners is not None and min(corners[2] - corners[0], corners[3] - corners[1]) >= kinds.SMALLEST_PLACE
 
 
 _FAULT_WORDS: Mapping[str, str] = {
@@ -466,7 +412,7 @@ _FAULT_WORDS: Mapping[str, str] = {
 }
 
 
-def _reason(worst: RegionRating, judged: float) -> str:
+def _reason(worst: kinds.RegionRating, judged: float) -> str:
     faults = sorted(worst.faults.items(), key=lambda fault: -fault[1])
     words = [_FAULT_WORDS.get(name, name) for name, amount in faults if amount >= _NOTED][:2]
     text = "what stands in its place belongs there"

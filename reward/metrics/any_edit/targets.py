@@ -18,7 +18,7 @@ from ...queries.kinds import Detect, Detections, Judge
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Message, YesNo
 from ..edival.inspector import crop_box
-from ..edival.pools import COLORS
+from ..edival.task_parser import COLORS
 from .instruction_words import SCENE_WORDS, with_related
 from .questions import probabilities
 
@@ -65,12 +65,8 @@ def _shared_area(a: Box, b: Box) -> float:
 
 
 def referred_boxes(target: Target, boxes: Sequence[Box], related: Sequence[Box] = ()) -> tuple[Box, ...]:
-    """The boxes that a target means, among all boxes of its phrase; empty where there are fewer than it means.
-
-    related: boxes of the object that it has a relation to. A plain target means all of them, as EdiVal's algorithms
-    do. Of several candidates, a place means the outermost (`foreground`: the one that reaches lowest), and a size the
-    largest or smallest; with the quantity `all` a place means all in that half of the picture.
-    """
+    """The boxes that a target means among those of its phrase; empty where there are fewer. related: boxes of what it
+    relates to. A plain target means all; a place the outermost, or with `all` those in that half of the picture."""
     candidates = list(suppress_overlaps(best_first(boxes), _DUPLICATE_IOU))
     if is_plain(target):
         return tuple(candidates)
@@ -122,17 +118,13 @@ def _in_front(boxes: Sequence[Box]) -> Sequence[Box]:
 
 
 def same_object(box: Box, others: Sequence[Box]) -> int | None:
-    """The index of the box, in another image, that is most likely the same object at the same place; None without one.
-
-    A box counts if it overlaps by an IoU of 0.1, or if its centre lies inside.
-    """
-    overlaps = [box.iou(other) + (0.1 if _has_centre(other, box) else 0.0) for other in others]
+    """The index of the box in another image that is most likely the same object: it overlaps (IoU 0.1) or holds the
+    centre."""
+    overlaps = [
+        box.iou(other) + 0.1 * (other.x0 <= box.cx <= other.x1 and other.y0 <= box.cy <= other.y1) for other in others
+    ]
     best = max(range(len(others)), key=lambda index: overlaps[index], default=None)
     return best if best is not None and overlaps[best] >= 0.1 else None
-
-
-def _has_centre(outer: Box, inner: Box) -> bool:
-    return outer.x0 <= inner.cx <= outer.x1 and outer.y0 <= inner.cy <= outer.y1
 
 
 _PLACES: Mapping[Place, Callable[[Box], float]] = {
@@ -157,7 +149,6 @@ _HALVES: Mapping[Place, Callable[[float, float], bool]] = {
 
 
 def _covered(a: Box, b: Box) -> float:
-    """The share of the smaller box that lies in the other one."""
     smaller = min(a.area, b.area)
     return _shared_area(a, b) / smaller if smaller > 0 else 0.0
 
@@ -169,7 +160,6 @@ def _beside(a: Box, b: Box) -> bool:
 
 
 def _on(a: Box, b: Box) -> bool:
-    """Whether `a` overlaps `b`, or its lower edge touches it from above."""
     touches = a.x0 < b.x1 and b.x0 < a.x1 and abs(a.y1 - b.y0) <= _NEAR / 3
     return _covered(a, b) >= _SHARED or touches
 
@@ -197,9 +187,8 @@ MAX_BOX_SIZE = 0.98
 
 @dataclass(frozen=True, slots=True)
 class LocatedTarget:
-    """A target in the source. boxes: those that are meant; empty if it was not found. others: of the same phrase.
-    detected: whether a detector finds anything of the phrase, be it as large as the picture.
-    """
+    """A target in the source: boxes that are meant, if any, others of the phrase, and whether a detector found any at
+    all."""
 
     target: Target
     boxes: tuple[Box, ...]
@@ -208,11 +197,8 @@ class LocatedTarget:
 
 
 def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[Target, LocatedTarget]]:
-    """Each of these targets, and those they relate to, in the source. One detector query for each phrase.
-
-    Where a detector knows a target and not what it relates to, as with annotated boxes, its boxes are those that are
-    meant if they are no more than that. Raises `Abstained` if they are, and for targets that a detector does not know.
-    """
+    """These targets, and those they relate to, in the source, one query a phrase. A target whose relation no detector
+    knows has its boxes if they are no more than it means. Raises `Abstained` if they are, and for unknown targets."""
     targets = list(targets)
     needed = list(dict.fromkeys(related for target in targets for related in reversed(with_related(target))))
     unknown = list(dict.fromkeys(target.phrase for target in needed if not target.boxes))

@@ -16,18 +16,22 @@ from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges, Measure, ReadText, Remains
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Task, TaskType
-from ..edival import paper_protocol
-from ..edival.conditions import Condition, all_hold, make_condition, score_above
+from ...score import Evidence
+from ..edival import following
 from ..edival.inspector import (
     BoxSelection,
+    Condition,
     EditInspector,
     ImageRole,
     PhraseDetections,
+    all_hold,
     box_on_side,
     crop_box,
     deduplicate_boxes,
+    make_condition,
+    score_above,
 )
-from ..edival.pools import COLORS
+from ..edival.task_parser import COLORS
 from .instruction_words import stem, words_of
 from .questions import unmentioned
 from .regions import lines_of_text
@@ -47,10 +51,8 @@ object redrawn, or moved a little. What surrounds an object has less."""
 def check_removal(
     inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition, *, surroundings_stay: bool
 ) -> Program[Condition]:
-    """EdiVal's verdict on a removal, corrected by the object's own pixels at its place in the edited image.
-
-    surroundings_stay: whether the rest of the image has to be recognised to know the place.
-    """
+    """EdiVal's verdict on a removal, corrected by the object's own pixels at its place, which is found if its
+    surroundings stay."""
     if inspector.edited == inspector.source:
         return verdict
     gone = yield from no_longer_stands(inspector, located, surroundings_stay=surroundings_stay)
@@ -58,11 +60,22 @@ def check_removal(
         verdict = gone
     elif not gone.holds:
         verdict = all_hold([verdict, gone])
-    if verdict.holds and located.others:
-        verdict = yield from _fewer_than_before(inspector, task, located, verdict)
-    if verdict.holds:
-        verdict = yield from _not_in_reverse(inspector, located, verdict)
-    return verdict
+    if verdict.holds and located.others:  # of some of several: they must not be elsewhere now
+        everywhere = EditInspector(inspector.source, inspector.edited, inspector.prompts, inspector.evidence)
+        (after,) = yield from _detect(everywhere, ("edited", task.object or ""))
+        fewer = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
+        verdict = verdict if fewer.holds else all_hold([verdict, fewer])
+    if not verdict.holds:
+        return verdict
+    # A ghost that shows the object in reverse is found by no detector.
+    boxes = located.boxes[:_MAX_ORIGINALS]
+    crops = [(crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in boxes]
+    pairs = [(old, new.resized(*old.size)) for old, new in crops if min(old.size) >= _MIN_STRUCTURED_SIDE]
+    similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
+    least = min((answer.value for answer in similar if answer.value is not None), default=1.0)
+    reason = f"its place shows it in reverse: structural similarity to the source {least:.2f}"
+    plain = make_condition(least >= _REVERSED, 1.0, _REVERSED / min(least, _REVERSED), reason)
+    return verdict if plain.holds else all_hold([verdict, plain])
 
 
 def no_longer_stands(
@@ -100,28 +113,6 @@ def _detect(
     return (yield from inspector.detect(*queries, threshold=threshold, max_box_size=OPTIONS.max_box_size))
 
 
-def _fewer_than_before(
-    inspector: EditInspector, task: Task, located: LocatedTarget, verdict: Condition
-) -> Program[Condition]:
-    """The verdict on a removal of some of several, unless they are elsewhere now."""
-    everywhere = EditInspector(inspector.source, inspector.edited, inspector.prompts, inspector.evidence)
-    (after,) = yield from _detect(everywhere, ("edited", task.object or ""))
-    gone = after.has_count(len(located.others), OPTIONS.duplicate_iou, exactly=False)
-    return verdict if gone.holds else all_hold([verdict, gone])
-
-
-def _not_in_reverse(inspector: EditInspector, located: LocatedTarget, verdict: Condition) -> Program[Condition]:
-    """The verdict on a removal, unless its place shows the object in reverse: a ghost, which no detector finds."""
-    boxes = located.boxes[:_MAX_ORIGINALS]
-    crops = [(crop_box(inspector.source, box), crop_box(inspector.edited, box)) for box in boxes]
-    pairs = [(old, new.resized(*old.size)) for old, new in crops if min(old.size) >= _MIN_STRUCTURED_SIDE]
-    similar = yield from ask_many([Measure("ssim", pair) for pair in pairs])
-    least = min((answer.value for answer in similar if answer.value is not None), default=1.0)
-    reason = f"its place shows it in reverse: structural similarity to the source {least:.2f}"
-    gone = make_condition(least >= _REVERSED, 1.0, _REVERSED / min(least, _REVERSED), reason)
-    return verdict if gone.holds else all_hold([verdict, gone])
-
-
 _MIN_STRUCTURED_SIDE = 16
 """Pixels of the shorter side of a box from which on its structure is compared."""
 _REVERSED = -0.1
@@ -132,19 +123,21 @@ _REVERSED = -0.1
 def check_replacement(
     inspector: EditInspector, task: Task, located: LocatedTarget | None, *, surroundings_stay: bool
 ) -> Program[Condition]:
-    """EdiVal's verdict on a replacement. Where no judge answers even about the source alone, the detector's: at each
-    place of the old object it finds the new one, with more certainty than the old one, and than it did in the source.
-
-    A detector finds a dog when asked for a cat, so that its scores count and not its boxes. Of two objects with one
-    noun ("a wooden chair" for the chair) it cannot tell which it sees: raises what the judge raises, as elsewhere.
-    """
+    """EdiVal's verdict on a replacement; where no judge answers even about the source, the detector's: it finds the new
+    object at each old place with more certainty than the old one, and than in the source. Not for two of one noun."""
     try:
-        return (yield from paper_protocol.evaluate_task(OPTIONS, inspector, task))
+        return (yield from following.evaluate_task(OPTIONS, inspector, task))
     except Abstained:
         old, new = task.object or "", task.new or ""
         if located is None or not located.boxes or _head(old) == _head(new):
             raise
-        if (yield from _somebody_looks(inspector, task)):
+        try:  # a judge that abstains on the edit only has to be believed
+            yield from inspector.ask_yes_no(
+                "replaced", (inspector.source, inspector.source), {"object": old, "new": new}
+            )
+        except Abstained:
+            pass
+        else:
             raise
     before, after, new_before, new_after = yield from _detect(
         inspector, ("source", old), ("edited", old), ("source", new), ("edited", new)
@@ -161,16 +154,6 @@ def check_replacement(
     return all_hold(conditions)
 
 
-def _somebody_looks(inspector: EditInspector, task: Task) -> Program[bool]:
-    """Whether a judge answers about the source alone: one that abstains on the edit only has to be believed."""
-    slots = {"object": task.object or "", "new": task.new or ""}
-    try:
-        yield from inspector.ask_yes_no("replaced", (inspector.source, inspector.source), slots)
-    except Abstained:
-        return False
-    return True
-
-
 def _certainty(detections: PhraseDetections, place: Box) -> float:
     """The highest score of a box at a place, above the threshold or not."""
     boxes: Sequence[Box] = (*detections.boxes, *detections.below_threshold)
@@ -178,7 +161,6 @@ def _certainty(detections: PhraseDetections, place: Box) -> float:
 
 
 def _head(name: str) -> str:
-    """The stem of the last word."""
     return next((stem(word) for word in reversed(words_of(name))), "")
 
 
@@ -187,11 +169,8 @@ _ROOM = 1.3
 
 
 def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> Program[Condition]:
-    """EdiVal's algorithm 8 with the crops of equation 2: each object, before and after, with what is around it.
-
-    A judge sees what changed: a thin object fills little of its box, and a tint covers more than the object. A single
-    object has to be detected still; of several, each is looked at where it was.
-    """
+    """EdiVal's algorithm 8 on crops of each object, before and after, with what is around it: a judge sees what
+    changed. A single object has to be detected still."""
     conditions: list[Condition] = []
     if len(boxes) == 1:
         (after,) = yield from _detect(inspector, ("edited", task.object or ""))
@@ -202,12 +181,11 @@ def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> 
         crops, place = _crops(inspector.source, inspector.edited, box)
         slots = {"object": task.object or "", "value": task.value or "", "box": place}
         reply = yield from inspector.ask_yes_no("color_pair", crops, slots)
-        conditions.append(paper_protocol.judge_verdict("color", reply))
+        conditions.append(following.judge_verdict("color", reply))
     return all_hold(conditions)
 
 
 def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image], str]:
-    """The crops around a box, and its corners in shares of their sides."""
     w, h = (_ROOM * max(side, OPTIONS.min_crop_size) for side in (box.w, box.h))
     area = around(box, w, h)
     corners = [((x - area.x0) / area.w, (y - area.y0) / area.h) for x, y in ((box.x0, box.y0), (box.x1, box.y1))]
@@ -216,7 +194,7 @@ def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image],
 
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
-OPTIONS = paper_protocol.PaperOptions()
+OPTIONS = following.PaperOptions()
 
 _NEAR_MISSES: Mapping[TaskType, tuple[str, ...]] = {
     "color_alter": ("green", "purple", "orange", "blue"),
@@ -227,43 +205,29 @@ _NEAR_MISSES: Mapping[TaskType, tuple[str, ...]] = {
 asked about."""
 
 
+_ELSEWHERE: frozenset[OperationType] = frozenset(("position_change", "count_change"))
+_NEW_LOOK: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "attribute", "style", "resize"))
+
+
 def check_task(
     sample: EditSample,
     edited: Image,
     operation: PlannedOperation,
     task: Task,
     located: LocatedTarget | None,
+    evidence: list[Evidence],
     also: Collection[OperationType] = (),
     *,
     surroundings_stay: bool = True,
-) -> tuple[EditInspector, Program[Condition]]:
-    """Whether an image shows the operation done, with the evidence so far. edited: the edited image, or the source.
-
-    located: the target in the source; None where the operation has none. also: what other operations of the plan do to
-    the same target, which may stand elsewhere then, or look different. surroundings_stay: whether the plan leaves what
-    is around the target where and as it is. Raises what the algorithms raise.
-    """
-    selection = _selection(operation, located, also)
-    inspector = EditInspector(sample.source, edited, PROMPTS, select=selection, old_text=operation.old_text)
-    return inspector, _evaluate(inspector, operation, task, located, also, surroundings_stay)
-
-
-_ELSEWHERE: frozenset[OperationType] = frozenset(("position_change", "count_change"))
-_NEW_LOOK: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "attribute", "style", "resize"))
-
-
-def _evaluate(
-    inspector: EditInspector,
-    operation: PlannedOperation,
-    task: Task,
-    located: LocatedTarget | None,
-    also: Collection[OperationType],
-    surroundings_stay: bool,
 ) -> Program[Condition]:
+    """Whether an image (the edit, or the source) shows the operation done; adds evidence. located: its target. also:
+    what others do to the same target. surroundings_stay: whether what is around it stays."""
+    selection = _selection(operation, located, also)
+    inspector = EditInspector(sample.source, edited, PROMPTS, evidence, selection, old_text=operation.old_text)
     if task.type == "subject_replace":
         verdict = yield from check_replacement(inspector, task, located, surroundings_stay=surroundings_stay)
     else:
-        verdict = yield from _by_algorithm(inspector, operation, task, located, also)
+        verdict = yield from _by_algorithm(inspector, task, located, also)
     if task.type == "subject_add":
         verdict = yield from _as_many_more(inspector, operation, task, verdict)
     if task.type == "text_change" and not verdict.holds:
@@ -279,25 +243,21 @@ def _evaluate(
     wrong_value = _wrong_value(operation, task)
     if not wrong_value or not verdict.holds:
         return verdict
-    wrong = yield from _by_algorithm(inspector, operation, replace(task, value=wrong_value), located, also)
+    wrong = yield from _by_algorithm(inspector, replace(task, value=wrong_value), located, also)
     if not wrong.holds:
         return verdict
     return all_hold([verdict, Condition(False, 0.0, f"the judge says yes to {wrong_value!r} too")])
 
 
 def _by_algorithm(
-    inspector: EditInspector,
-    operation: PlannedOperation,
-    task: Task,
-    located: LocatedTarget | None,
-    also: Collection[OperationType],
+    inspector: EditInspector, task: Task, located: LocatedTarget | None, also: Collection[OperationType]
 ) -> Program[Condition]:
     """EdiVal's verdict; on the objects at their places where these have to get a colour or a material."""
     if located is not None and located.boxes and task.type == "color_alter" and not _ELSEWHERE & set(also):
         return (yield from check_colour(inspector, task, located.boxes))
     if located is not None and len(located.boxes) > 1 and task.type in ("color_alter", "material_alter"):
-        return (yield from _each_instance(inspector, operation, task, located))
-    return (yield from paper_protocol.evaluate_task(OPTIONS, inspector, task))
+        return (yield from _each_instance(inspector, task, located))
+    return (yield from following.evaluate_task(OPTIONS, inspector, task))
 
 
 def _as_many_more(
@@ -349,7 +309,7 @@ def _of_its_colour(inspector: EditInspector, operation: PlannedOperation, verdic
     if new is None or len(colours) != 1:
         return verdict
     recoloured = Task("color_alter", object=new.phrase, value=colours[0])
-    coloured = yield from paper_protocol.evaluate_task(OPTIONS, inspector, recoloured)
+    coloured = yield from following.evaluate_task(OPTIONS, inspector, recoloured)
     return verdict if coloured.holds else all_hold([verdict, coloured])
 
 
@@ -379,12 +339,8 @@ def _looks_like_the_target(
 
 
 def _difference(appeared: ChangeMap, differs: ChangeMap) -> float:
-    """Distance in CIE L*a*b* between the mean colours of a new object and the one in the source, both cut out.
-
-    appeared: what changed at the new place: the patches of the object, and not of what is behind it. differs: the new
-    crop against the old one. Of means, since stripes and grain need not fall on the same patches. Infinite where
-    nothing appeared, whatever a detector sees there.
-    """
+    """Distance in CIE L*a*b* between mean colours of a new object and the one in the source. appeared: what changed at
+    the new place; differs: new crop against old. Infinite where nothing appeared."""
     is_object = np.linalg.norm(appeared.colour, axis=2) >= _APPEARED
     return float(np.linalg.norm(differs.colour[is_object].mean(axis=0))) if is_object.any() else math.inf
 
@@ -397,16 +353,14 @@ _ALIKE = 25.0
 place."""
 
 
-def _each_instance(
-    inspector: EditInspector, operation: PlannedOperation, task: Task, located: LocatedTarget
-) -> Program[Condition]:
+def _each_instance(inspector: EditInspector, task: Task, located: LocatedTarget) -> Program[Condition]:
     """An attribute of several objects: each of them is looked at, at its place in the source."""
     conditions = []
     for box in located.boxes:
         crop = crop_box(inspector.edited, box, OPTIONS.min_crop_size)
         view = EditInspector(inspector.source, crop, inspector.prompts, inspector.evidence)
         whole = replace(OPTIONS, attribute_view="whole")
-        conditions.append((yield from paper_protocol.evaluate_task(whole, view, task)))
+        conditions.append((yield from following.evaluate_task(whole, view, task)))
     return all_hold(conditions)
 
 

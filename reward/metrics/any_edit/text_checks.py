@@ -21,8 +21,7 @@ from ...queries.change_map import ChangeMap
 from ...queries.kinds import MapChanges, ReadText
 from ...sample import EditSample
 from ...score import Evidence
-from ..edival.conditions import Condition, all_hold, make_condition, normalize_text
-from ..edival.inspector import crop_box
+from ..edival.inspector import Condition, all_hold, crop_box, make_condition, normalize_text
 from ..text_matching import matching_letters, similarity
 from .instruction_words import GENERIC_TEXT_NAMES, TEXT_NAMES, stem, stems_of
 from .preservation import HARMLESS_EXCESS, covered_patches, preservation
@@ -69,18 +68,12 @@ class _Line:
         return [word for word in map(normalize_text, self.text.split()) if any(map(str.isalnum, word))]
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
 def text_written(
     source: Image, edited: Image, operation: PlannedOperation, located: LocatedTarget | None
 ) -> Program[Condition]:
-    """Whether what is new in the text of an image is the requested one, in any lines, and the old one is gone.
-
-    Read at the target's place, if there is one, else in the whole image. Spelling counts, case and punctuation do not.
-    Other words that are new count against it, unless they stand where nothing changed; up to four single characters do
-    not, nor the ends of words that are cut off. Raises `Abstained` for letters that the reader does not know.
-    """
+    """Whether what is new in the text, at the target's place or anywhere, is the requested one, and the old one is
+    gone. Spelling counts, case and marks do not; nor do up to four single characters, ends of cut words, and words
+    where nothing changed."""
     boxes = () if located is None else located.boxes[:1]
     letters = letters_to_read(operation)
     before = yield from _read_lines(source, boxes, letters)
@@ -132,9 +125,6 @@ def _without_text(
     return None
 
 
-# -- removal ----------------------------------------------------------------------------------------------------------
-
-
 def removes_text(operation: PlannedOperation) -> bool:
     """Whether an operation takes away a text: also an object that is one, such as a watermark."""
     is_text = operation.target is not None and names_text(operation.target)
@@ -150,11 +140,8 @@ def names_text(target: Target) -> bool:
 def text_removed(
     sample: EditSample, operation: PlannedOperation, located: LocatedTarget | None, evidence: list[Evidence]
 ) -> Program[Condition | None]:
-    """Whether a text is gone from its place; None where the source alone does not say which one is meant.
-
-    Nothing may be read there any more but what stays, its pixels must have changed, and its letters may not be seen
-    through what was done.
-    """
+    """Whether a text is no longer read at its place, whose pixels changed and show no trace of its letters; None where
+    the source does not say which one is meant."""
     lines = yield from removed_lines(sample, operation, located)
     if not lines:
         return None
@@ -184,10 +171,8 @@ def text_removed(
 def removed_lines(
     sample: EditSample, operation: PlannedOperation, located: LocatedTarget | None
 ) -> Program[list[_Line]]:
-    """The lines of the source that an operation removes; empty where it does not say which of several, or none is read.
-
-    Asks about the source alone: the same for every edit of a group.
-    """
+    """The lines of the source that an operation removes; empty where it does not say which, or none is read. Asks about
+    the source alone."""
     target = operation.target
     boxes = () if located is None else located.boxes
     lines = yield from _read_lines(sample.source, boxes)
@@ -230,9 +215,7 @@ def removed_text_places(sample: EditSample, operation: PlannedOperation) -> Prog
 
 
 def rewritten_places(sample: EditSample, operation: PlannedOperation, boxes: Sequence[Box]) -> Program[tuple[Box, ...]]:
-    """Where the text that another one replaces stands in the source, and what of the new one goes beyond the boxes of
-    its target, as far as it is read there.
-    """
+    """Where the text that another one replaces stands in the source, and the new one beyond the boxes of its target."""
     places: list[Box] = []
     letters = letters_to_read(operation)
     if operation.old_text:
@@ -261,17 +244,15 @@ def _is_one_block(lines: Sequence[_Line]) -> bool:
         return False
     first, *rest = lines
     block = [first.box]
-    while near := [line for line in rest if any(_is_near(line.box, box) for box in block)]:
+
+    def is_near(a: Box, b: Box) -> bool:
+        reach = max(a.h, b.h)
+        return max(a.x0 - b.x1, b.x0 - a.x1) <= reach and max(a.y0 - b.y1, b.y0 - a.y1) <= reach
+
+    while near := [line for line in rest if any(is_near(line.box, box) for box in block)]:
         block += [line.box for line in near]
         rest = [line for line in rest if line not in near]
     return not rest
-
-
-def _is_near(a: Box, b: Box) -> bool:
-    reach = max(a.h, b.h)
-    across = max(a.x0 - b.x1, b.x0 - a.x1)
-    down = max(a.y0 - b.y1, b.y0 - a.y1)
-    return across <= reach and down <= reach
 
 
 def _faint(edited: Image, lines: Sequence[_Line]) -> Program[Condition]:
@@ -289,11 +270,7 @@ def _faint(edited: Image, lines: Sequence[_Line]) -> Program[Condition]:
 
 
 def _shared_letters(text: str, read: str) -> float:
-    """The share of a text's letters that were read, in pairs at least."""
     return matching_letters(text, read, least=2) / max(1, len(text))
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def words_left(before: Sequence[str], after: Sequence[str]) -> int:
@@ -346,19 +323,12 @@ def _read_lines(image: Image, boxes: Sequence[Box], wanted: str = "") -> Program
         for line in reading.lines:
             if line.box.score < _MIN_CONFIDENCE or not line.text.strip():
                 continue
-            box = _in_frame(line.box, area)
+            cx, cy = area.x0 + line.box.cx * area.w, area.y0 + line.box.cy * area.h
+            box = replace(line.box, cx=cx, cy=cy, w=line.box.w * area.w, h=line.box.h * area.h)
             if not boxes or not reading.is_localised or share_inside(box, boxes[index]) >= _IN_PLACE:
-                lines.append(_Line(line.text, box, _touches_rim(box, area)))
+                rims = (box.x0 - area.x0, box.y0 - area.y0, area.x1 - box.x1, area.y1 - box.y1)
+                lines.append(_Line(line.text, box, min(rims) <= _RIM))
     return lines
-
-
-def _in_frame(box: Box, area: Box) -> Box:
-    """A box in an area as one in the image."""
-    return replace(box, cx=area.x0 + box.cx * area.w, cy=area.y0 + box.cy * area.h, w=box.w * area.w, h=box.h * area.h)
-
-
-def _touches_rim(box: Box, area: Box) -> bool:
-    return box.x0 <= area.x0 + _RIM or box.y0 <= area.y0 + _RIM or box.x1 >= area.x1 - _RIM or box.y1 >= area.y1 - _RIM
 
 
 def _changed_share(box: Box, changes: ChangeMap) -> float:

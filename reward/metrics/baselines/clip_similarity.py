@@ -31,13 +31,9 @@ def task_type(sample: EditSample) -> str:
 def tuned_thresholds(
     samples: Sequence[EditSample], scores: Iterable[Score], succeeded: Iterable[bool]
 ) -> dict[str, float]:
-    """For each task type, the threshold at which `value >= threshold` agrees most often with the labels.
-
-    scores: of the samples, in order, of a similarity in [-1, 1]; those without a value are left out. succeeded: human
-    labels. Thresholds are midpoints of two neighbouring values, or of an extreme value and the end of the range; of
-    several that agree equally often, the middle one is taken (of two, the higher). EdiVal-Agent, figure 4, tunes
-    CLIP_dir in this way. Raises ValueError if the three differ in length.
-    """
+    """For each task type, the threshold of a similarity in [-1, 1] that agrees most often with the labels
+    (EdiVal-Agent, figure 4): a midpoint of two values or of an extreme and the end of the range, the middle one of
+    equals. Scores without a value are left out. Raises ValueError if the three differ in length."""
     by_type: dict[str, list[tuple[float, bool]]] = {}
     for sample, score, success in zip(samples, scores, succeeded, strict=True):
         if score.value is not None:
@@ -64,11 +60,8 @@ TextSource = Literal["captions", "instruction"]
 
 @dataclass(frozen=True)
 class ClipSimilarity(ABC):
-    """A cosine in [-1, 1], or with a threshold a verdict: 1.0 if the cosine reaches it, else 0.0.
-
-    thresholds: per task type, see `tuned_thresholds`. threshold: for task types without their own. With `thresholds`
-    alone, other task types are not applicable.
-    """
+    """A cosine in [-1, 1], or with a threshold (by task type, or for all others) a verdict. With `thresholds` alone,
+    other types are not applicable."""
 
     _: KW_ONLY
     threshold: float | None = None
@@ -144,10 +137,8 @@ class ClipImage(ClipSimilarity):
 
 @dataclass(frozen=True)
 class ClipDirectional(ClipSimilarity):
-    """CLIP_dir: the cosine between the change of the image features and the change of the text features.
-
-    All features are normalised to length 1 before they are subtracted (Gal et al., 2022). 0 if the edited image has the
-    features of the source.
+    """CLIP_dir: the cosine between the change of the image features and that of the text features, all normalised
+    before they are subtracted (Gal et al., 2022). 0 if the edited image has the features of the source.
 
     Args:
         text: Source of the text direction. `captions`: from sample.metadata["source_caption"] to

@@ -1,4 +1,4 @@
-"""Reward models for edits: EditScore, which reasons and grades, and EditReward, which rates.
+"""Baselines that ask one model: single questions to a judge, EditScore, which reasons and grades, and EditReward.
 
 EditScore (arXiv 2509.23909, VectorSpaceLab/EditScore) gives two grades for each of two prompts, which go back to
 VIEScore. Its weights are LoRA adapters for Qwen2.5-VL (7B, 32B, 72B) and Qwen3-VL (4B, 8B, 32B). EditReward (arXiv
@@ -20,10 +20,128 @@ from ...engine.program import Program, ask_many, reply_value
 from ...image import Image
 from ...queries.kinds import Judge, Measurement, Rate
 from ...queries.prompts import Prompts
-from ...queries.response_formats import Json, Message
+from ...queries.response_formats import Grade, Json, Message, ResponseFormat, YesNo
 from ...sample import EditSample
 from ...score import Evidence, Score
+from ..i2ibench.dimensions import FIVE_LEVELS, judge_value
 from ..prompted_metric import PromptedMetric, object_schema
+
+
+@dataclass(frozen=True)
+class SingleQuestionJudge(PromptedMetric):
+    """A score from one answer of a judge, who sees what the card requires. prompts: see `PromptedMetric`."""
+
+    prompts: str | None = None
+
+    card: ClassVar[Card]
+    topic: ClassVar[str]
+    form: ClassVar[ResponseFormat]
+    package: ClassVar[str] = __package__
+
+    def score(self, sample: EditSample) -> Program[Score]:
+        shown = (*(sample.sources[:1] if "sources" in self.card.requires else ()), sample.edited)
+        slots = {"instruction": sample.instruction} if "instruction" in self.card.requires else {}
+        return judge_value(self.question(f"baselines/{self.topic}", shown, self.form, slots))
+
+
+@dataclass(frozen=True)
+class JudgeYesNo(SingleQuestionJudge):
+    """The probability of yes to whether the edited image follows the instruction; 1.0 or 0.0 without probabilities.
+
+    `Threshold(JudgeYesNo(), 0.5)` gives the binary verdict that EdiVal compares with.
+    """
+
+    card: ClassVar[Card] = Card(
+        "judge-yes-no",
+        2,
+        "a judge, asked at once, says that the edited image follows the instruction",
+        kinds={"judge": ("judge",)},
+        requires=("sources", "edited", "instruction"),
+        source=(
+            "EdiVal-Agent (ICLR 2026), section 2.5: the judge without tools agrees with people in 75.2 % of edits, "
+            "EdiVal-IF in 81.3 %. It prints no prompt; ours asks what its raters were asked."
+        ),
+        failure_modes=(
+            "One impression of one judge: it sees objects that are not there and misses positions and counts, and "
+            "words written into the image may sway it. What else has changed costs nothing."
+        ),
+        aspect="following",
+    )
+    topic: ClassVar[str] = "yes_no"
+    form: ClassVar[ResponseFormat] = YesNo()
+
+
+@dataclass(frozen=True)
+class JudgeQuality(SingleQuestionJudge):
+    """A judge's grade of the visual quality of the edited image, an integer from 0 to 100, without the instruction."""
+
+    card: ClassVar[Card] = Card(
+        "judge-quality",
+        2,
+        "a judge, asked at once, finds the edited image pleasing and natural",
+        range=(0.0, 100.0),
+        unit="grade 0-100",
+        kinds={"judge": ("judge",)},
+        requires=("edited",),
+        source="EdiVal-Agent (ICLR 2026), appendix N, figure 27: above 50 even for images with plain artifacts",
+        failure_modes="Artifacts that a preference model sees cost nothing here, and beautifying pays.",
+        aspect="quality",
+    )
+    topic: ClassVar[str] = "quality"
+    form: ClassVar[ResponseFormat] = Grade(0, 100)
+
+
+@dataclass(frozen=True)
+class JudgeRealism(SingleQuestionJudge):
+    """A judge's rating of whether the edited image looks like a photograph: excellent 1, good 0.75, … bad 0.
+
+    Our own question, for sources that are photographs. The expectation over the judge's probabilities of the five
+    words; without probabilities, the value of its word.
+    """
+
+    card: ClassVar[Card] = Card(
+        "judge-realism",
+        1,
+        "a judge, asked at once, says that the edited image looks like a photograph",
+        kinds={"judge": ("judge",)},
+        requires=("edited", "instruction"),
+        source=(
+            "Ours. Complex-Edit (arXiv 2504.13143), table 3 and section 5.3, has a person's stars for realistic style; "
+            "it prints no question and no rule, and no figure of this metric is the paper's."
+        ),
+        failure_modes=(
+            "A photograph of anything wins, an unchanged copy included, and so does a rendering that a judge takes for "
+            "a photograph. The source is not looked at: a drawing that was edited well has a low value."
+        ),
+        aspect="quality",
+    )
+    topic: ClassVar[str] = "realism"
+    form: ClassVar[ResponseFormat] = FIVE_LEVELS
+
+
+@dataclass(frozen=True)
+class JudgeLevels(SingleQuestionJudge):
+    """A judge's rating of how well the instruction was followed: excellent 1, good 0.75, fair 0.5, poor 0.25, bad 0.
+
+    The expectation over the judge's probabilities of the five words; without probabilities, the value of its word.
+    """
+
+    card: ClassVar[Card] = Card(
+        "judge-levels",
+        2,
+        "a judge, asked at once for a level, calls the edit excellent",
+        kinds={"judge": ("judge",)},
+        requires=("sources", "edited", "instruction"),
+        source="I2I-Bench, section 4.3 and equation 1: the five-level question for everything, as an ablation",
+        failure_modes=(
+            "A judge that is asked for one level goes by its overall impression of the image, and words written "
+            "into it may sway it."
+        ),
+        aspect="following",
+    )
+    topic: ClassVar[str] = "level"
+    form: ClassVar[ResponseFormat] = FIVE_LEVELS
+
 
 MAX_SCORE = 10.0
 """The highest score; the lowest is 0."""
@@ -34,17 +152,11 @@ DRAWS_PER_SEED = 1000
 
 @dataclass(frozen=True)
 class EditScore(PromptedMetric):
-    """Overall quality of an edit, from 0 to 10: the geometric mean of the grades of the edit and of its appearance.
-
-    The judge sees source, edited image and instruction, and grades instruction following and consistency. Then it sees
-    the edited image alone, and grades naturalness and freedom from artifacts. Of each pair the lower grade counts. The
-    value is the mean over `draws` of the square root of their product; `parts` has `following`, `consistency` and
-    `quality` (the lower of its two), each the mean over the draws.
-
-    The queries go to the role `judge.editscore`, which the expert bound to `judge` also serves. Any judge can answer;
-    the published weights are `Vlm("Qwen/Qwen2.5-VL-7B-Instruct", lora="EditScore/EditScore-7B")`, trained with the
-    authors' prompts. Our prompts ask for the same in other words, so the values differ from the published ones; to
-    reproduce those, set `prompts` to a folder with the original text in `edit_score.txt` and `edit_score_quality.txt`.
+    """Overall quality of an edit, from 0 to 10: the root of the product of the lower grade of the edit (following,
+    consistency) and the lower grade of its looks (naturalness, no artifacts), averaged over the draws; `parts` has the
+    means. It asks `judge.editscore`, which `judge` also serves. The published weights,
+    `Vlm("Qwen/Qwen2.5-VL-7B-Instruct", lora="EditScore/EditScore-7B")`, were trained with the authors' prompts; ours
+    differ: `prompts` takes the original texts.
 
     Args:
         draws: Samples that are averaged; the authors take 1, 4 or 8. If one fails or cannot be parsed, the score fails.
@@ -143,15 +255,11 @@ def _score(values: Sequence[Mapping[str, Any]], unit: float, image: str) -> Scor
     following, consistency = map(fmean, zip(*edit_grades, strict=True))
     means = {"following": following, "consistency": consistency, "quality": fmean(map(min, appearance))}
     grade_names = (("following", "consistency"), ("natural", "no artifacts"))
-    evidence = [
-        Evidence(
-            f"judge {'of the edit' if index % 2 == 0 else 'of its looks'}",
-            image,
-            text=value["reasoning"],
-            numbers={"draw": index // 2, **dict(zip(grade_names[index % 2], grades, strict=True))},
-        )
-        for index, (value, grades) in enumerate(zip(values, graded, strict=True))
-    ]
+    evidence = []
+    for index, (value, grades) in enumerate(zip(values, graded, strict=True)):
+        about = "judge of its looks" if index % 2 else "judge of the edit"
+        numbers = {"draw": index // 2, **dict(zip(grade_names[index % 2], grades, strict=True))}
+        evidence.append(Evidence(about, image, text=value["reasoning"], numbers=numbers))
     reason = "one draw"
     if len(values_of_draws) > 1:
         lowest, highest = min(values_of_draws), max(values_of_draws)

@@ -25,30 +25,15 @@ DRAWS_PER_SEED = 1000
 
 @dataclass(frozen=True)
 class ComplexEditOptions(PromptedMetric):
-    """The options of all metrics of Complex-Edit.
-
-    mode: `numeric`: the mean of `n` integers from 0 to 10, sampled at temperature 1.0 (as in the paper).
-        `token_probability`: ten times P(yes) / (P(yes) + P(no)) of one query. `expected`: the expectation over 0 to 10
-        of one query. The last two take one forward pass of a judge that gives probabilities, without reasoning; the
-        card states the cost in correlation (its figures for token probability are our reading of rows of table 2 whose
-        label is not printed).
-    n: samples that are averaged. seed: selects the draws; seeds share no draws, and a larger `n` adds draws to those of
-        a smaller one.
-    max_replacements: failed samples that are replaced by further draws; if more fail, the score fails.
-
-    The cells of tables 1 and 2; the defaults are the paper's choice:
-
-    reasoning: before the grade. None: in mode `numeric` for following and preservation, not for quality; not in other
-        modes. True with `token_probability`: each of `n` samples reasons first, and is then asked for yes or no.
-    rubric: with what the grades of the scale stand for. Mode `token_probability` has none.
-    sampling: `deterministic`: one query at temperature 0 instead of `n` samples (the paper's probability mass of 1e-7).
-
-    prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
-    paper: criteria and rubrics are sent as a system prompt (figure 16), and the rest is
-        the user's message.
-
-    Raises ValueError for an invalid option.
-    """
+    """The options of all metrics of Complex-Edit. mode: `numeric`: the mean of `n` integers from 0 to 10, sampled at
+    temperature 1.0 (as in the paper); `token_probability`: ten times P(yes) / (P(yes) + P(no)) of one query;
+    `expected`: the expectation over 0 to 10 of one query. The last two need a judge that gives probabilities, without
+    reasoning; the card states the cost (its figures for token probability are our reading of rows of table 2 whose
+    label is not printed). seed: selects the draws, which seeds do not share; a larger `n` adds some. max_replacements:
+    of failed samples. reasoning: before the grade; None: in mode `numeric` for following and preservation. With
+    `token_probability`, each of `n` samples reasons first. rubric: what the grades stand for. sampling:
+    `deterministic`: one query at temperature 0 (the paper's probability mass of 1e-7). paper: criteria and rubrics are
+    sent as a system prompt (figure 16). Raises ValueError for an invalid option."""
 
     mode: ScoringMode = "numeric"
     n: int = 20
@@ -110,20 +95,15 @@ MAX_GRADE = 10
 
 @dataclass(frozen=True, slots=True)
 class JudgeSamples:
-    """`n` samples of one judgement: `values` of the query's response format, in the order of `draws`.
-
-    failed_draws: evidence of the draws that failed.
-    """
+    """Samples of one judgement: values in the order of the draws, and evidence of the draws that failed."""
 
     draws: tuple[int, ...]
     values: tuple[Any, ...]
     failed_draws: tuple[Evidence, ...]
 
     def mean_score(self, grades: Sequence[int], reasons: Sequence[str] = ()) -> Score:
-        """The mean of the grades, with their spread (`std` is the population standard deviation) and replaced draws.
-
-        reasons: one per draw; the reason of the grade nearest to the mean is evidence.
-        """
+        """The mean of the grades with their spread and replaced draws; of the reasons, one a draw, that of the nearest
+        grade."""
         mean, low, high = fmean(grades), min(grades), max(grades)
         numbers = {"mean": mean, "std": pstdev(grades), "lowest": float(low), "highest": float(high)}
         listed = " ".join(map(str, grades))
@@ -139,12 +119,8 @@ class JudgeSamples:
 
 
 def sample_judgements(options: ComplexEditOptions, question: Judge) -> Program[JudgeSamples]:
-    """`options.n` samples of one judgement, queried in one batch; one that is never replaced if it is deterministic.
-
-    A sample that failed or cannot be parsed is replaced by the next unused draw, so that metrics that share a judgement
-    replace the same draws. Raises `Failed` with the raw replies if more than `options.max_replacements` failed, else
-    `Abstained` if the judge abstained on one.
-    """
+    """`options.n` samples of one judgement in one batch; one if deterministic. What failed is replaced by the next
+    unused draw, the same for metrics that share a judgement. Raises `Failed` if too many did, else `Abstained`."""
     first = options.seed * DRAWS_PER_SEED
     num_samples, num_replacements = (1, 0) if options.asks_once else (options.n, options.max_replacements)
     draws = range(first, first + num_samples)
@@ -160,16 +136,22 @@ def sample_judgements(options: ComplexEditOptions, question: Judge) -> Program[J
             else:
                 values[draw] = value
         if len(failed) > num_replacements:
-            raise Failed(_too_many_failures(options, question, failed), tuple(failed.values()))
+            reasons = "; ".join(list(dict.fromkeys(map(_reason, failed.values())))[:3])
+            most = options.max_replacements
+            allowed = f"only {most} of {options.n} may be replaced (max_replacements={most})"
+            what = f"{len(failed)} measurements failed, and {allowed}"
+            what = "the deterministic measurement failed" if options.asks_once else what
+            raise Failed(f"{question.topic}: {what}: {reasons}", tuple(failed.values()))
         for value in values.values():
             if isinstance(value, Abstention):
                 raise Abstained(value.reason, outcomes)
         draws = range(first + num_samples + replaced, first + num_samples + len(failed))
-    return JudgeSamples(
-        tuple(values),
-        tuple(values.values()),
-        tuple(_failed_draw_evidence(draw, failure) for draw, failure in failed.items()),
-    )
+    evidence = []
+    for draw, failure in failed.items():
+        raw_output = f", instead of an answer: {failure.raw}" if failure.raw else ""
+        text = f"{_reason(failure)}{raw_output}"
+        evidence.append(Evidence("measurement that failed", text=text, numbers={"draw": float(draw)}))
+    return JudgeSamples(tuple(values), tuple(values.values()), tuple(evidence))
 
 
 def _value(question: Judge, outcome: Outcome) -> Any:
@@ -186,31 +168,14 @@ def _reason(failure: Failure) -> str:
     return f"{failure.expert}: {failure.reason}" if failure.expert else failure.reason
 
 
-def _too_many_failures(options: ComplexEditOptions, question: Judge, failed: dict[int, Failure]) -> str:
-    reasons = "; ".join(list(dict.fromkeys(map(_reason, failed.values())))[:3])
-    if options.asks_once:
-        return f"{question.topic}: the deterministic measurement failed: {reasons}"
-    return (
-        f"{question.topic}: {len(failed)} measurements failed, and only {options.max_replacements} of {options.n} "
-        f"may be replaced (max_replacements={options.max_replacements}): {reasons}"
-    )
-
-
-def _failed_draw_evidence(draw: int, failure: Failure) -> Evidence:
-    raw_output = f", instead of an answer: {failure.raw}" if failure.raw else ""
-    return Evidence("measurement that failed", text=f"{_reason(failure)}{raw_output}", numbers={"draw": float(draw)})
-
-
 def yes_no_answer(options: ComplexEditOptions) -> str:
     """The end of a question for yes or no: the word alone, or first the reasons for it."""
     return options.prompt_pack.render("answer_reasons" if options.reasoning else "answer_yes_no")
 
 
 def yes_probability(options: ComplexEditOptions, question: Judge) -> Program[Score]:
-    """Ten times P(yes) / (P(yes) + P(no)); with reasoning, the mean over the samples of the reasoning.
-
-    Raises `Failed` for a judge that gives no probabilities.
-    """
+    """Ten times P(yes) / (P(yes) + P(no)); with reasoning, the mean over its samples. Raises `Failed` without
+    probabilities."""
     if not options.reasoning:
         value, evidence = yield from _yes_share(question)
         return Score.of(MAX_GRADE * value, f"yes with probability {value:.3f}, times {MAX_GRADE}", evidence=[evidence])

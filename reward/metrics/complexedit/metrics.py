@@ -24,16 +24,7 @@ from ...sample import EditSample, Operation
 from ...score import Evidence, Score
 from ..compose import Metric, WeightedMean
 from ..prompted_metric import object_schema, refuse
-from .judging import (
-    MAX_GRADE,
-    MODES,
-    ComplexEditOptions,
-    JudgeSamples,
-    expected_grade,
-    sample_judgements,
-    yes_no_answer,
-    yes_probability,
-)
+from . import judging
 
 Operations = Literal["hidden", "listed"]
 MeanType = Literal["arithmetic", "geometric"]
@@ -42,23 +33,23 @@ _CARD = Card(
     "complex-edit",
     3,
     "",
-    range=(0.0, float(MAX_GRADE)),
+    range=(0.0, float(judging.MAX_GRADE)),
     unit="grade 0-10",
     kinds={"judge": ("judge",)},
     requires=("sources", "edited", "instruction"),
-    modes=MODES,
+    modes=judging.MODES,
 )
 
 
 @dataclass(frozen=True)
-class AlignmentOptions(ComplexEditOptions):
+class AlignmentOptions(judging.ComplexEditOptions):
     """operations: `hidden`: the judge gets the paper's triplet of input, output and instruction (section 3.1.1).
     `listed`, which is ours: in mode `numeric`, the sample's operations too, and it grades each of them.
     """
 
     operations: Operations = "hidden"
     choices: ClassVar[Mapping[str, Collection[object]]] = {
-        **ComplexEditOptions.choices,
+        **judging.ComplexEditOptions.choices,
         "operations": get_args(Operations),
     }
 
@@ -79,17 +70,19 @@ class _AlignmentMetric(AlignmentOptions):
 
     def score(self, sample: EditSample) -> Program[Score]:
         if self.mode == "numeric":
-            samples = yield from sample_judgements(self, self._judgement(sample))
+            samples = yield from judging.sample_judgements(self, self._judgement(sample))
             grades = [int(reply[self.criterion.replace(" ", "_")]) for reply in samples.values]
             reasons = [reply["reasoning"] for reply in samples.values if "reasoning" in reply]
             return self._credited(samples.mean_score(grades, reasons), samples, self._operations_of(sample))
         if self.mode == "expected":
-            form = Grade(0, MAX_GRADE, criterion=self.criterion)
-            return (yield from expected_grade(self._asked(sample, self.topic, form, rubric=self._scale(self.topic))))
-        question = self._asked(sample, f"{self.topic}_yes_no", YesNo(), answer=yes_no_answer(self))
-        return (yield from yes_probability(self, question))
+            form = Grade(0, judging.MAX_GRADE, criterion=self.criterion)
+            return (
+                yield from judging.expected_grade(self._asked(sample, self.topic, form, rubric=self._scale(self.topic)))
+            )
+        question = self._asked(sample, f"{self.topic}_yes_no", YesNo(), answer=judging.yes_no_answer(self))
+        return (yield from judging.yes_probability(self, question))
 
-    def _credited(self, score: Score, samples: JudgeSamples, operations: tuple[Operation, ...]) -> Score:
+    def _credited(self, score: Score, samples: judging.JudgeSamples, operations: tuple[Operation, ...]) -> Score:
         """The score, with what the judge says of the operations."""
         return score
 
@@ -117,7 +110,6 @@ class _AlignmentMetric(AlignmentOptions):
         return replace(question, slots=(*question.slots, ("operations", json.dumps(names, ensure_ascii=False))))
 
     def _scale(self, topic: str) -> str:
-        """What a grade means, with its rubric where the options have it."""
         definition = self.prompt_pack.render(f"definition_{topic}")
         return f"{definition}\n{self.prompt_pack.render(f'rubric_{topic}')}" if self.rubric else definition
 
@@ -128,13 +120,8 @@ class _AlignmentMetric(AlignmentOptions):
 
 @dataclass(frozen=True)
 class ComplexEditInstructionFollowing(_AlignmentMetric):
-    """Whether the requested changes were made, from 0 to 10; other changes do not count.
-
-    With `operations=listed`, `credits` has the mean grade of each of the sample's operations, in order. The value is
-    the mean of the judge's grades of the whole edit; evidence notes if the mean over the operations differs.
-
-    Not applicable to edits of several images, see I2I-Bench.
-    """
+    """Whether the requested changes were made, from 0 to 10; other changes do not count. With `operations=listed`,
+    `credits` has the mean grade of each, and evidence their mean if it differs from the value."""
 
     card: ClassVar[Card] = replace(
         _CARD,
@@ -155,7 +142,7 @@ class ComplexEditInstructionFollowing(_AlignmentMetric):
     topic: ClassVar[str] = "following"
     criterion: ClassVar[str] = "instruction following"
 
-    def _credited(self, score: Score, samples: JudgeSamples, operations: tuple[Operation, ...]) -> Score:
+    def _credited(self, score: Score, samples: judging.JudgeSamples, operations: tuple[Operation, ...]) -> Score:
         """Adds a credit per operation, and their mean as evidence if it differs from the value."""
         if not operations:
             return score
@@ -177,10 +164,7 @@ class ComplexEditInstructionFollowing(_AlignmentMetric):
 
 @dataclass(frozen=True)
 class IdentityPreservation(_AlignmentMetric):
-    """Whether everything else was preserved, from 0 to 10; whether the requested changes were made does not count.
-
-    Not applicable to edits of several images, see I2I-Bench.
-    """
+    """Whether everything else was preserved, from 0 to 10; whether the requested changes were made does not count."""
 
     card: ClassVar[Card] = replace(
         _CARD,
@@ -215,15 +199,13 @@ def judgement_form(operations: int = 0, *, reasoning: bool = True, temperature: 
     return Json.from_schema(schema, max_tokens=2048, temperature=temperature)
 
 
-_GRADE = {"type": "integer", "minimum": 0, "maximum": MAX_GRADE}
+_GRADE = {"type": "integer", "minimum": 0, "maximum": judging.MAX_GRADE}
 
 
 @dataclass(frozen=True)
-class PerceptualQuality(ComplexEditOptions):
-    """Coherence and freedom from artifacts of the edited image, from 0 to 10.
-
-    The judge sees the edited image only: with the instruction, the correlation of its grades with people's was 0.046
-    instead of 0.234 (section 4.1.4). It has a rubric and gives no reasoning, but for the options.
+class PerceptualQuality(judging.ComplexEditOptions):
+    """Coherence and freedom from artifacts of the edited image, which the judge sees alone, from 0 to 10: with the
+    instruction, the correlation with people's grades was 0.046 instead of 0.234 (section 4.1.4).
 
     Args:
         instruction: The judge is told the instruction too, in modes `numeric` and `expected` (the ablation of 4.1.4).
@@ -257,19 +239,19 @@ class PerceptualQuality(ComplexEditOptions):
         if self.mode == "numeric" and self.reasoning:
             schema = object_schema(reasoning={"type": "string"}, perceptual_quality=_GRADE)
             form = Json.from_schema(schema, max_tokens=2048, temperature=self.temperature)
-            samples = yield from sample_judgements(self, self._graded(sample, "answer_quality_reasoned", form))
+            samples = yield from judging.sample_judgements(self, self._graded(sample, "answer_quality_reasoned", form))
             grades = [int(reply["perceptual_quality"]) for reply in samples.values]
             return samples.mean_score(grades, [reply["reasoning"] for reply in samples.values])
         if self.mode == "token_probability":
-            answer = yes_no_answer(self)
+            answer = judging.yes_no_answer(self)
             question = self.question("complexedit/quality_yes_no", (sample.edited,), YesNo(), {}, answer=answer)
-            return (yield from yes_probability(self, question))
+            return (yield from judging.yes_probability(self, question))
         temperature = self.temperature if self.mode == "numeric" else 0.0
-        grade = Grade(0, MAX_GRADE, temperature=temperature, criterion="perceptual quality")
+        grade = Grade(0, judging.MAX_GRADE, temperature=temperature, criterion="perceptual quality")
         question = self._graded(sample, "answer_integer", grade)
         if self.mode == "expected":
-            return (yield from expected_grade(question))
-        samples = yield from sample_judgements(self, question)
+            return (yield from judging.expected_grade(question))
+        samples = yield from judging.sample_judgements(self, question)
         return samples.mean_score(samples.values)
 
     def _graded(self, sample: EditSample, answer: str, form: ResponseFormat) -> Judge:
@@ -319,7 +301,7 @@ class ComplexEditOverall(AlignmentOptions):
     @cached_property
     def parts(self) -> Mapping[str, Metric]:
         """The three metrics."""
-        shared = {option.name: getattr(self, option.name) for option in fields(ComplexEditOptions)}
+        shared = {option.name: getattr(self, option.name) for option in fields(judging.ComplexEditOptions)}
         return {
             "following": ComplexEditInstructionFollowing(**shared, operations=self.operations),
             "preservation": IdentityPreservation(**shared, operations=self.operations),
@@ -331,12 +313,8 @@ class ComplexEditOverall(AlignmentOptions):
         """See `queries.identity`."""
         return {"parts": self.parts, "mean": self.mean}
 
-    @cached_property
-    def _arithmetic_mean(self) -> WeightedMean:
-        return WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)
-
     def score(self, sample: EditSample) -> Program[Score]:
-        score = yield from self._arithmetic_mean(sample)
+        score = yield from WeightedMean(self.parts, on_not_applicable="whole", name=self.card.name)(sample)
         if self.mean == "arithmetic" or score.status == "not_applicable":
             return score
         # `GeometricMean` takes values in 0..1 only; for three grades on one scale the formula is the same.

@@ -17,20 +17,16 @@ from ...queries.response_formats import FreeText
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..prompted_metric import PromptedMetric, refuse
-from .conversation import OBJECT_NAMES, NoVerdict, offered_tools, run_conversation
-from .replies import CONSISTENCY, FOLLOWING, LabelScale, parse_verdict
-from .tools import (
-    DETECTION_THRESHOLD,
-    ENHANCE_BELOW,
-    MAX_CROP_SIDE,
-    MAX_REGIONS,
-    TOOL_KINDS,
-    Context,
-    check_context,
-    context_factor,
-    crop_corners,
-    enlarge_small_crops,
-    touched_pixels,
+from . import tools
+from .conversation import (
+    CONSISTENCY,
+    FOLLOWING,
+    OBJECT_NAMES,
+    LabelScale,
+    NoVerdict,
+    offered_tools,
+    parse_verdict,
+    run_conversation,
 )
 
 MODES = ("oracle", "tools", "plain")
@@ -39,26 +35,19 @@ PACKAGE = "editcritic.reward.metrics.dlebench"
 
 @dataclass(frozen=True)
 class DleBenchOptions(PromptedMetric):
-    """Options of both metrics. The defaults of all but `mode` and `prompts` are ours: the paper does not publish them.
-
-    mode: `oracle` (with target boxes and a reference), `tools` (the judge may use tools) or `plain` (two images and the
-    rubric). prompts: a folder whose `<name>.txt` files replace the prompts of the same names. max_tokens: of a reply.
-    min_crop_side: crops with a shorter side below this, in pixels, are upscaled. paper: instead, all crops of the
-    tools are upscaled, however large they are (up to `MAX_CROP_SIDE`), crops for a judge without tools are not, and the
-    prompts of judges with tools have worked examples of calls and a system prompt with role and tools (table 16).
-
-    With tools: max_turns: maximum number of replies of the judge. max_regions: maximum number of differences shown, the
-    largest first. detection_threshold: minimum score of a detection. object_names: what the detector looks for:
-    `substring`, a part of the instruction (table 16), or `words`, words of the instruction in any order, as in the
-    paper's own transcripts (table 11). Differences are defined by options of the expert `PixelDifferences`.
-    """
+    """Options of both metrics; the defaults of all but `mode` and `prompts` are ours. mode: `oracle` (with target boxes
+    and a reference), `tools` (the judge may use tools) or `plain`. max_tokens: of a reply. min_crop_side: crops with a
+    shorter side below are upscaled; paper: instead, all crops of the tools are (up to `MAX_CROP_SIDE`), others are not,
+    and prompts have worked examples and a system prompt with role and tools (table 16). With tools: max_turns, of
+    replies; max_regions, of differences shown; detection_threshold, of a score; object_names: what the detector looks
+    for, a `substring` of the instruction (table 16), or `words` of it in any order (table 11)."""
 
     mode: str = "oracle"
     prompts: str | None = None
     max_turns: int = 6
-    max_regions: int = MAX_REGIONS
-    detection_threshold: float = DETECTION_THRESHOLD
-    min_crop_side: int = ENHANCE_BELOW
+    max_regions: int = tools.MAX_REGIONS
+    detection_threshold: float = tools.DETECTION_THRESHOLD
+    min_crop_side: int = tools.ENHANCE_BELOW
     object_names: str = "substring"
     paper: bool = False
     max_tokens: int = 2048
@@ -93,7 +82,7 @@ class DleBenchOptions(PromptedMetric):
 
     @cached_property
     def card(self) -> Card:
-        kinds = {"judge": ("judge",), **(TOOL_KINDS if self.has_tools else {})}
+        kinds = {"judge": ("judge",), **(tools.TOOL_KINDS if self.has_tools else {})}
         return replace(self.base_card.with_kinds(kinds), requires=self.requires)
 
     @property
@@ -106,7 +95,7 @@ class DleBenchOptions(PromptedMetric):
         """Crops with a shorter side below this, in pixels, are upscaled."""
         if not self.paper:
             return self.min_crop_side
-        return MAX_CROP_SIDE if self.has_tools else 0
+        return tools.MAX_CROP_SIDE if self.has_tools else 0
 
     @property
     def requires(self) -> tuple[str, ...]:
@@ -125,7 +114,7 @@ class DleBenchOptions(PromptedMetric):
             reason = f"sample {sample.id!r} has no {' and no '.join(missing)}"
             return Score.not_applicable(f"{reason}: give them, or use mode=tools or mode=plain")
         assert sample.reference is not None
-        areas = [touched_pixels(target, sample.source.size) for target in sample.targets]
+        areas = [tools.touched_pixels(target, sample.source.size) for target in sample.targets]
         if None in areas:
             number = areas.index(None) + 1
             return Score.not_applicable(
@@ -216,14 +205,9 @@ def resize_to_source(image: Image, source: Image, name: str, evidence: list[Evid
 
 @dataclass(frozen=True)
 class SmallObjectFollowing(DleBenchOptions):
-    """DLEBench-IF: (s - 1) / 3 for the label's score s (the paper prints it times 100). Options: `DleBenchOptions`.
-
-    Flawless Execution 4, Over Modification 3, Wrong Action 2, Localization Failure 1.
-
-    `oracle`: for each of the sample's `targets`, the judge sees crops of source, edited image and `reference`, without
-    tools; `credits` has each target, and the worst counts.
-
-    Not applicable in oracle mode without targets and a reference. An unclear verdict is a failed score.
+    """DLEBench-IF: (s - 1) / 3 for the label's score s (the paper prints it times 100). `oracle`: the judge sees crops
+    of source, edit and `reference` about each of the `targets`, without tools; `credits` has each, and the worst
+    counts. Without both not applicable. An unclear verdict is a failed score.
 
     Args:
         context: Size of the crops, see `crop_corners`; the paper does not publish the crops of its evaluation, so the
@@ -231,7 +215,7 @@ class SmallObjectFollowing(DleBenchOptions):
             full and may use tools. `plain`: both images without tools, the paper's "LMM-as-a-Judge".
     """
 
-    context: Context = "adaptive"
+    context: tools.Context = "adaptive"
 
     base_card: ClassVar[Card] = Card(
         name="dlebench-if",
@@ -261,7 +245,7 @@ class SmallObjectFollowing(DleBenchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_context(self.context)
+        tools.check_context(self.context)
 
     @cached_property
     def card(self) -> Card:
@@ -288,13 +272,12 @@ class SmallObjectFollowing(DleBenchOptions):
     def _target(
         self, pictures: Sequence[Image], corners: Corners, sample: EditSample, evidence: list[Evidence]
     ) -> Program[Score]:
-        """The score of one target, from crops of the pictures."""
         source = pictures[0]
-        crop = crop_corners(corners, source.size, self.context)
-        crops = yield from enlarge_small_crops([picture.crop(*crop) for picture in pictures], self.enhance_below)
+        crop = tools.crop_corners(corners, source.size, self.context)
+        crops = yield from tools.enlarge_small_crops([picture.crop(*crop) for picture in pictures], self.enhance_below)
         shorter = min(corners[2] - corners[0], corners[3] - corners[1])
         x0, y0, x1, y1 = map(float, crop)
-        numbers = {"shorter side": float(shorter), "context": context_factor(shorter, self.context)}
+        numbers = {"shorter side": float(shorter), "context": tools.context_factor(shorter, self.context)}
         numbers |= {"x0": x0, "y0": y0, "x1": x1, "y1": y1, "enlarged": crops[0].width / (x1 - x0)}
         target = Box.from_corners(*corners, source.size)
         evidence.append(Evidence("crop of a target", source.digest, (target,), f"context: {self.context}", numbers))
@@ -303,16 +286,10 @@ class SmallObjectFollowing(DleBenchOptions):
 
 @dataclass(frozen=True)
 class VisualConsistency(DleBenchOptions):
-    """DLEBench-VC: (s - 1) / 3 for the label's score s (the paper prints it times 100). Options: `DleBenchOptions`.
-
-    Perfect Consistency 4, Single Anomaly 3, Multiple Anomalies 2, Scene Collapse 1.
-
-    `oracle`: the judge sees source, edited image and `reference` with all of the sample's `targets` painted white, and
-    may use tools, which see source and edited image in the same way. `tools`: source and edited image unchanged, and
-    tools. `plain`: both images without tools, the paper's "LMM-as-a-Judge".
-
-    Not applicable in oracle mode without targets and a reference. An unclear verdict is a failed score.
-    """
+    """DLEBench-VC: (s - 1) / 3 for the label's score s (the paper prints it times 100). `oracle`: the judge sees
+    source, edit and `reference` with all `targets` painted white, and may use tools on the first two. `tools`:
+    unchanged, with tools. `plain`: both images alone. Without targets and reference, `oracle` is not applicable. An
+    unclear verdict is a failed score."""
 
     base_card: ClassVar[Card] = Card(
         name="dlebench-vc",

@@ -13,7 +13,7 @@ through an engine.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,10 +47,8 @@ def check_context(context: Context) -> None:
 
 
 def context_factor(shorter: float, context: Context = "adaptive") -> float:
-    """The expansion ratio of a box, in units of its sides, from its shorter side in pixels (paper, Eq. 1).
-
-    6.0 up to 32 pixels, 0.3 from 256 pixels on, linear between.
-    """
+    """The expansion of a box in units of its sides (paper, Eq. 1): 6.0 up to 32 pixels of its shorter side, 0.3 from
+    256 on, linear between."""
     if isinstance(context, float | int):
         return float(context)
     share = min(max((shorter - _SMALL) / (_LARGE - _SMALL), 0.0), 1.0)
@@ -67,10 +65,7 @@ def touched_pixels(box: Box, size: Size) -> Corners | None:
 
 
 def crop_corners(corners: Corners, size: Size, context: Context = "adaptive") -> Corners:
-    """The corners of a crop: the box expanded by `context_factor`, half of it to each side, clipped to the image.
-
-    The paper gives the expansion ratio only; adding it to the box's own sides is our reading.
-    """
+    """The box expanded by `context_factor`, half of it to each side (our reading), clipped to the image."""
     x0, y0, x1, y1 = corners
     factor = context_factor(min(x1 - x0, y1 - y0), context)
     across, down = factor * (x1 - x0) / 2, factor * (y1 - y0) / 2
@@ -83,9 +78,8 @@ def crop_corners(corners: Corners, size: Size, context: Context = "adaptive") ->
 
 
 def enlarge_small_crops(crops: Sequence[Image], below: int) -> Program[tuple[Image, ...]]:
-    """The crops, with the small ones upscaled by the enhancer: those with a shorter side of less than `below` pixels,
-    if the result is not longer than `MAX_CROP_SIDE`.
-    """
+    """The crops, those with a shorter side `below` so many pixels upscaled if that makes none longer than
+    `MAX_CROP_SIDE`."""
     small = [crop for crop in crops if min(crop.size) < below and max(crop.size) * UPSCALE_FACTOR <= MAX_CROP_SIDE]
     answers = yield from ask_many([Upscale(crop, UPSCALE_FACTOR) for crop in small])
     larger = dict(zip(small, (answer.image for answer in answers), strict=True))
@@ -116,18 +110,12 @@ class ToolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The result of a tool: text, and images that the text numbers from 1.
-
-    boxes: of the regions or objects, in fractions of `image`.
-    """
+    """The result of a tool: text, images that it numbers from 1, boxes of what was found, in fractions of `image`."""
 
     text: str
     pictures: tuple[Image, ...] = ()
     boxes: tuple[Box, ...] = ()
     image: Image | None = None
-
-
-# -- functions --------------------------------------------------------------------------------------------------------
 
 
 def zoom_in_image(
@@ -183,9 +171,6 @@ def detect_object(
     """
     program = detect_program(Image.of(target_image), detect_object_name, "the image", threshold)
     return _run_program(program, {"detector": detector})
-
-
-# -- programs ---------------------------------------------------------------------------------------------------------
 
 
 def zoom_program(image: Image, bbox: object, name: str, enhance_below: int = ENHANCE_BELOW) -> Program[Observation]:
@@ -255,10 +240,8 @@ def detect_program(
 
 
 def parse_bbox(bbox: object, image: Image, name: str = "the image") -> Corners:
-    """The pixels of a box in a judge's reply. Raises `ToolError` if it is malformed, empty, outside or in fractions.
-
-    Fractional pixels are rounded outwards.
-    """
+    """The pixels of a box in a judge's reply, rounded outwards. Raises `ToolError` if it is malformed, empty, outside
+    or in fractions."""
     usage = f"{name} is {image.width} x {image.height} pixels: give [x1, y1, x2, y2] inside it, x1 < x2 and y1 < y2"
     if not (isinstance(bbox, Sequence) and not isinstance(bbox, str) and len(bbox) == 4 and all(map(_number, bbox))):
         raise ToolError(f"bbox_2d is to be four numbers; {usage}")
@@ -278,12 +261,13 @@ def _number(value: object) -> bool:
     )
 
 
-# -- without an engine ------------------------------------------------------------------------------------------------
-
-
 def _run_program(program: Program[Observation], experts: Mapping[str, Expert | None]) -> Observation:
     """Run a program, sending its queries to these experts one by one; None is the default expert of the role."""
-    experts_by_role = {role: expert or _default_expert(role) for role, expert in experts.items()}
+    from ...experts.pixel_differences import PixelDifferences
+    from ...experts.upscalers import Lanczos
+
+    defaults: Mapping[str, Callable[[], Expert]] = {"differences": PixelDifferences, "enhancer": Lanczos}
+    experts_by_role = {role: expert or defaults[role]() for role, expert in experts.items()}
     answers: Any = None
     while True:
         try:
@@ -298,11 +282,3 @@ def _run_program(program: Program[Observation], experts: Mapping[str, Expert | N
         for query, answer in zip(request.queries, answers, strict=True):
             if not isinstance(answer, Failure | Abstention):
                 query.check(answer)
-
-
-def _default_expert(role: str) -> Expert:
-    """The expert of a role that needs no download."""
-    from ...experts.pixel_differences import PixelDifferences
-    from ...experts.upscalers import Lanczos
-
-    return PixelDifferences() if role == "differences" else Lanczos()

@@ -41,9 +41,8 @@ from ...score import Cause, Evidence, Score
 from ..compose import Metric, WeightedMean, score_with_signature
 from ..prompted_metric import check_choice
 from ..text_matching import matching_letters
-from .conditions import normalize_text
-from .pools import pools_of, renamed_object
-from .task_parser import task_of
+from .inspector import normalize_text
+from .task_parser import pools_of, renamed_object, task_of
 
 ConsistencyProtocol = Literal["fixed", "official"]
 SimilarityMeasure = Literal["features", "l1"]
@@ -163,7 +162,10 @@ class BackgroundConsistency(_ConsistencyMetric):
         if self.protocol == "official" and not pools.all:
             return Score.not_applicable("no object is listed: the released code compares no background then")
         base, current, resize_evidence = _pair(sample, self.protocol)
-        texts = _added_texts(sample) if self.protocol == "fixed" else ()
+        texts: tuple[str, ...] = ()
+        if self.protocol == "fixed":  # added without an object; the pools call each of them "text"
+            tasks = filter(None, map(task_of, sample.turns))
+            texts = tuple(one.text for one in tasks if one.type == "text_change" and not one.object and one.text)
         names = tuple(name for name in pools.all if not (texts and name == "text"))
         before, after = yield from _detect_objects((base, current), names, self.protocol, _renamings(sample, names))
         after += yield from _boxes_of_texts(current, texts)
@@ -246,11 +248,7 @@ class ContentConsistency(_ConsistencyMetric):
         return replace(score, value=value, parts=parts)
 
 
-# -- shared helpers ---------------------------------------------------------------------------------------------------
-
-
 def _pair(sample: EditSample, protocol: ConsistencyProtocol) -> tuple[Image, Image, tuple[Evidence, ...]]:
-    """The base image and the current one at one size, and evidence of the resizing."""
     size = sample.base.size if protocol == "fixed" else _OFFICIAL_SIZE
     base, current = sample.base.resized(*size), sample.edited.resized(*size)
     evidence = tuple(
@@ -284,20 +282,16 @@ def _detect_objects(
     strict = [(at, name) for at in range(len(images)) for name in names if name not in renamings]
     lenient = [(at, name) for at in range(len(images)) for name in names if name in renamings]
     found = yield from ask_many([Detect(images[at], (name,)) for at, name in strict])
-    found += yield from _detect_unless_abstained([Detect(images[at], (name,)) for at, name in lenient])
+    try:
+        found += yield from ask_many([Detect(images[at], (name,)) for at, name in lenient])
+    except Abstained as abstention:
+        none_found = Detections((), 0.0)
+        found += tuple(one if isinstance(one, Detections) else none_found for one in abstention.outcomes)
     detected = dict(zip(strict + lenient, found, strict=True))
     return [
         tuple(box.with_label(name) for name in names for box in best_first(detected[at, name].above(_THRESHOLD)))
         for at in range(len(images))
     ]
-
-
-def _detect_unless_abstained(queries: Sequence[Detect]) -> Program[tuple[Detections, ...]]:
-    try:
-        return (yield from ask_many(queries))
-    except Abstained as abstention:
-        none_found = Detections((), 0.0)
-        return tuple(found if isinstance(found, Detections) else none_found for found in abstention.outcomes)
 
 
 def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
@@ -311,12 +305,6 @@ def _renamings(sample: EditSample, names: Sequence[str]) -> list[str]:
     return [name for name in names if name.casefold() in new_names]
 
 
-def _added_texts(sample: EditSample) -> tuple[str, ...]:
-    """Texts that the turns so far added without an object; the pools call each of them "text"."""
-    tasks = filter(None, map(task_of, sample.turns))
-    return tuple(task.text for task in tasks if task.type == "text_change" and not task.object and task.text)
-
-
 def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ...]]:
     """Boxes of lines that match these texts or parts of them. Other writing counts as background."""
     if not texts:
@@ -326,13 +314,9 @@ def _boxes_of_texts(image: Image, texts: Sequence[str]) -> Program[tuple[Box, ..
     return tuple(
         line.box.with_label("text")
         for line in lines
-        if any(_text_resembles(normalize_text(line.text), text) for text in expected)
+        for letters in (normalize_text(line.text),)  # half of them, in order, tolerates misspelling
+        if any(2 * matching_letters(letters, text) >= len(letters) > 0 for text in expected)
     )
-
-
-def _text_resembles(line: str, text: str) -> bool:
-    """Whether at least half of the line's letters match the text in order, which tolerates misspelling."""
-    return 2 * matching_letters(line, text) >= len(line) > 0
 
 
 _READER = "reader.boxes"
@@ -340,11 +324,7 @@ _READER = "reader.boxes"
 
 
 def read_places(image: Image) -> Program[tuple[TextLine, ...]]:
-    """The lines of text in an image, each with its box.
-
-    Raises `Failed` for lines of a reader that does not localise text: the box of each is the whole image, and nothing
-    could be said about the rest of it.
-    """
+    """The lines of text in an image, each with its box. Raises `Failed` for a reader that does not localise."""
     reading = yield from ask(ReadText(image), role=_READER)
     if not reading.is_localised:
         reason = (
@@ -361,13 +341,9 @@ _ABSENT_THRESHOLD = 0.2
 
 @dataclass(frozen=True)
 class ObjectsPreserved:
-    """At least half of the unchanged objects are still detected, anywhere in the image.
-
-    Content consistency alone is too mild here: an emptied image keeps its background, and so half of EdiVal-CC. An
-    object counts if it is detected in the base image (score above 0.35), and is lost if its score in the edited image
-    is at most 0.2. The queries are those of EdiVal-CC. Not applicable if no object is listed as unchanged, or none is
-    detected.
-    """
+    """At least half of the unchanged objects that the base image shows (score above 0.35) are still detected anywhere
+    (above 0.2): an emptied image keeps its background, and so half of EdiVal-CC, whose queries these are. Not
+    applicable without such objects."""
 
     card: ClassVar[Card] = Card(
         "guard-objects-preserved",

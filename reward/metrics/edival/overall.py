@@ -42,14 +42,7 @@ class EditOverall:
         "edival-o",
         3,
         "the instruction was followed and everything else is as it was",
-        kinds={
-            "detector": ("detect",),
-            "judge": ("judge",),
-            "reader": ("read_text",),
-            "reader.boxes": ("read_text",),
-            "features": ("embed",),
-            "pixels": ("measure",),
-        },
+        kinds={**InstructionFollowing.card.kinds, **ContentConsistency.card.kinds},
         source="EdiVal-Agent, section 2.4",
         failure_modes="Visual quality is not in it: a faithful edit of poor quality has a high value.",
         aspect="overall",
@@ -86,7 +79,7 @@ class MultiTurnFollowing:
         "edival-chain",
         3,
         "the instructions of all turns up to this one were followed",
-        kinds={"detector": ("detect",), "judge": ("judge",), "reader": ("read_text",)},
+        kinds=InstructionFollowing.card.kinds,
         source="EdiVal-Agent, section 2.4",
         failure_modes="Later turns may undo what earlier ones did: each is judged when it is made.",
         aspect="following",
@@ -146,14 +139,10 @@ class VisualQuality:
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         edited_prompt, base_prompt = self._prompts(sample)
-        edited, base, *luminance = yield from gather(
-            [
-                _rated(sample.edited, edited_prompt),
-                _rated(sample.base, base_prompt),
-                _luminance("edited picture", sample.edited, self.protocol),
-                _luminance("base picture", sample.base, self.protocol),
-            ]
-        )
+        pictures = {"edited picture": sample.edited, "base picture": sample.base}
+        ratings = [_rated(sample.edited, edited_prompt), _rated(sample.base, base_prompt)]
+        lights = [_luminance(name, picture, self.protocol) for name, picture in pictures.items()]
+        edited, base, *luminance = yield from gather([*ratings, *lights])
         change = base
         if edited.value is not None and base.value is not None:
             change = Score.of(edited.value - base.value)
@@ -167,7 +156,6 @@ class VisualQuality:
         return replace(edited, parts={"base": base, "change": change}, evidence=evidence, metric=signature)
 
     def _prompts(self, sample: EditSample) -> tuple[str, str]:
-        """The texts that the edited image and the base are rated with."""
         if self.prompt == "empty":
             return "", ""
         if self.protocol == "official":

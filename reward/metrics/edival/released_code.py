@@ -17,17 +17,22 @@ from ...engine.program import Program
 from ...image import Image
 from ...queries.prompts import Prompts
 from ...sample import EditSample, Position, Task
-from .conditions import (
+from .inspector import (
     Condition,
+    EditInspector,
+    PhraseDetections,
     all_hold,
     any_holds,
+    box_on_side,
     boxes_overlap,
+    crop_box,
+    deduplicate_boxes,
     judge_confirms,
+    leading_yes_no,
     make_condition,
     neither_contains,
     text_contains,
 )
-from .inspector import EditInspector, PhraseDetections, box_on_side, crop_box, deduplicate_boxes, leading_yes_no
 from .task_parser import parse_format
 
 IMAGE_SIZE = 512
@@ -165,7 +170,6 @@ def _moved(inspector: EditInspector, name: str, position: Position, reference: s
 
 
 def _core_name(inspector: EditInspector, name: str, reply: str) -> str:
-    """The phrase for the name without colour and material that the judge replied."""
     if not reply:
         inspector.record_rule(f"released code: the reply about {name!r} is empty, and {name!r} itself is looked for")
         return _phrase(name)
@@ -243,9 +247,6 @@ def _background(inspector: EditInspector, value: str, keep: Sequence[str] | None
             return all_hold(conditions, total=count)
     conditions.append((yield from _ask(inspector, "background", (inspector.edited,), {"value": value})))
     return all_hold(conditions)
-
-
-# -- details of the released code --------------------------------------------------------------------------------------
 
 
 def _phrase(name: str) -> str:

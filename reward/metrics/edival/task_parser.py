@@ -8,21 +8,17 @@ written, in any script; only a leading article of an object or a value is remove
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from ...sample import MAX_INSTRUCTION, POSITIONS, TASK_TYPES, EditSample, Task, TaskType
+from ...sample import MAX_INSTRUCTION, POSITIONS, TASK_TYPES, EditSample, Pools, Task, TaskType
 
 
 def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None:  # noqa: A002  (the field's name)
-    """The task of an instruction, or None if it matches none of the nine forms (or not `type`).
-
-    Double quotes around the sentence, trailing full stops, repeated blanks and case outside the slots are ignored, and
-    brackets unless the whole sentence is a bracketed format (`parse_format`). A sentence with two requests, or with a
-    line break in it, matches no form. Takes time linear in the length of the instruction.
-    """
+    """The task of an instruction, or None if it is none of the nine forms (or not `type`). Wrapping quotes, full stops,
+    blanks and case do not matter, nor brackets unless all is a format (`parse_format`). Linear in the length."""
     if type is not None and type not in TASK_TYPES:
         raise ValueError(f"unknown task type {type!r}: expected one of {', '.join(TASK_TYPES)}")
     start, end = _wrapped_range(instruction)
@@ -43,12 +39,8 @@ def parse_task(instruction: str, *, type: TaskType | None = None) -> Task | None
 
 
 def parse_format(form: str, type: TaskType) -> Task | None:  # noqa: A002  (the field's name)
-    """The task of an instruction of this type with its slots in brackets, as EdiVal's released code reads it.
-
-    The slots are verbatim: `Remove [the vase with flowers]` is about "the vase with flowers". The format may stand
-    anywhere in `form`, and is written as published, case included. None if there is none of this type, or a position or
-    count is not one, and beyond the length of an instruction.
-    """
+    """The task in a published format of this type, slots verbatim in brackets, anywhere in `form`; as the released code
+    reads it. None if there is none, a slot is invalid, or beyond the length of an instruction."""
     if len(form) > MAX_INSTRUCTION:
         return None
     matches = (bracketed.search(form) for bracketed in _BRACKETED[type])
@@ -61,11 +53,7 @@ def task_of(sample: EditSample) -> Task | None:
     return sample.task or parse_task(sample.instruction)
 
 
-# -- slots in brackets -------------------------------------------------------------------------------------------------
-
-
 def _brackets(pattern: str) -> re.Pattern[str]:
-    """The pattern of a format whose slots are written as `[name]`."""
     return re.compile(re.sub(r"\[(\w+)\]", r"\\[(?P<\1>[^\\]]+)\\]", pattern))
 
 
@@ -109,10 +97,6 @@ _BLANKS = re.compile("[\\s\u200b\u2060\ufeff]+")
 """White space of any script, and the marks of no width that stand for it."""
 
 
-def _collapse(blanks: re.Match[str]) -> str:
-    return "\n" if "\n" in blanks[0] else " "
-
-
 _SCENE = r"(?:the\s)?(?:image|picture|photo|photograph|scene)"
 _QUOTES_OPEN, _QUOTES_CLOSE = "\"'“”\u2018\u2019«「『", "\"'“”\u2018\u2019»」』"
 _OPEN, _CLOSE = f"[{_QUOTES_OPEN}]", f"[{_QUOTES_CLOSE}]"
@@ -149,8 +133,7 @@ _UNCHANGED = _form(r"\sunchanged\Z")
 
 _ARTICLE = _form(r"(?:the|an?)\s")
 _TWO_REQUESTS = re.compile(
-    r"[.;!?]\s|,|\b(?:and|then)\s(?:add|insert|remove|delete|erase|replace|change|move|make|write)\b",
-    re.IGNORECASE,
+    r"[.;!?]\s|,|\b(?:and|then)\s(?:add|insert|remove|delete|erase|replace|change|move|make|write)\b", re.IGNORECASE
 )
 _LOOSE_PLACE = _form(r"\b(?:on|in|into|to|at|near|next|beside|behind|under|over|between|inside)\b")
 _WITH = _form(r"\swith\s")
@@ -161,7 +144,9 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 
 def _strip_wrapping(instruction: str) -> str:
     """The instruction with single blanks, without brackets, surrounding blanks, double quotes and full stops."""
-    sentence = _BLANKS.sub(_collapse, instruction.replace("[", "").replace("]", ""))
+    sentence = _BLANKS.sub(
+        lambda blanks: "\n" if "\n" in blanks[0] else " ", instruction.replace("[", "").replace("]", "")
+    )
     start, end = _wrapped_range(sentence)
     return sentence[start:end]
 
@@ -184,9 +169,6 @@ def _name(slot: str | None) -> str:
     if slot is None or _TWO_REQUESTS.search(slot):
         return ""
     return _ARTICLE.sub("", slot.strip(), count=1) if _ARTICLE.match(slot.strip()) else slot.strip()
-
-
-# -- one parser per form -----------------------------------------------------------------------------------------------
 
 
 def _text(sentence: str) -> Task | None:
@@ -279,7 +261,6 @@ def _replace(sentence: str) -> Task | None:
 
 
 def _is_text(name: str | None) -> bool:
-    """Whether it begins like a text change without quotes: `Replace the text X with Y`."""
     return _TEXT_NAME.match(name or "") is not None
 
 
@@ -297,3 +278,89 @@ _FORMS: Mapping[TaskType, Callable[[str], Task | None]] = MappingProxyType(
         "subject_remove": partial(_plain_form, "subject_remove", _REMOVE),
     }
 )
+
+
+COLORS = (
+    "red", "blue", "green", "yellow", "black", "white", "brown", "gray", "orange", "purple", "pink", "gold", "teal",
+)  # fmt: skip
+_MATERIALS = (
+    "wood", "metal", "plastic", "leather", "cotton", "fabric", "paper", "glass", "ceramic", "stone", "concrete", "fur",
+    "silk", "wool", "nylon", "denim", "polyester", "velvet", "rubber", "straw", "brick", "gold", "plush", "chocolate",
+    "fondant", "synthetic",
+)  # fmt: skip
+"""Colours and materials in the published renamings. Beige, tan, cream or knit, skin, cord are not among them."""
+
+
+def update_pools(pools: Pools, task: Task, *, foreground: Collection[str] | None = None) -> Pools:
+    """The pools after one more turn. foreground: the original foreground objects, for changes of the background; by
+    default what the instruction keeps. Nothing leaves `all`; a new colour or material is a new name."""
+    all_names, available, unchanged = pools.all, pools.available, pools.unchanged
+    match task.type:
+        case "subject_add":
+            all_names, available = _with(all_names, task.new), _with(available, task.new)
+        case "subject_remove":
+            available, unchanged = _without(available, task.object), _without(unchanged, task.object)
+        case "subject_replace":
+            all_names = _with(all_names, task.new)
+            available = _with(_without(available, task.object), task.new)
+            unchanged = _without(unchanged, task.object)
+        case "color_alter" | "material_alter":
+            new = renamed_object(task)
+            all_names = _with(all_names, new)
+            available = _with(_without(available, task.object), new)
+            unchanged = _without(unchanged, task.object)
+        case "position_change":
+            # The reference is removed too: the moved object often covers it.
+            unchanged = _without(unchanged, task.object, task.reference)
+        case "count_change":
+            unchanged = _without(unchanged, task.object)
+        case "text_change" if task.object is None:
+            all_names = _with(all_names, "text")
+        case "text_change":
+            unchanged = _without(unchanged, task.object)
+        case "background_change":
+            kept_names = {name.casefold() for name in (task.keep if foreground is None else foreground)}
+            available = tuple(name for name in available if name.casefold() in kept_names)
+            unchanged = tuple(name for name in unchanged if name.casefold() in kept_names)
+    return Pools(all_names, available, unchanged, pools.background and task.type != "background_change")
+
+
+def renamed_object(task: Task) -> str:
+    """The new name after a change of colour or material: the first word with one in it is replaced (a `feathered red
+    bird` becomes a `blue red bird`, as published); without any, the new one goes in front."""
+    old, new = task.object or "", task.value or ""
+    terms = COLORS if task.type == "color_alter" else _MATERIALS
+    words = old.split(" ")
+    for index, word in enumerate(words):
+        if any(name in word.casefold() for name in terms):
+            return " ".join((*words[:index], new, *words[index + 1 :]))
+    return f"{new} {old}"
+
+
+def pools_of(sample: EditSample) -> Pools | None:
+    """The pools after the sample's turn: its own, or the last known ones updated by the turns since.
+
+    If no turn has pools, they start from the names of the sample's boxes. None without boxes, or if the instruction of
+    a turn cannot be parsed.
+    """
+    turns = sample.turns
+    last_known = max((number for number, turn in enumerate(turns) if turn.pools is not None), default=-1)
+    names = tuple(sample.boxes or turns[0].boxes)
+    pools = turns[last_known].pools if last_known >= 0 else Pools(names, names, names) if names else None
+    for turn in turns[last_known + 1 :]:
+        task = task_of(turn)
+        if pools is None or task is None:
+            return None
+        pools = update_pools(pools, task)
+    return pools
+
+
+def _with(names: tuple[str, ...], new: str | None) -> tuple[str, ...]:
+    if new is None or new.casefold() in {name.casefold() for name in names}:
+        return names
+    return (*names, new)
+
+
+def _without(names: tuple[str, ...], *names_removed: str | None) -> tuple[str, ...]:
+    removed = {name.casefold() for name in names_removed if name is not None}
+    return tuple(name for name in names if name.casefold() not in removed)

@@ -14,10 +14,8 @@ from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Score
 from ..compose import Metric, WeightedMean
-from .dimension import PACKAGE, DimensionMetric, FiveLevelRating, QuestionSet, YesNoRating
-from .dimensions import DIMENSIONS, Pipeline
-from .similarity import OutsideSimilarity, RegionSimilarity, SubjectExtraction
-from .specialists import SpecialistRating, TextContentStyle
+from .dimensions import DIMENSIONS, PACKAGE, DimensionMetric, FiveLevelRating, Pipeline, QuestionSet, YesNoRating
+from .specialists import OutsideSimilarity, RegionSimilarity, SpecialistRating, SubjectExtraction, TextContentStyle
 
 _KINDS: tuple[type[DimensionMetric], ...] = (
     *(FiveLevelRating, YesNoRating, QuestionSet, OutsideSimilarity, RegionSimilarity, TextContentStyle),
@@ -35,10 +33,9 @@ _NAME = "i2i-overall"
 
 @dataclass(frozen=True)
 class I2IBenchOverall:
-    """The mean over the dimensions that apply to a sample, of one source or of several; `parts` has them.
-
-    Dimensions that are not applicable, which the inputs alone decide, are left out. If one fails or abstains, so does
-    the whole. The paper's Overall is the mean over all values of all prompts (appendix D), not the mean of these means.
+    """The mean over the dimensions that apply to a sample, which its inputs decide; `parts` has them. If one fails or
+    abstains, so does the whole. The paper's Overall is the mean over all values of all prompts (appendix D), not of
+    these means.
 
     Args:
         excluded_dimensions: Dimensions to leave out for all samples, such as those without an expert.
@@ -92,10 +89,7 @@ class I2IBenchOverall:
         """The metrics of all dimensions, of one source and of several."""
         return {
             name: PIPELINES[dimension.pipeline](
-                name,
-                judge_only=self.judge_only,
-                prompts=self.prompts,
-                paper=self.paper and SYSTEM_PROMPTS[name],
+                name, judge_only=self.judge_only, prompts=self.prompts, paper=self.paper and SYSTEM_PROMPTS[name]
             )
             for name, dimension in DIMENSIONS.items()
             if dimension.in_overall and not any(map(dimension.is_called, self.excluded_dimensions))
@@ -120,37 +114,14 @@ class I2IBenchOverall:
         return {multi: WeightedMean(of_kind, name=_NAME) for multi, of_kind in parts.items()}
 
 
-# -- the metric of each dimension, as its entry point names it --------------------------------------------------------
+_METRICS = {
+    name.replace("-", "_"): partial(PIPELINES[dimension.pipeline], name) for name, dimension in DIMENSIONS.items()
+}
 
-action_state_change = partial(YesNoRating, "action-state-change")
-aesthetic_quality = partial(SpecialistRating, "aesthetic-quality")
-blending_naturalness = partial(FiveLevelRating, "blending-naturalness")
-composition_interaction = partial(QuestionSet, "composition-interaction")
-editing_artifacts = partial(FiveLevelRating, "editing-artifacts")
-image_quality = partial(SpecialistRating, "image-quality")
-instruction_following = partial(FiveLevelRating, "instruction-following")
-local_attribute = partial(YesNoRating, "local-attribute")
-non_edited_fidelity = partial(OutsideSimilarity, "non-edited-fidelity")
-object_manipulation = partial(YesNoRating, "object-manipulation")
-physical_plausibility = partial(QuestionSet, "physical-plausibility")
-spatial_accuracy = partial(YesNoRating, "spatial-accuracy")
-subject_identity = partial(RegionSimilarity, "subject-identity")
-text_content_style = partial(TextContentStyle, "text-content-style")
-world_knowledge = partial(YesNoRating, "world-knowledge")
 
-multi_aesthetic_quality = partial(SpecialistRating, "multi-aesthetic-quality")
-multi_blending_naturalness = partial(FiveLevelRating, "multi-blending-naturalness")
-multi_composition_interaction = partial(QuestionSet, "multi-composition-interaction")
-multi_cross_source_attribute = partial(QuestionSet, "multi-cross-source-attribute")
-multi_detail_fidelity = partial(RegionSimilarity, "multi-detail-fidelity")
-multi_editing_artifacts = partial(FiveLevelRating, "multi-editing-artifacts")
-multi_image_quality = partial(SpecialistRating, "multi-image-quality")
-multi_instruction_following = partial(FiveLevelRating, "multi-instruction-following")
-multi_inter_subject_consistency = partial(QuestionSet, "multi-inter-subject-consistency")
-multi_non_edited_fidelity = partial(RegionSimilarity, "multi-non-edited-fidelity")
-multi_physical_plausibility = partial(QuestionSet, "multi-physical-plausibility")
-multi_spatial_accuracy = partial(YesNoRating, "multi-spatial-accuracy")
-multi_subject_consistency = partial(RegionSimilarity, "multi-subject-consistency")
-multi_subject_extraction = partial(SubjectExtraction, "multi-subject-extraction")
-multi_text_content_style = partial(TextContentStyle, "multi-text-content-style")
-multi_world_knowledge = partial(YesNoRating, "multi-world-knowledge")
+def __getattr__(name: str) -> partial[DimensionMetric]:
+    """The metric of a dimension, as its entry point names it: `multi_world_knowledge`."""
+    try:
+        return _METRICS[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

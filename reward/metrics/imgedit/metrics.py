@@ -57,9 +57,7 @@ _TYPE_OF_TASK: Mapping[str, EditType] = {
 
 
 def edit_type_of(sample: EditSample) -> EditType | None:
-    """The type of an edit: `compose` for several operations, else the name of the only one if it is a type, else that
-    of the sample's task, annotated or parsed. None if all of these leave it open.
-    """
+    """The type of an edit: `compose` for several operations, else the only one's name if that is one, or the task's."""
     if len(sample.operations) > 1:
         return "compose"
     names = [operation.name.strip().casefold() for operation in sample.operations]
@@ -84,11 +82,8 @@ _MAX_DIGITS = 9
 
 
 def read_grades(text: str, criteria: Sequence[str]) -> tuple[int, ...]:
-    """The grade of each criterion, from 1 to 5: an integer, alone or out of 5, on a line that begins with its name.
-
-    Case, `&` for `and`, and marks of emphasis do not matter. Raises ValueError if a criterion has no such line or two
-    of them, and for any other line with a number behind a colon: which grade it is would be a guess.
-    """
+    """The grade of each criterion, an integer from 1 to 5 (perhaps out of 5) on a line with its name. Raises ValueError
+    for a criterion without such a line or with two, and for any other number behind a colon."""
     known = {_plain(criterion): criterion for criterion in criteria}
     grades: dict[str, int] = {}
     for name, value, line in _labelled_lines(text):
@@ -120,7 +115,6 @@ def read_damage(text: str) -> bool:
 
 
 def _labelled_lines(text: str) -> Iterator[tuple[str, str, str]]:
-    """Name, value and text of each line with a colon."""
     for line in text.splitlines():
         name, colon, value = line.partition(":")
         if colon:
@@ -132,13 +126,9 @@ def _plain(name: str) -> str:
 
 
 def released_grades(text: str) -> tuple[int, ...]:
-    """The numbers that the released code reads in a reply: every line that is anything, a colon, a blank and digits
-    alone. A sample's grade is their mean, rounded to two decimals.
-
-    So `4/5` and `4.5` are passed over, a missing criterion is left out of the mean, and any number counts, whatever
-    its name and size. Raises ValueError for a reply without such a line, which the released code leaves out of all
-    means, and for digits that are no number of up to nine digits, on which it stops or exceeds all scales.
-    """
+    """The numbers that the released code reads: each line that is anything, a colon, a blank and digits alone; its
+    grade is their mean. `4/5` and `4.5` are passed over, and any number counts. Raises ValueError for a reply without
+    any, and for digits that are no number of up to nine."""
     fields = [line.strip().split(": ") for line in text.splitlines()]
     found = [pair[1] for pair in fields if len(pair) == 2 and pair[1].isdigit()]
     for digits in found:
@@ -178,15 +168,9 @@ _CARD = Card(
 
 @dataclass(frozen=True)
 class GradedEdit(PromptedMetric):
-    """One question about the edit of one picture. Not applicable to several sources.
-
-    protocol: how a reply is read. `fixed`: exactly the lines that were asked for, with integers from 1 to 5; the rules
-    on how grades bound each other are enforced, and their use is counted in the evidence. `official`: as the released
-    code reads it (see `released_grades`).
-    prompts: a folder whose `<name>.txt` files replace the prompts of the same names.
-
-    Raises ValueError for an invalid option.
-    """
+    """One question about the edit of one picture. protocol: how a reply is read. `fixed`: exactly the lines asked for,
+    integers from 1 to 5, with the rules on how grades bound each other enforced and counted in the evidence.
+    `official`: as the released code does (`released_grades`)."""
 
     protocol: Protocol = "fixed"
     prompts: str | None = None
@@ -205,37 +189,29 @@ class GradedEdit(PromptedMetric):
         reply = yield from ask(question)
         try:
             if self.protocol == "official":
-                return _released_score(reply, sample)
+                grades = released_grades(reply.text)
+                out_of_range = sum(not LOWEST <= grade <= HIGHEST for grade in grades)
+                reason = f"mean of {', '.join(map(str, grades))}"
+                if out_of_range:
+                    reason += f"; as released, numbers outside of {LOWEST} to {HIGHEST} count: {out_of_range}"
+                numbers = {NUMBERS: float(len(grades)), OUT_OF_RANGE: float(out_of_range)}
+                evidence = Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)
+                return Score.of(round(fmean(grades), 2), reason, evidence=[evidence])
             return self.fixed_score(reply, criteria, sample)
         except ValueError as error:
             raise unparsable_reply(f"{question.topic}: {error}", reply) from None
 
 
-def _released_score(reply: Reply, sample: EditSample) -> Score:
-    """The mean of whatever numbers the lines have. Raises ValueError for a reply without any."""
-    grades = released_grades(reply.text)
-    out_of_range = sum(not LOWEST <= grade <= HIGHEST for grade in grades)
-    reason = f"mean of {', '.join(map(str, grades))}"
-    if out_of_range:
-        reason += f"; as released, numbers outside of {LOWEST} to {HIGHEST} count: {out_of_range}"
-    numbers = {NUMBERS: float(len(grades)), OUT_OF_RANGE: float(out_of_range)}
-    evidence = Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)
-    return Score.of(round(fmean(grades), 2), reason, evidence=[evidence])
-
-
 def _evidence(reply: Reply, sample: EditSample, numbers: Mapping[str, float], capped: int) -> list[Evidence]:
-    """Of a reply in `fixed`. capped: how many grades were lowered."""
     evidence = [Evidence(GRADES, sample.edited.digest, text=reply.text, numbers=numbers)]
     return [*evidence, Evidence(CAPPED, numbers={GRADES: float(capped)})] if capped else evidence
 
 
 @dataclass(frozen=True)
 class ImgEditScore(GradedEdit):
-    """The mean of three grades, from 1 to 5, by criteria of the edit's type. Both images and the instruction are shown.
-
-    The second and the third grade may not exceed the first: the judge is told so. In `fixed` one that does counts as
-    the first, and the evidence `capped` says how many did; `parts` has the grades that count, by criterion. In
-    `official` they count as given, and evidence alone has them; a mean may then be outside of 1 to 5.
+    """The mean of three grades, from 1 to 5, by criteria of the edit's type. The second and third may not exceed the
+    first: in `fixed` such a one counts as the first, with the evidence `capped`, and `parts` has the grades that
+    count; in `official` they count as given, and the mean may lie outside of 1 to 5.
 
     Args:
         edit_type: Of all edits; by default that of each sample (`edit_type_of`). Where it is not known, and for several
@@ -302,13 +278,9 @@ DAMAGED_MAX = 3
 
 @dataclass(frozen=True)
 class ImgEditUge(GradedEdit):
-    """One grade from 1 to 5, at most 3 if areas changed that were not to be edited. Not applicable to several sources.
-
-    The judge is told so and says of these areas whether they changed. In `fixed` a higher grade counts as 3 where it
-    says that they did, with the evidence `capped`, and a reply that does not say it is a failed score. In `official`
-    the grade counts as given. The published question asks for no such line: a prompt pack with its words needs
-    `official`.
-    """
+    """One grade from 1 to 5, at most 3 if areas changed that were not to be edited, of which the judge says whether
+    they did. In `fixed` a higher one counts as 3, with the evidence `capped`; in `official` as given: a pack with the
+    published words needs it."""
 
     card: ClassVar[Card] = replace(
         _CARD,

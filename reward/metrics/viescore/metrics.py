@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from ...card import Card
 from ...engine.program import Program, ask, reply_value, unparsable_reply
+from ...image import Image
 from ...queries.kinds import Judge
 from ...queries.parsing import shorten
 from ...queries.response_formats import FreeText, Json, Reply, ResponseFormat
@@ -74,13 +75,8 @@ _CARD = Card(
 
 @dataclass(frozen=True)
 class VieScoreOptions(PromptedMetric):
-    """The options of all metrics of VIEScore.
-
-    protocol: how a reply is read: `fixed`, or `official` as in the released code. prompts: a folder whose
-    `semantic_consistency.txt` and `perceptual_quality.txt` replace ours; the slot of the first is `{instruction}`.
-
-    Raises ValueError for an unknown protocol, and for a pack that is not a folder.
-    """
+    """The options of all metrics of VIEScore. protocol: how a reply is read, `fixed` or `official`, as in the released
+    code."""
 
     protocol: VieScoreProtocol = "fixed"
     prompts: str | None = None
@@ -100,42 +96,30 @@ class _TwoGrades(VieScoreOptions):
 
     def score(self, sample: EditSample) -> Program[Score]:
         edited = sample.edited.resized(*sample.source.size, "bicubic")
-        told = "instruction" in self.card.requires
-        question = self.question(
-            f"viescore/{self.topic}",
-            (sample.source, edited) if told else (edited,),
-            RESPONSE_FORMATS[self.protocol],
-            {"instruction": sample.instruction} if told else {},
-        )
+        shown: tuple[Image, ...] = (edited,)
+        slots: dict[str, str] = {}
+        if "instruction" in self.card.requires:
+            shown, slots = (sample.source, edited), {"instruction": sample.instruction}
+        question = self.question(f"viescore/{self.topic}", shown, RESPONSE_FORMATS[self.protocol], slots)
         reply = yield from ask(question)
         grades, reasoning = _read_grades(question, reply)
         named = dict(zip(self.grade_names, grades * 2 if len(grades) == 1 else grades, strict=False))
         numbers = {str(place): grade for place, grade in enumerate(grades, start=1)}
         evidence = [Evidence(f"judge {question.topic}", edited.digest, text=reasoning, numbers=numbers)]
-        reason = f"the lower of {grades[0]:g} and {grades[1]:g}" if len(grades) == 2 else _unusual(grades)
+        reason = f"the lowest of {len(grades)} grades, where two were asked for"  # or one: in protocol `official`
+        if len(grades) < 3:
+            one, two = f"one grade, {grades[0]:g}, counts for both", f"the lower of {grades[0]:g} and {grades[-1]:g}"
+            reason = one if len(grades) == 1 else two
         if max(grades) > MAX_GRADE:
             reason += f"; the scale ends at {MAX_GRADE}"
         parts = {name: Score.of(grade) for name, grade in named.items()}
         return Score.of(min(grades), reason, evidence=evidence, parts=parts)
 
 
-def _unusual(grades: list[float]) -> str:
-    """The reason of a value from one grade, or from more than two: protocol `official`."""
-    if len(grades) == 1:
-        return f"one grade, {grades[0]:g}, counts for both"
-    return f"the lowest of {len(grades)} grades, where two were asked for"
-
-
 @dataclass(frozen=True)
 class SemanticConsistency(_TwoGrades):
-    """SC: whether the instruction was carried out, and no more than that, from 0 to 10.
-
-    The judge sees the source, the edited image at the source's size, and the instruction. It grades the success of the
-    edit and the degree of over-editing (10: none); the lower grade counts. `parts` has both: `success`,
-    `no_overediting`. In protocol `official` a value may exceed 10, if the judge says so.
-
-    Not applicable to edits of several images.
-    """
+    """SC, from 0 to 10: the lower grade of the success of the edit and of no over-editing, by a judge that sees
+    source, edit at its size, and instruction. `parts` has both. In `official` a value may exceed 10."""
 
     card: ClassVar[Card] = replace(
         _CARD,
@@ -155,14 +139,8 @@ class SemanticConsistency(_TwoGrades):
 
 @dataclass(frozen=True)
 class PerceptualQuality(_TwoGrades):
-    """PQ: whether the edited image is natural and free of artifacts, from 0 to 10.
-
-    The judge sees the edited image alone, at the source's size, and no instruction. It grades naturalness and freedom
-    from artifacts; the lower grade counts. `parts` has both: `naturalness`, `no_artifacts`. In protocol `official` a
-    value may exceed 10, if the judge says so.
-
-    Not applicable to edits of several images.
-    """
+    """PQ, from 0 to 10: the lower grade of naturalness and of freedom from artifacts, by a judge that sees the edit
+    alone, at the source's size. `parts` has both. In `official` a value may exceed 10."""
 
     card: ClassVar[Card] = replace(
         _CARD,
@@ -240,9 +218,6 @@ class VieScoreOverall(VieScoreOptions):
         return Score.of(overall(*values), reason, parts=score.parts)
 
 
-# -- reading a reply ---------------------------------------------------------------------------------------------------
-
-
 def _read_grades(question: Judge, reply: Reply) -> tuple[list[float], str]:
     """The grades of a reply, one or more, and its reasoning (in `official`, the reply). Raises `Failed`."""
     if isinstance(question.form, Json):
@@ -263,16 +238,9 @@ _BARE = re.compile(r"-?\d+(?:\.\d+)?|(?i:true|false|null)")
 
 
 def released_grades(text: str) -> list[float]:
-    """The grades that the released code reads in a reply, one or more numbers from 0 to a million. Raises ValueError.
-
-    It reads `score` of what stands between two delimiters, or from the first brace to the last. Without braces it reads
-    a list of two integers, or a reply that is an integer from 0 to 10.
-
-    Where it reads none, it asks both questions once more. A second reply without braces is not read at all, also if it
-    is a list of two grades: it gets a random integer. After broken JSON it asks until it can read a reply, and after
-    grades that it cannot calculate with up to 10,000 times; a sample that is left without grades is dropped. None of
-    this is done here.
-    """
+    """The grades that the released code reads: `score` between two delimiters or in braces, a list of two integers, or
+    an integer from 0 to 10; one or more numbers from 0 to a million. Raises ValueError for anything else, where it
+    would ask again and may then take a random integer, or drop the sample."""
     grades = _grades_in(text)
     if not grades:
         raise ValueError(f"the list of grades is empty: {shorten(text)}")
@@ -290,7 +258,11 @@ def _grades_in(text: str) -> Sequence[Any]:
         return _of_object(text[start : end + 1])
     listed = text[text.find("[") : text.rfind("]") + 1] if "[" in text else ""
     if re.fullmatch(r"\[[0-9]+, ?[0-9]+\]", listed):
-        return _strictly_numbers(listed)
+        try:
+            numbers: list[Any] = json.loads(listed)
+        except ValueError as error:  # a leading zero, or thousands of digits
+            raise ValueError(f"the list of grades is not JSON ({error}): {shorten(listed)}") from None
+        return numbers
     try:
         grade = int(text)
     except ValueError:
@@ -300,16 +272,7 @@ def _grades_in(text: str) -> Sequence[Any]:
     raise ValueError(f"expected JSON, a list of two integers, or an integer from 0 to {MAX_GRADE}, got {shorten(text)}")
 
 
-def _strictly_numbers(listed: str) -> list[Any]:
-    try:
-        numbers: list[Any] = json.loads(listed)
-    except ValueError as error:  # a leading zero, or thousands of digits
-        raise ValueError(f"the list of grades is not JSON ({error}): {shorten(listed)}") from None
-    return numbers
-
-
 def _of_object(text: str) -> Sequence[Any]:
-    """`score` of a JSON object, or of one with bare words."""
     line = text.strip().replace("\n", "")
     try:
         score = json.loads(line)["score"]
@@ -325,15 +288,11 @@ def _of_bare_words(line: str) -> Any:
         raise problem
     entries = [_ENTRY.fullmatch(entry) for entry in line[1:-1].split(",")]
     try:
-        values = {entry[2]: _bare_value(entry[3].strip()) for entry in entries if entry}
+        texts = {entry[2]: entry[3].strip() for entry in entries if entry}
+        values = {key: json.loads(text if _BARE.fullmatch(text) else f'"{text}"') for key, text in texts.items()}
     except ValueError:
         raise problem from None
     score = values.get("score")
     if None in entries or isinstance(score, str | bool | None):
         raise problem
     return score
-
-
-def _bare_value(text: str) -> Any:
-    """A number, true, false or null; or any other text that needs no escapes in JSON. Raises ValueError."""
-    return json.loads(text if _BARE.fullmatch(text) else f'"{text}"')

@@ -21,7 +21,7 @@ from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.benchmarks.web_app.question_view import PictureStore, question_html
-from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, LabelScale
+from editcritic.reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING, LabelScale
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
 from ..suites.dlebench.layout import written as written_dlebench

@@ -37,8 +37,7 @@ from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
 from editcritic.reward import AnswerLog, Card, EditSample, Expert, Image, Reward
-from editcritic.reward.metrics.baselines.reward_models import EditScore
-from editcritic.reward.metrics.baselines.single_question import JudgeLevels
+from editcritic.reward.metrics.baselines.reward_models import EditScore, JudgeLevels
 from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
 from editcritic.reward.queries.prompts import Prompts

@@ -20,7 +20,7 @@ from editcritic.benchmarks.run.run_settings import RunSettings
 from editcritic.benchmarks.run.runner import execute
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.reward import Expert
-from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
+from editcritic.reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING
 from editcritic.reward.queries import Grade, Judge, Levels, Reply, YesNo
 from editcritic.reward.queries.response_formats import Json
 from editcritic.reward.reward import default_experts

@@ -19,7 +19,7 @@ from editcritic.benchmarks.sceneedit.cases import (
     split_leaks,
 )
 from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
-from editcritic.reward.metrics.edival.pools import pools_of
+from editcritic.reward.metrics.edival.task_parser import pools_of
 from editcritic.reward.sample import TASK_TYPES
 
 COUNT = 180

@@ -7,8 +7,7 @@ import pytest
 from editcritic.benchmarks.sceneedit.ground_truth import followed, kept
 from editcritic.benchmarks.sceneedit.scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_requests import random_request
-from editcritic.reward.metrics.edival.pools import renamed_object
-from editcritic.reward.metrics.edival.task_parser import parse_task
+from editcritic.reward.metrics.edival.task_parser import parse_task, renamed_object
 from editcritic.reward.sample import TASK_TYPES
 
 WORLDS = [SceneConfig.for_size(32), SceneConfig.for_size(64), SMALL_OBJECT_SCENES]

@@ -1,6 +1,8 @@
 """Compositions never make up a number: what failed fails the whole, and nobody gains by making a part abstain."""
 
+import copy
 import math
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -8,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Card, Engine, Score
+from editcritic.benchmarks.common.reward_catalogue import list_rewards
+from editcritic.reward import Card, Engine, Score, build, spec_of
 from editcritic.reward.metrics import Fallback, Gate, GeometricMean, Minimum, Product, Threshold, WeightedMean
+from editcritic.reward.metrics.any_edit.overall import FollowedAndPreserved
+from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.queries import Measurement
+from editcritic.reward.queries.identity import metric_digest
 
 from ..fakes import Fake, Says, alone, known, question, sample
 
@@ -33,9 +39,6 @@ def score_of(metric):
 def over(kind, *scores, **options):
     """The score of a composition of parts called a, b, c, ... that have these scores."""
     return score_of(kind({name: Says(score) for name, score in zip("abcdef", scores, strict=False)}, **options))
-
-
-# -- any composition of any depth -------------------------------------------------------------------------------------
 
 
 def grown(shape, scores):
@@ -83,15 +86,6 @@ def test_a_composition_of_shares_is_a_share_or_says_why_it_is_nothing(shape, lea
     assert (0 <= score.value <= 1) if score.status == "scored" else score.reason
 
 
-@given(shape=SHAPES, leaves=LEAVES)
-def test_a_composition_scores_the_same_on_an_engine(shape, leaves):
-    with Engine() as engine:
-        score = engine.submit(grown(shape, iter(leaves))(sample()), {}).result(20)
-    assert score == score_of(grown(shape, iter(leaves)))
-
-
-# -- each by itself ---------------------------------------------------------------------------------------------------
-
 SOME = st.lists(VALUES, min_size=1, max_size=5)
 
 
@@ -104,17 +98,16 @@ def test_values_are_what_the_names_say(scores):
     assert over(Minimum, *scores).value == min(values)
 
 
-@given(SOME, st.lists(st.floats(0.01, 100), min_size=5, max_size=5))
-def test_weights_count(scores, numbers):
-    weights = dict(zip("abcde"[: len(scores)], numbers, strict=False))
-    total = sum(weight * score.value for weight, score in zip(weights.values(), scores, strict=True))
-    value = over(WeightedMean, *scores, weights=weights).value
-    assert value == pytest.approx(total / sum(weights.values()))
-    assert min(score.value for score in scores) - 1e-9 <= value <= max(score.value for score in scores) + 1e-9
-
-
-def test_a_part_without_a_weight_weighs_one():
+def test_means_weigh_a_part_by_one_and_need_no_bounds_and_a_minimum_has_those_of_its_parts():
     assert over(WeightedMean, Score.of(1), Score.of(0), weights={"a": 3.0}).value == 0.75
+    assert over(WeightedMean, Score.of(7), Score.of(-1)).value == 3
+    parts = {"a": Says(Score.of(-1.0), range=(-1.0, 1.0)), "b": Says(ABSTAINED, range=(0.0, 1.0))}
+    assert score_of(Minimum(parts)).value == -1.0
+    parts["a"] = Says(Score.of(0.0), range=(-1.0, 1.0))
+    assert score_of(Minimum(parts)).status == "abstained"
+    assert over(Minimum, Score.of(0.9, "fine"), Score.of(0.1, "it is blank"), Score.of(0.5)).reason == "it is blank"
+    parts = {"a": card("a", range=(None, 1.0)), "b": card("b", range=(0.0, None))}
+    assert (WeightedMean(parts).card.range, Minimum(parts).card.range) == ((None, None), (None, None))
 
 
 @pytest.mark.parametrize("kind", MANY)
@@ -142,34 +135,11 @@ def test_failed_comes_before_abstained_before_not_applicable(kind, scores, missi
         assert score.reason == f"{name}: {scores[statuses.index(expected)].reason}"
 
 
-@pytest.mark.parametrize("kind", [GeometricMean, Product, Minimum])
-@pytest.mark.parametrize("unknown", [FAILED, ABSTAINED])
-def test_a_part_at_the_lower_bound_decides_whatever_the_others_would_have_been(kind, unknown):
-    score = over(kind, unknown, Score.of(0, "a copy"), Score.of(0.7))
-    assert (score.status, score.value) == ("scored", 0.0)
-    assert score.parts["a"].status == unknown.status
-    assert over(kind, unknown, Score.of(0.01)).value is None
-    assert over(WeightedMean, unknown, Score.of(0)).value is None
-
-
-def test_the_lower_bound_of_a_minimum_is_that_of_its_parts():
-    parts = {"a": Says(Score.of(-1.0), range=(-1.0, 1.0)), "b": Says(ABSTAINED, range=(0.0, 1.0))}
-    assert score_of(Minimum(parts)).value == -1.0
-    parts["a"] = Says(Score.of(0.0), range=(-1.0, 1.0))
-    assert score_of(Minimum(parts)).status == "abstained"
-
-
-@pytest.mark.parametrize("kind", [GeometricMean, Product, Minimum])
-def test_what_does_not_apply_as_a_whole_does_not_become_a_value(kind):
-    assert over(kind, Score.of(0), NOTHING, on_not_applicable="whole").status == "not_applicable"
-
-
 @pytest.mark.parametrize("kind", MANY)
 def test_a_whole_fails_by_infrastructure_only_if_all_its_parts_without_a_value_do(kind):
     down = Score.failed("down", cause="infrastructure")
     assert over(kind, Score.of(1), down).cause == "infrastructure"
-    assert over(kind, down, NOTHING, down).cause == "infrastructure"
-    assert over(kind, down, ABSTAINED, down).cause == ""
+    assert (over(kind, down, NOTHING, down).cause, over(kind, down, ABSTAINED, down).cause) == ("infrastructure", "")
     assert over(kind, down, Score.failed("refused")).cause == ""
     assert over(kind, Score.of(1), ABSTAINED, Score.abstained("gone", cause="edit")).cause == "edit"
     assert over(kind, Score.of(1), ABSTAINED).cause == ""
@@ -191,37 +161,25 @@ def test_a_composition_carries_its_parts_signed(kind):
     assert {part.metric for part in parts.values()} == {"says@1"}
 
 
-def test_a_minimum_says_why_it_is_so_low():
-    assert over(Minimum, Score.of(0.9, "fine"), Score.of(0.1, "it is blank"), Score.of(0.5)).reason == "it is blank"
-
-
 def test_a_metric_signs_what_it_has_not_signed_itself():
     assert alone(score_with_signature(Says(Score.of(1)), sample()), known).metric == "says@1"
     assert alone(score_with_signature(Says(Score.of(1).with_signature("mine@3")), sample()), known).metric == "mine@3"
 
 
-# -- gate -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("guard", "reward", "status", "value"),
     [
-        (Score.of(1), Score.of(0.7), "scored", 0.7),
-        (NOTHING, Score.of(0.7), "scored", 0.7),
+        *((Score.of(1), Score.of(0.7), "scored", 0.7), (NOTHING, Score.of(0.7), "scored", 0.7)),
         (Score.of(0, "blank"), Score.of(0.7), "scored", 0.2),
         (Score.of(0.99, "nearly blank"), Score.of(0.7), "scored", 0.2),
-        (Score.of(0, "blank"), FAILED, "scored", 0.2),
-        (FAILED, Score.of(0.7), "failed", None),
-        (ABSTAINED, Score.of(0.7), "abstained", None),
-        (Score.of(1), FAILED, "failed", None),
-        (Score.of(1), ABSTAINED, "abstained", None),
-        (Score.of(1), NOTHING, "not_applicable", None),
+        *((Score.of(0, "blank"), FAILED, "scored", 0.2), (FAILED, Score.of(0.7), "failed", None)),
+        *((ABSTAINED, Score.of(0.7), "abstained", None), (Score.of(1), FAILED, "failed", None)),
+        *((Score.of(1), ABSTAINED, "abstained", None), (Score.of(1), NOTHING, "not_applicable", None)),
     ],
 )
 def test_a_gate_gives_the_reward_or_the_lowest_there_is(guard, reward, status, value):
     score = score_of(Gate(Says(guard), Says(reward, range=(0.2, 1.0))))
-    assert (score.status, score.value) == (status, value)
-    assert score.parts["guard"].status == guard.status
+    assert (score.status, score.value, score.parts["guard"].status) == (status, value, guard.status)
 
 
 @pytest.mark.parametrize(("passes", "query_count"), [(1.0, 1), (0.0, 0)])
@@ -235,14 +193,13 @@ def test_a_gate_asks_for_the_reward_only_if_the_guard_passes(passes, query_count
     assert list(score.parts) == ["guard", "reward"][: 1 + query_count]
 
 
-def test_what_a_gate_rejects_says_why():
+def test_a_rejected_edit_says_why_and_reaches_no_threshold():
     score = score_of(Gate(Says(Score.of(0, "it is blank")), Says(Score.of(1))))
     assert "it is blank" in score.reason
     assert score.rejected
     assert not score_of(Gate(Says(Score.of(1)), Says(Score.of(0)))).rejected
-
-
-# -- threshold and fallback -------------------------------------------------------------------------------------------
+    result = score_of(Threshold(Gate(Says(Score.of(0, "blank")), Says(Score.of(1))), 0.0))
+    assert (result.value, result.rejected, result.reason) == (0.0, True, "blank")
 
 
 @pytest.mark.parametrize(
@@ -251,14 +208,8 @@ def test_what_a_gate_rejects_says_why():
 )
 def test_a_threshold_is_a_verdict_on_a_value(score, value):
     result = score_of(Threshold(Says(score), 0.5))
-    assert result.value == value
-    assert result.status == score.status
+    assert (result.value, result.status) == (value, score.status)
     assert result.parts["metric"] == score.with_signature("says@1")
-
-
-def test_a_rejected_edit_reaches_no_threshold():
-    result = score_of(Threshold(Gate(Says(Score.of(0, "blank")), Says(Score.of(1))), 0.0))
-    assert (result.value, result.rejected, result.reason) == (0.0, True, "blank")
 
 
 @pytest.mark.parametrize("score", [Score.of(0.5), ABSTAINED, NOTHING, REFUSED])
@@ -271,9 +222,6 @@ def test_a_fallback_does_not_ask_the_second_unless_infrastructure_failed_the_fir
 def test_a_fallback_gives_the_second_where_the_first_failed(second):
     score = score_of(Fallback(Says(FAILED), Says(second)))
     assert (score.value, score.status, list(score.parts)) == (second.value, second.status, ["first", "second"])
-
-
-# -- cards ------------------------------------------------------------------------------------------------------------
 
 
 def card(name, **fields):
@@ -297,11 +245,6 @@ def test_a_composition_has_the_card_of_its_parts():
         parts=("a", "b", "c"),
     )
     assert Gate(asking, Product({"d": asking})).card.parts == ("guard", "reward", "d")
-
-
-def test_a_range_without_a_bound_stays_without_one():
-    parts = {"a": card("a", range=(None, 1.0)), "b": card("b", range=(0.0, None))}
-    assert (WeightedMean(parts).card.range, Minimum(parts).card.range) == ((None, None), (None, None))
 
 
 def test_a_gate_has_the_range_and_unit_of_its_reward_and_a_threshold_is_a_share():
@@ -345,5 +288,20 @@ def test_a_composition_that_means_nothing_is_refused(make, says):
         make()
 
 
-def test_a_mean_over_parts_without_bounds_is_allowed():
-    assert over(WeightedMean, Score.of(7), Score.of(-1)).value == 3
+def test_every_reward_builds_its_card_once_and_comes_back_from_its_spec_and_a_pickle():
+    names = [entry.name for entry in list_rewards() if entry.card is not None]
+    assert len(names) >= 66
+    for name in names:
+        metric, untouched = build(name), build(name)
+        assert metric.card is metric.card, name
+        assert (metric, metric_digest(metric), repr(metric)) == (untouched, metric_digest(untouched), repr(untouched))
+        assert build(spec_of(metric)) == metric, name
+        for again in (pickle.loads(pickle.dumps(metric)), copy.copy(metric)):
+            assert (again, again.card) == (untouched, metric.card), name
+
+
+def test_a_metric_with_other_options_has_a_card_of_its_own():
+    faces = PlanPreservation(faces="embedder")
+    changed = [replace(PlanPreservation(), faces="embedder"), replace(FollowedAndPreserved(), preservation=faces)]
+    plain = [PlanPreservation(), FollowedAndPreserved()]
+    assert ["features.face" in one.card.roles for one in (*plain, *changed)] == [False, False, True, True]

@@ -1,7 +1,7 @@
 """One metric asked about operations, turns and sources: what each is credited with, and what becomes of the whole."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Box, Card, EditSample, Engine, Operation, Pools, Program, Score, Task
-from editcritic.reward.config import build
 from editcritic.reward.metrics import Metric
 from editcritic.reward.metrics.operations import (
     CompoundOverall,
@@ -18,28 +17,13 @@ from editcritic.reward.metrics.operations import (
     UnfoldedOperations,
     unfold_operations,
 )
-from editcritic.reward.queries.specs import spec_of
 
-from ..fakes import Rated, Says, picture, sample
+from ..fakes import Says, picture, sample
+from .scripted import SaysOf
 
+ByInstruction = partial(SaysOf, "instruction")
 BLUE = Operation("Change the color of cup to blue.", "Alter Attributes")
 GONE = Operation("Take the cat away", "Remove an Object", Task("subject_remove", object="cat"))
-
-
-@dataclass(frozen=True)
-class ByInstruction:
-    """A metric that says what it was made to say of each instruction, and keeps what it was asked about."""
-
-    scores: Mapping[str, Score]
-    seen: list[EditSample] = field(default_factory=list, compare=False)
-    card: ClassVar[Card] = Card(
-        "by-instruction", 1, "what it was told", roles=("judge",), failure_modes="It can be told anything."
-    )
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        self.seen.append(sample)
-        return self.scores[sample.instruction]
-        yield  # a program, although it asks nobody
 
 
 def run(metric: Metric, one: EditSample) -> Score:
@@ -49,9 +33,6 @@ def run(metric: Metric, one: EditSample) -> Score:
 
 def made_of(*operations: Operation, **fields: Any) -> EditSample:
     return sample(instruction="All of it", operations=operations, **fields)
-
-
-# -- operations --------------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8))
@@ -73,24 +54,17 @@ def test_each_operation_is_judged_by_itself_on_source_and_final_picture():
         ("Take the cat away", GONE.task),
     ]
     assert {seen_sample.operations for seen_sample in metric.seen} == {()}
+    score = run(PerOperation(ByInstruction({})), sample())
+    assert score.status == "not_applicable"
+    assert "operations" in score.reason
 
 
 @pytest.mark.parametrize("status", ["failed", "abstained", "not_applicable"])
 def test_an_operation_without_a_value_leaves_the_whole_without_one(status):
     metric = ByInstruction({BLUE.instruction: Score.of(1), GONE.instruction: Score(None, status, "who knows")})
     score = run(PerOperation(metric), made_of(BLUE, GONE))
-    assert score.status == status
-    assert score.reason == "operation 2: who knows"
+    assert (score.status, score.reason) == (status, "operation 2: who knows")
     assert [credit.status for credit in score.credits.values()] == ["scored", status]
-
-
-def test_without_operations_it_does_not_apply():
-    score = run(PerOperation(ByInstruction({})), sample())
-    assert score.status == "not_applicable"
-    assert "operations" in score.reason
-
-
-# -- overall -----------------------------------------------------------------------------------------------------------
 
 
 def overall(following: Score, consistency: Score, one: EditSample) -> Score:
@@ -100,12 +74,13 @@ def overall(following: Score, consistency: Score, one: EditSample) -> Score:
 BOXED = made_of(BLUE, GONE, boxes={"cup": (Box(0.2, 0.5, 0.1, 0.1),), "cat": (Box(0.6, 0.5, 0.1, 0.1),)})
 
 
-def test_following_is_multiplied_by_consistency_and_its_credits_are_kept():
+def test_following_is_multiplied_by_consistency_and_nothing_is_without_it():
     following = Score.of(0.5, credits={"operation 1": Score.of(1.0), "operation 2": Score.of(0.0)})
     score = overall(following, Score.of(0.8), BOXED)
-    assert score.value == pytest.approx(0.4)
-    assert score.credits == following.credits
+    assert (score.value, score.credits) == (pytest.approx(0.4), following.credits)
     assert set(score.parts) == {"following", "consistency"}
+    score = overall(Score.not_applicable("none of the nine forms"), Score.of(1.0), BOXED)
+    assert (score.status, score.reason) == ("not_applicable", "following: none of the nine forms")
 
 
 @pytest.mark.parametrize(
@@ -123,27 +98,17 @@ def test_consistency_is_left_out_only_where_source_and_instruction_say_so(one, w
     assert overall(Score.of(0.5), Score.failed("down"), BOXED).status == "failed"
 
 
-def test_nothing_is_worth_anything_where_following_does_not_apply():
-    score = overall(Score.not_applicable("none of the nine forms"), Score.of(1.0), BOXED)
-    assert score.status == "not_applicable"
-    assert score.reason == "following: none of the nine forms"
-
-
 def test_pools_go_through_all_operations_and_earlier_turns():
     first = sample("t1", instruction="Remove hat.", sources=(picture(5),), edited=picture(0))
     kept = ByInstruction({GONE.instruction: Score.of(1)})
     run(UnfoldedOperations(kept), made_of(BLUE, GONE, history=(first,)))
     (seen_sample,) = kept.seen
     assert [turn.instruction for turn in seen_sample.turns] == ["Remove hat.", BLUE.instruction, GONE.instruction]
-    assert seen_sample.base == picture(5)
-    assert seen_sample.edited == picture(1)
+    assert (seen_sample.base, seen_sample.edited) == (picture(5), picture(1))
     run(UnfoldedOperations(plain := ByInstruction({"make it blue": Score.of(1)})), one := sample())
     assert plain.seen == [one]
     with pytest.raises(ValueError, match="no operations"):
         unfold_operations(sample())
-
-
-# -- sources -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -160,20 +125,5 @@ class Copies:
 @pytest.mark.parametrize(("copied", "credits"), [(0, [0, 1, 1]), (2, [1, 1, 0]), (7, [1, 1, 1])])
 def test_a_copy_of_any_source_is_found(copied, credits):
     score = run(MinimumOverSources(Copies()), sample(sources=tuple(map(picture, range(3))), edited=picture(copied)))
-    assert [credit.value for credit in score.credits.values()] == credits
-    assert score.value == min(credits)
+    assert ([credit.value for credit in score.credits.values()], score.value) == (credits, min(credits))
     assert score.reason == ("" if all(credits) else "a copy")
-
-
-@pytest.mark.parametrize(
-    "metric",
-    [
-        PerOperation(Rated()),
-        CompoundOverall(PerOperation(Rated()), Rated("x")),
-        UnfoldedOperations(Rated()),
-        MinimumOverSources(Rated()),
-    ],
-)
-def test_they_can_be_written_down(metric):
-    assert build(spec_of(metric)) == metric
-    assert metric.card.roles == ("preference",)

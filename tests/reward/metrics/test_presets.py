@@ -3,20 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
-import skimage.data
 
-from editcritic.reward import Box, EditSample, Expert, Image, Operation, Reward, Score
-from editcritic.reward.config import build
+from editcritic.reward import Box, EditSample, Expert, Image, Operation, Reward, Score, build, default_experts, spec_of
 from editcritic.reward.metrics import presets
-from editcritic.reward.queries import Embed, Reply
-from editcritic.reward.queries.kinds import Embeddings, Judge, Mask, Segment
-from editcritic.reward.queries.specs import spec_of
-from editcritic.reward.reward import default_experts
+from editcritic.reward.queries import Embed, Embeddings, Judge, Mask, Reply, Segment
 
 from ..fakes import Fake
+from .any_edit.conftest import BLUE, PHOTO, PIXELS
 
 PRESETS = [
     presets.edit_balanced(),
@@ -26,13 +21,7 @@ PRESETS = [
     presets.multi_reference(),
 ]
 
-PIXELS = cv2.resize(skimage.data.coffee(), (300, 200), interpolation=cv2.INTER_AREA)
-BLUE = PIXELS.copy()
-_INSIDE = np.zeros(PIXELS.shape[:2], np.uint8)
-cv2.ellipse(_INSIDE, (138, 115), (100, 80), 0, 0, 360, 1, -1)  # the saucer ...
-cv2.ellipse(_INSIDE, (146, 68), (60, 66), 0, 0, 360, 0, -1)  # ... without the cup
-BLUE[_INSIDE == 1] = BLUE[_INSIDE == 1][:, ::-1]
-PHOTO, EDITED, OTHER = Image.of(PIXELS), Image.of(BLUE), Image.of(np.ascontiguousarray(PIXELS[40:, ::-1]))
+EDITED, OTHER = Image.of(BLUE), Image.of(np.ascontiguousarray(PIXELS[40:, ::-1]))
 BOXES = {
     name: (Box.from_corners(*corners, PHOTO.size),)
     for name, corners in {
@@ -75,8 +64,10 @@ def test_the_card_says_what_a_preset_is_and_how_it_can_be_gamed(preset):
     assert build(spec_of(preset)) == preset
 
 
-def test_an_edit_is_scored_without_a_download(experts):
+def test_an_edit_is_scored_without_a_download_and_what_is_needed_is_refused(experts):
     assert run(presets.edit_balanced(), edit(), experts).value == pytest.approx(0.9, abs=0.1)
+    with pytest.raises(ValueError, match="reference"):
+        run(presets.small_object("oracle"), edit(targets=BOXES["silver spoon"]), experts)
 
 
 def test_a_compound_edit_that_is_half_done_earns_half_of_what_is_kept(experts):
@@ -127,11 +118,6 @@ def test_a_preset_applies_to_its_kind_of_sample(preset, sample, why, experts):
     score = run(preset, sample, experts)
     assert score.status == "not_applicable"
     assert why in score.reason
-
-
-def test_what_a_preset_cannot_do_without_is_refused_at_once(experts):
-    with pytest.raises(ValueError, match="reference"):
-        run(presets.small_object("oracle"), edit(targets=BOXES["silver spoon"]), experts)
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 from editcritic.reward import Card, Reward, SpecError
 from editcritic.reward.config import build
 from editcritic.reward.metrics import Gate, GeometricMean, Minimum, Product, Threshold, WeightedMean
-from editcritic.reward.metrics.baselines.single_question import JudgeYesNo
+from editcritic.reward.metrics.baselines.reward_models import JudgeYesNo
 from editcritic.reward.metrics.calibration import Calibrated
 from editcritic.reward.metrics.complexedit.metrics import ComplexEditOverall, PerceptualQuality
 from editcritic.reward.metrics.edival.consistency import ContentConsistency, ObjectConsistency
 from editcritic.reward.metrics.guards import NotACopy
 from editcritic.reward.metrics.i2ibench.overall import I2IBenchOverall
-from editcritic.reward.metrics.i2ibench.similarity import RegionSimilarity, SubjectExtraction
+from editcritic.reward.metrics.i2ibench.specialists import RegionSimilarity, SubjectExtraction
 from editcritic.reward.queries.identity import content_digest, metric_digest
 from editcritic.reward.queries.specs import entry_point_names
 from tests.reward.metrics.test_calibration import map_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, parse_verdict
+from editcritic.reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING, parse_verdict
 from editcritic.reward.queries import Failure, Grade, Json, Levels, YesNo
 from editcritic.reward.queries.parsing import parse_integer, parse_json, parse_option, parse_yes_no
 from editcritic.reward.queries.reported_speech import final_answer, quotations

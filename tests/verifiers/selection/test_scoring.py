@@ -12,7 +12,7 @@ import pytest
 
 from editcritic.reward import Card, EditSample, Program, Reward, Score
 from editcritic.reward.engine import ask
-from editcritic.reward.metrics.baselines.single_question import JudgeYesNo
+from editcritic.reward.metrics.baselines.reward_models import JudgeYesNo
 from editcritic.reward.queries import Rate, Reply
 from editcritic.verifiers import Journal, Verifier, at_least
 from editcritic.verifiers.selection.scoring import JournaledScorer

@@ -23,7 +23,7 @@ from editcritic.reward import (
     Task,
     ask,
 )
-from editcritic.reward.metrics.edival.pools import update_pools
+from editcritic.reward.metrics.edival.task_parser import update_pools
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.verifiers import BestOfN, Budget, Candidate, Journal, Selection
 from editcritic.verifiers.selection import Selections, Selector

@@ -10,7 +10,7 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert, NoisyExpert, perturb_reply
 from editcritic.reward import Box, Expert, Image
-from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
+from editcritic.reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING
 from editcritic.reward.queries import (
     Abstention,
     Detect,

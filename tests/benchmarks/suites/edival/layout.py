@@ -12,8 +12,7 @@ from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.suites.edival.construction_tasks import format_of
 from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.reward import EditSample, Image
-from editcritic.reward.metrics.edival.pools import pools_of
-from editcritic.reward.metrics.edival.task_parser import task_of
+from editcritic.reward.metrics.edival.task_parser import pools_of, task_of
 from editcritic.reward.sample import Task
 
 ZIP = "input_images_resize_512.zip"

@@ -21,8 +21,7 @@ from editcritic.benchmarks.suites.edival.construction_tasks import Grounding, Li
 from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.benchmarks.suites.suite import is_padded
 from editcritic.reward import Box, Image, Pools, Task
-from editcritic.reward.metrics.edival.pools import update_pools
-from editcritic.reward.metrics.edival.task_parser import parse_task
+from editcritic.reward.metrics.edival.task_parser import parse_task, update_pools
 from editcritic.reward.queries import Failure
 
 from ..construction.scripted_experts import Places, Says, Script, lines, photographs

@@ -20,6 +20,11 @@ from editcritic.reward.queries.kinds import Outcome, Query, RecognizedText
 
 PIXELS = cv2.resize(skimage.data.coffee(), (300, 200), interpolation=cv2.INTER_AREA)
 PHOTO = Image.of(PIXELS)
+_INSIDE = np.zeros(PIXELS.shape[:2], np.uint8)
+cv2.ellipse(_INSIDE, (138, 115), (100, 80), 0, 0, 360, 1, -1)  # the saucer ...
+cv2.ellipse(_INSIDE, (146, 68), (60, 66), 0, 0, 360, 0, -1)  # ... without the cup
+BLUE = PIXELS.copy()
+BLUE[_INSIDE == 1] = BLUE[_INSIDE == 1][:, ::-1]
 
 
 def painted(box: Box, colour: Sequence[int] = (30, 60, 220), pixels: Any = PIXELS) -> Image:

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from skimage import data
 
-from editcritic.reward import Box, EditSample, Engine, Image, Reward, Score, ask
-from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
+from editcritic.reward import Box, EditPlan, EditSample, Engine, Image, PlannedOperation, Reward, Score, Target, ask
 from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.metrics.any_edit.regions import MAX_NEW_SHARE, EditRegion, PlanRegion, edit_region
-from editcritic.reward.queries import Abstention, Detections, MapChanges, RateRegion, RegionRating, Reply
+from editcritic.reward.queries import Abstention, Detections, MapChanges, RateRegion, Reply
 
 from ...fakes import Fake
 from .conftest import PHOTO, Witness, painted, worth
@@ -124,9 +123,6 @@ def test_where_nothing_finds_the_target_the_edit_is_the_largest_change(witness):
     assert covered(region(RECOLOUR, witness, ELSEWHERE)) <= 0.31
     both = painted(Box(0.8, 0.8, 0.1, 0.1), pixels=EDITED.pixels)
     assert len(region([op("other", words=words) for words in ("do this", "do that")], witness, both).boxes) == 2
-
-
-# -- photographs, with a cup put on them, which is painted over in several ways
 
 
 def with_cup(photograph, corners, *, smooth=False):
@@ -251,15 +247,10 @@ def test_what_may_change_everywhere_or_leaves_nothing_around_it_or_is_tiny_has_n
     assert isinstance(experts["changes"]([query])[0], Abstention)
 
 
-# -- a judge
-
-
 @pytest.mark.parametrize(
     ("before", "after", "left"),
     [
-        (0.9, 0.9, 1.0),
-        (0.9, 0.45, 0.5),
-        (0.8, 0.0, 0.0),
+        *((0.9, 0.9, 1.0), (0.9, 0.45, 0.5), (0.8, 0.0, 0.0)),
         (0.3, 0.0, 1.0),  # finds fault with the source: it cannot tell
         (None, 0.0, 1.0),
         (0.9, None, None),  # abstains on the edit alone: a failure
@@ -280,16 +271,3 @@ def test_a_judge_is_asked_once_and_counts_against_what_it_says_of_the_source(bef
     assert score.value == pytest.approx(left * worth(alone))
     assert sum(judge.seen.values()) == (2 if before is not None and before >= 0.5 else 1)
     assert ("the judge" in score.reason) == (left < 1)
-
-
-@pytest.mark.parametrize(("rating", "status"), [(0.25, "scored"), (1.5, "failed")])
-def test_an_expert_of_another_kind_may_rate_places_and_an_invalid_rating_is_a_failure(rating, status, experts):
-    class Rates(PixelChanges):
-        def __call__(self, queries):
-            maps = iter(super().__call__([query for query in queries if isinstance(query, MapChanges)]))
-            rated = RegionRating(rating, {"seam": 1.5})
-            return [next(maps) if isinstance(query, MapChanges) else rated for query in queries]
-
-    (score,) = rated({**experts, "changes": Rates()}, HONEST_CAT)
-    assert score.status == status
-    assert status == "failed" or (score.value, "its outline shows" in score.reason) == (0.25, True)

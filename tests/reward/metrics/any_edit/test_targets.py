@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Box, Engine, Score
-from editcritic.reward.edit_plan import Relation, Target
+from editcritic.reward import Box, Engine, Relation, Score, Target
 from editcritic.reward.metrics.any_edit.targets import is_plain, locate_targets, referred_boxes, same_object
 from editcritic.reward.queries import Abstention, Detect, Detections, Reply
 
@@ -26,19 +25,13 @@ TWICE = (*CUPS, Box(0.501, 0.4, 0.2, 0.2, 0.6, "cup"))
 @pytest.mark.parametrize(
     ("qualifiers", "boxes", "meant"),
     [
-        ({}, CUPS, {LEFT, MIDDLE, RIGHT}),
-        ({"quantity": "all"}, CUPS, {LEFT, MIDDLE, RIGHT}),
-        ({"place": "left"}, CUPS, {LEFT}),
-        ({"place": "right"}, CUPS, {RIGHT}),
-        ({"place": "center"}, CUPS, {MIDDLE}),
-        ({"place": "foreground"}, CUPS, {RIGHT}),
-        ({"place": "background"}, CUPS, {MIDDLE}),
-        ({"order": 2, "order_from": "right"}, CUPS, {MIDDLE}),
-        ({"order": 3, "order_from": "left"}, CUPS, {RIGHT}),
-        ({"order": 4, "order_from": "left"}, CUPS, set()),
+        *(({}, CUPS, {LEFT, MIDDLE, RIGHT}), ({"quantity": "all"}, CUPS, {LEFT, MIDDLE, RIGHT})),
+        *(({"place": "left"}, CUPS, {LEFT}), ({"place": "right"}, CUPS, {RIGHT})),
+        *(({"place": "center"}, CUPS, {MIDDLE}), ({"place": "foreground"}, CUPS, {RIGHT})),
+        *(({"place": "background"}, CUPS, {MIDDLE}), ({"order": 2, "order_from": "right"}, CUPS, {MIDDLE})),
+        *(({"order": 3, "order_from": "left"}, CUPS, {RIGHT}), ({"order": 4, "order_from": "left"}, CUPS, set())),
         ({"order": 2, "order_from": "left"}, TWICE, {MIDDLE}),  # one object detected twice is one
-        ({"size": "smallest"}, CUPS, {LEFT}),
-        ({"size": "largest"}, CUPS, {RIGHT}),
+        *(({"size": "smallest"}, CUPS, {LEFT}), ({"size": "largest"}, CUPS, {RIGHT})),
         ({"quantity": 2}, CUPS, {MIDDLE, RIGHT}),
         ({"quantity": "both", "place": "left"}, CUPS, {LEFT, MIDDLE}),
         ({"quantity": "all", "place": "right"}, CUPS, {RIGHT}),
@@ -59,8 +52,7 @@ SMALL, SMALLER = Box(0.3, 0.3, 0.04, 0.05), Box(0.6, 0.32, 0.05, 0.05)
     [
         ("right", (Box(0.6, 0.5, 0.1, 0.3), Box(0.85, 0.6, 0.1, 0.2), LEFT), 2),
         ("right", (LEFT, Box(0.45, 0.5, 0.1, 0.3)), 1),  # the one that is farthest to the right
-        ("center", CUPS, 1),
-        ("background", (*CUPS[:2], SMALL, SMALLER), 2),
+        *(("center", CUPS, 1), ("background", (*CUPS[:2], SMALL, SMALLER), 2)),
         ("foreground", (*CUPS[:2], SMALL, SMALLER), 2),
         ("background", (SMALL, SMALLER), 2),  # none is nearer than another
     ],
@@ -71,15 +63,11 @@ def test_all_at_a_place(place, boxes, meant):
     assert set(found).isdisjoint(CUPS) or place != "background"
 
 
-def test_a_relation_chooses_the_box_that_has_it():
+def test_a_relation_chooses_the_box_that_has_it_and_an_object_is_known_by_its_place():
     plate = (Box(0.5, 0.55, 0.3, 0.12),)
     on, left = (Target("cup", relation=Relation(kind, Target("plate"))) for kind in ("on", "left"))
     found = [referred_boxes(*arguments) for arguments in ((on, CUPS, plate), (left, CUPS, plate), (on, CUPS, ()))]
-    assert found == [(MIDDLE,), (LEFT,), ()]
-
-
-def test_an_object_is_known_again_by_its_place():
-    assert same_object(Box(0.52, 0.41, 0.2, 0.2), CUPS) == 0
+    assert (found, same_object(Box(0.52, 0.41, 0.2, 0.2), CUPS)) == ([(MIDDLE,), (LEFT,), ()], 0)
     assert same_object(Box(0.05, 0.05, 0.05, 0.05), CUPS) is None
 
 
@@ -125,6 +113,5 @@ def test_a_box_of_another_colour_is_none_of_the_target(target, boxes, colours, f
 
     with Engine() as engine:
         engine.submit(program(), dict.fromkeys(("detector", "judge"), Fake(answer))).result(30)
-    assert set(located[target].boxes) == found
-    assert slots == [{"object": "red mug", "value": "red"}] * asked
+    assert (set(located[target].boxes), slots) == (found, [{"object": "red mug", "value": "red"}] * asked)
     assert target.place or set(located[target].others) == set(boxes) - found

@@ -1,19 +1,25 @@
 """EditScore: two questions a draw, the root of the product of the lower grades. EditReward: three ratings."""
 
+from __future__ import annotations
+
 import json
 import math
-from dataclasses import replace
 
 import pytest
 
-from editcritic.reward import Image, Reward
-from editcritic.reward.config import build
-from editcritic.reward.metrics.baselines.reward_models import QUALITIES, EditRewardScore, EditScore
+from editcritic.reward import Image, Reward, build, spec_of
+from editcritic.reward.metrics.baselines.reward_models import (
+    QUALITIES,
+    EditRewardScore,
+    EditScore,
+    JudgeLevels,
+    JudgeQuality,
+    JudgeRealism,
+    JudgeYesNo,
+)
 from editcritic.reward.queries import Failure, Measurement, Rate, Reply
-from editcritic.reward.queries.specs import spec_of
-
-from ...fakes import Fake, picture, sample
-from ..scripted import heard
+from tests.reward.fakes import Fake, picture, sample
+from tests.reward.metrics.scripted import heard, words
 
 
 def graded(*grades):
@@ -80,12 +86,9 @@ def test_each_question_is_shown_what_it_is_about_and_looks_are_asked_about_once_
     assert (other[1], other[0] == following) == (quality, False)
 
 
-def test_draws_are_questions_of_their_own_and_no_two_seeds_share_one():
+def test_draws_differ_and_the_scale_is_said_and_read():
     asked = [query for seed in (0, 1) for query in heard(EditScore(draws=3, seed=seed), graded(20, 10))[1]]
     assert len({query.digest for query in asked}) == 12
-
-
-def test_the_scale_is_said_and_read_and_the_edited_picture_is_brought_to_the_size_of_the_source_where_asked():
     score, asked = heard(EditScore(highest=20), graded(20, 10))
     assert all("from 0 to 20" in str(query.messages) for query in asked)
     assert (score.value, score.metric) == (pytest.approx(5.0), "edit-score@2[highest=20]")
@@ -114,19 +117,6 @@ def test_it_asks_a_judge_of_its_own_where_one_is_bound_and_the_published_weights
     assert (judge.name, judge.lora) == ("Qwen/Qwen2.5-VL-7B-Instruct", "EditScore/EditScore-7B")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        *({"draws": 0}, {"draws": 1001}, {"seed": -1}, {"highest": 0}, {"temperature": -1.0}),
-        {"draws": 2, "temperature": 0.0},
-    ],
-)
-def test_options_that_mean_nothing_are_refused(options):
-    with pytest.raises(ValueError, match="draw"):
-        EditScore(**options)
-    assert replace(EditScore(), draws=4).signature == "edit-score@2[draws=4]"
-
-
 RATINGS = {
     "preference": Measurement(-1.5, sigma=0.25),
     QUALITIES[0]: Measurement(1.0, sigma=0.5),
@@ -152,8 +142,37 @@ def test_a_rater_that_does_not_know_all_three_is_not_taken_for_this_one(unknown)
     assert heard(EditRewardScore(), rule)[0].status == "failed"
 
 
-@pytest.mark.parametrize(("metric", "why"), [(EditScore(), "has 2 sources"), (EditRewardScore(), "there are 2")])
-def test_a_sample_of_several_sources_does_not_apply(metric, why):
-    score, seen = heard(metric, graded(1, 1), sources=(picture(0), picture(2)))
-    assert (score.status, seen) == ("not_applicable", [])
-    assert why in score.reason
+WHOLE = ["source", "edited", "make it blue"]
+METRICS = {
+    JudgeYesNo: ("baselines/yes_no", WHOLE),
+    JudgeQuality: ("baselines/quality", ["edited"]),
+    JudgeLevels: ("baselines/level", WHOLE),
+    JudgeRealism: ("baselines/realism", ["edited", "make it blue"]),
+}
+
+
+@pytest.mark.parametrize(
+    ("metric", "reply", "value"),
+    [
+        (JudgeYesNo(), Reply("No.", {"yes": 0.25, "no": 0.75}), 0.25),
+        (JudgeYesNo(), Reply("Yes, it does."), 1.0),
+        (JudgeQuality(), Reply("85"), 85.0),
+        (JudgeLevels(), Reply("good", {"excellent": 0.5, "good": 0.5}), 0.875),
+        (JudgeLevels(), Reply("poor"), 0.25),
+        (JudgeRealism(), Reply("good", {"fair": 0.5, "good": 0.5}), 0.625),  # of five stars 3.5
+    ],
+)
+def test_an_answer_is_worth_what_its_form_says(metric, reply, value):
+    score, _ = heard(metric, reply)
+    assert (score.value, score.metric, score.evidence[0].text) == (value, metric.card.signature, reply.text)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_judge_sees_what_the_paper_shows_it_and_words_that_are_no_answer_fail_and_are_told(metric):
+    one, (topic, seen) = sample(), METRICS[metric]
+    score, (query,) = heard(metric(), Reply("No idea"), one)
+    names = {one.source.digest: "source", one.edited.digest: "edited"}
+    assert (query.topic, [*(names[it.digest] for it in query.images), *dict(query.slots).values()]) == (topic, seen)
+    assert ("make it blue" in words(query)) == ("make it blue" in seen)
+    assert (score.status, "No idea" in score.reason) == ("failed", True)
+    assert heard(metric(), Failure("down"))[0].status == "failed"

@@ -3,10 +3,9 @@
 import json
 from typing import Any
 
-from editcritic.reward import EditSample, Engine
+from editcritic.reward import EditSample, Engine, Operation
 from editcritic.reward.queries import Grade, Json, Judge, Reply, YesNo
 from editcritic.reward.queries.kinds import Outcome
-from editcritic.reward.sample import Operation
 
 from ...fakes import Fake, picture
 

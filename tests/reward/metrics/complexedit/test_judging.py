@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.suites.suite import published_figures
-from editcritic.reward import spec_of
 from editcritic.reward.config import build
 from editcritic.reward.engine import gather
 from editcritic.reward.metrics.complexedit.judging import DRAWS_PER_SEED, MODES
@@ -19,46 +18,16 @@ from editcritic.reward.metrics.complexedit.metrics import (
     PerceptualQuality,
     judgement_form,
 )
-from editcritic.reward.queries import Abstention, Failure, Reply
+from editcritic.reward.queries import Abstention, Failure, Reply, spec_of
 from editcritic.reward.queries.response_formats import parse_reply
 from editcritic.reward.score import Score
 
 from ...fakes import alone
-from ..scripted import numbers, words
-from .scripted_judges import OPERATIONS, asked, drawn, edit, known, score_of, verdict
+from ..scripted import numbers
+from .scripted_judges import OPERATIONS, asked, drawn, edit, known, score_of
 
 ALL = [ComplexEditInstructionFollowing, IdentityPreservation, PerceptualQuality, ComplexEditOverall]
 REFUSED = Failure("I do not rate pictures", raw="Sorry, no.")
-PROBABILITY = {"mode": "token_probability"}
-
-
-@pytest.mark.parametrize(
-    ("metrics", "options", "says"),
-    [
-        (ALL, {"mode": "guess"}, "complex-edit-.* has no mode 'guess': there are numeric, token_probability, expected"),
-        (ALL, {"n": 0}, "needs n >= 1"),
-        (ALL, {"max_replacements": -1}, "max_replacements >= 0"),
-        (ALL, {"seed": -1}, "seed >= 0"),
-        (ALL, {"n": 999}, r"1000 draws per seed, got n \+ max_replacements = 1001: lower n"),
-        (ALL, {"mode": "expected", "n": 5}, "sends one query in mode expected, got n=5: leave it out"),
-        (ALL, {**PROBABILITY, "seed": 5, "max_replacements": 1}, "got seed=5, max_replacements=1: leave"),
-        (ALL, {"sampling": "greedy"}, "no sampling 'greedy'"),
-        (ALL, {"sampling": "deterministic", "n": 3}, "one query by deterministic sampling, got n=3: leave it out"),
-        (ALL, {"sampling": "deterministic", "mode": "expected"}, "in mode numeric only"),
-        (ALL, {"mode": "expected", "paper": True}, "system prompt in mode numeric only, not in expected"),
-        (ALL, {"mode": "expected", "reasoning": True}, "no reasoning in mode expected"),
-        (ALL, {**PROBABILITY, "rubric": False}, "no rubric in mode token_probability"),
-        (ALL, {"prompts": "/nowhere/to/be/found"}, "is not a folder"),
-        (ALL[:1], {"mode": "expected", "operations": "listed"}, "numeric with reasoning only"),
-        (ALL[1:2], {"reasoning": False, "operations": "listed"}, "numeric with reasoning only"),
-        (ALL[2:3], {**PROBABILITY, "instruction": True}, "no instruction in mode token"),
-        (ALL[3:], {"mean": "harmonic"}, "complex-edit-o has no mean 'harmonic': there are arithmetic, geo"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(metrics, options, says):
-    for metric in metrics:
-        with pytest.raises(ValueError, match=says):
-            metric(**options)
 
 
 SHORT = [*zip(ALL, ("if", "ip", "pq", "o"), ("following", "consistency", "quality", "overall"), strict=True)]
@@ -80,15 +49,6 @@ def test_card_signature_and_spec_say_what_a_metric_is(metric, short, aspect, tmp
         assert build(json.loads(json.dumps(spec_of(made)))) == made
 
 
-def test_a_pack_changes_the_words_of_every_metric(tmp_path):
-    (tmp_path / "rubric_following.txt").write_text("Follow or fail.", encoding="utf-8")
-    (tmp_path / "quality.txt").write_text("How good is it? {rubric}", encoding="utf-8")
-    _, queries = asked(ComplexEditOverall(n=1, prompts=str(tmp_path)))
-    prompts = {query.topic: words(query) for query in queries}
-    assert "Follow or fail." in prompts["complexedit/alignment"]
-    assert prompts["complexedit/quality"].startswith("How good is it? The scale of perceptual quality")
-
-
 def test_cards_quote_the_correlations_of_the_published_table():
     table = published_figures("complexedit")["tables"]
     rows = [
@@ -99,9 +59,6 @@ def test_cards_quote_the_correlations_of_the_published_table():
         assert all(f"{row[place]:.3f}" in metric.card.source for row in rows)
     overall = table["metaeval_pairwise_correlation"]["overall_mean"].values()
     assert all(f"{value:.3f}" in ComplexEditOverall.card.source for value in overall)
-
-
-# -- draws
 
 
 def quality(*grades):
@@ -121,14 +78,11 @@ def test_seeds_have_no_draw_in_common_and_a_larger_n_asks_the_smaller_ones_draws
     assert seed == other or not ours & set(draws(n=n + more, seed=other))
 
 
-def test_twenty_are_asked_by_default_and_not_even_replacements_of_one_seed_are_draws_of_the_next():
+def test_draws_are_twenty_by_default_and_what_failed_is_replaced_by_the_next_ones():
     assert draws() == list(range(20))
     fails = lambda query: REFUSED if query.draw < 3 else Reply("5")  # noqa: E731
     assert max(draws(fails, n=DRAWS_PER_SEED - 3, max_replacements=3)) == DRAWS_PER_SEED - 1
     assert min(draws(n=1, seed=1)) == DRAWS_PER_SEED
-
-
-def test_what_failed_is_replaced_by_the_next_draws_and_noted():
     score = score_of(PerceptualQuality(n=3), quality(2, None, 4, 9))
     assert (score.value, numbers(score, "replaced")) == (5.0, {"measurements": 1.0})
     (failed,) = [item for item in score.evidence if item.what == "measurement that failed"]
@@ -158,8 +112,7 @@ def test_too_many_failures_fail_the_score_and_nothing_more_is_asked(grades, n, a
 def test_an_abstention_is_never_replaced_and_weighs_less_than_too_many_failures():
     rule = drawn(Abstention("too dark"), REFUSED, Reply("5"), Reply("5"))
     score = score_of(PerceptualQuality(n=3), rule)
-    assert (score.status, score.value, score.reason) == ("abstained", None, "too dark")
-    assert draws(rule, n=3) == [0, 1, 2]
+    assert (score.status, score.value, score.reason, draws(rule, n=3)) == ("abstained", None, "too dark", [0, 1, 2])
     assert score_of(PerceptualQuality(n=3, max_replacements=0), rule).status == "failed"
 
 
@@ -175,15 +128,6 @@ def test_following_and_preservation_replace_the_same_draws_and_share_every_quest
     assert status != "scored" or len(queries) == 6 + len(failing & {query.draw for query in queries})
 
 
-def test_a_judgement_is_not_mixed_from_draws_of_other_samples():
-    rule = lambda query: verdict(9, 9) if query.images[1] == edit().edited else verdict(1, 1)  # noqa: E731
-    other = edit("b", edited=edit().source)
-    scores, _ = asked(ComplexEditInstructionFollowing(n=5), rule, edit("a"), other)
-    assert [score.value for score in scores] == [9.0, 1.0]
-
-
-# -- what a judge may write
-
 LIST = '[{"operation": "Remove the cup", "score": 9}, {"operation": "Turn the wall green", "score": 5}]'
 
 
@@ -197,30 +141,20 @@ def raw(following="7", preservation="9", operations=LIST, reasoning='"The cup is
 CLEAN = raw()
 READ = {
     "clean": CLEAN,
-    "fenced with words around": f"Here is my judgement:\n\n```json\n{CLEAN}\n```\nI hope this helps!",
     "reasoning with other numbers": f"I would say 8/10 for the cup and 3 for the wall.\n{CLEAN}",
     "after thoughts with another draft": f"<think>{raw('1', '1')}</think>\n{CLEAN}",
-    "a comma too many in the list": raw(operations=LIST[:-1] + ",]"),
     "strings, as the released code asks for": raw('"7"', '"9"', LIST.replace("9", '"9"')),
     "operations in the judge's words": raw(operations=LIST.replace("Remove the cup", "cup -> gone")),
 }
 FAILED = {
     "two that differ": f"{CLEAN}\n{raw('8', '9')}",
     "following above the scale": raw(following="11"),
-    "preservation out of a hundred": raw(preservation="90"),
     "an operation above the scale": raw(operations=LIST.replace("9", "12")),
     "7.5": raw(following="7.5"),
-    "7/10 in a string": raw('"7/10"', "9"),
-    "following missing": CLEAN.replace('"instruction_following": 7, ', ""),
     "operations missing": CLEAN.replace(f'"operations": {LIST}, ', ""),
-    "reasoning missing": CLEAN.replace('"reasoning": "The cup is gone.", ', ""),
     "a name too many": CLEAN[:-1] + ', "perceptual_quality": 8}',
     "one operation of two": raw(operations='[{"operation": "Remove the cup", "score": 9}]'),
-    "three operations of two": raw(operations=LIST.replace("]", ', {"operation": "else", "score": 1}]')),
-    "an operation without a score": raw(operations=LIST.replace(', "score": 9', "")),
-    "refusal": "I'm sorry, but I can't help with evaluating these images.",
     "empty": "",
-    "words only": "Instruction Following: 7\nIdentity Preservation: 9",
 }
 
 

@@ -1,18 +1,14 @@
 """EditOverall, MultiTurnFollowing and VisualQuality: how parts and turns make one value, and when there is none."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import Card, EditSample, Image, Operation, Score, spec_of
-from editcritic.reward.config import build
-from editcritic.reward.engine.program import Program
+from editcritic.reward import Card, EditSample, Image, Operation, Score, build, spec_of
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.metrics.edival.consistency import ContentConsistency
 from editcritic.reward.metrics.edival.following import InstructionFollowing
@@ -20,28 +16,14 @@ from editcritic.reward.metrics.edival.overall import EditOverall, MultiTurnFollo
 from editcritic.reward.queries import Failure, Measurement
 
 from ...fakes import Fake
+from ..scripted import SaysOf
 from ..scripted import run as run_metric
 
-CARD = Card("says", 1, "what it was told")
 STATUSES = ("scored", "not_applicable", "abstained", "failed")
 
 
-@dataclass(frozen=True)
-class Says:
-    """A metric that says what it was made to say of each sample, by the sample's id."""
-
-    scores: Mapping[str, Score]
-    seen: list[EditSample] = field(default_factory=list, compare=False)
-    card: Card = CARD
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        self.seen.append(sample)
-        return self.scores[sample.id]
-        yield  # a program, although it asks nobody
-
-
 def by_turn(*scores):
-    return Says({f"t{number}": score for number, score in enumerate(scores, start=1)})
+    return SaysOf("id", {f"t{number}": score for number, score in enumerate(scores, start=1)})
 
 
 def score_of(status, value=0.5):
@@ -62,9 +44,6 @@ def turns(count):
 
 def run(metric, sample, **experts):
     return run_metric(metric, sample, experts)
-
-
-# -- EditOverall -------------------------------------------------------------------------------------------------------
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -88,13 +67,9 @@ def test_nothing_is_left_out_of_overall_or_a_chain(statuses):
 
 def test_overall_refuses_parts_that_are_no_shares_and_can_be_written_down():
     with pytest.raises(ValueError, match="rating"):
-        EditOverall(Says({}, card=Card("rating", 1, "any number", range=(None, None))))
+        EditOverall(SaysOf("id", {}, card=Card("rating", 1, "any number", range=(None, None))))
     metric = EditOverall(MultiTurnFollowing(InstructionFollowing(protocol="official")), ContentConsistency("official"))
-    assert build(spec_of(metric)) == metric
-    assert build(spec_of(EditOverall())) == EditOverall()
-
-
-# -- MultiTurnFollowing ------------------------------------------------------------------------------------------------
+    assert (build(spec_of(metric)), build(spec_of(EditOverall()))) == (metric, EditOverall())
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0]) | st.floats(0, 1), min_size=1, max_size=4))
@@ -109,26 +84,20 @@ def test_a_chain_is_the_minimum_or_the_mean_of_its_turns(degrees):
         assert [credit.value for credit in score.credits.values()] == degrees
 
 
-def test_each_turn_is_judged_against_the_turn_before_and_knows_those_before_it():
+def test_each_turn_is_judged_against_the_one_before_and_credited_in_overall():
     metric = by_turn(*[Score.of(1.0)] * 3)
     run(MultiTurnFollowing(metric), turns(3))
     by_id = {sample.id: sample for sample in metric.seen}
     assert [by_id[name].source for name in ("t1", "t2", "t3")] == [picture(0), picture(1), picture(2)]
     assert [by_id[name].turn for name in ("t1", "t2", "t3")] == [1, 2, 3]
     assert {sample.base for sample in metric.seen} == {picture(0)}
-
-
-def test_a_chain_can_be_the_following_of_overall_which_has_its_credits():
-    metric, kept = by_turn(Score.of(1.0), Score.of(0.0)), Says({"t2": Score.of(0.5)})
+    metric, kept = by_turn(Score.of(1.0), Score.of(0.0)), SaysOf("id", {"t2": Score.of(0.5)})
     score = run(EditOverall(MultiTurnFollowing(metric, reduction="mean"), kept), turns(2))
     assert score.value == pytest.approx(0.5)
     assert [(name, credit.value) for name, credit in score.credits.items()] == [("turn 1", 1.0), ("turn 2", 0.0)]
     assert run(EditOverall(MultiTurnFollowing(metric), kept), turns(2)).value == 0.0
     with pytest.raises(ValueError, match="edival-chain has no reduction 'median': there are minimum, mean"):
         build("edival-chain?reduction=median")
-
-
-# -- VisualQuality: the preference expert's number, the change from the base, and luminance beside it ------------------
 
 
 def ramp(top):
@@ -161,10 +130,8 @@ def luminance(pixels):
 def test_it_is_the_rating_of_the_edited_picture_and_knows_the_change_and_luminance(prompt, words):
     score, asked = rated(VisualQuality(prompt))
     edited, base = (image.pixels.mean() / 10 + len(words) for image in (EDITED, BASE))
-    assert score.value == pytest.approx(edited)
-    assert score.parts["base"].value == pytest.approx(base)
-    assert score.parts["change"].value == pytest.approx(edited - base)
-    assert asked == {(EDITED, words), (BASE, words)}
+    assert (score.value, score.parts["base"].value) == (pytest.approx(edited), pytest.approx(base))
+    assert (score.parts["change"].value, asked) == (pytest.approx(edited - base), {(EDITED, words), (BASE, words)})
     assert score.metric == f"edival-vq@1/{prompt}"
     for item, image in zip(score.evidence, (EDITED, BASE), strict=True):
         assert item.image == image.digest
@@ -204,10 +171,3 @@ def test_without_a_rating_there_is_no_value_or_no_change_and_luminance_costs_not
     score, _ = rated(VisualQuality(), pixels=Fake(lambda query: Failure("broken"), name="pixels"))
     assert score.status == "scored"
     assert all("broken" in item.text for item in score.evidence)
-
-
-def test_an_unknown_option_is_refused_with_those_there_are():
-    metric: Any = VisualQuality
-    for options, known in (({"protocol": "fixed"}, "paper, official"), ({"prompt": "caption"}, "instruction, empty")):
-        with pytest.raises(ValueError, match=f"there are {known}"):
-            metric(**options)

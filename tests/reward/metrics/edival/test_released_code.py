@@ -46,8 +46,7 @@ def at(cup, dog):
         (RED, {"judge": Reply("It is, yes.")}, 1, "counts as yes"),
         (RED, {"judge": Reply("Yesterday")}, 1, "counts as yes"),
         (RED, {"judge": Reply("I cannot tell")}, 0, "counts as no"),
-        (RED, {"judge": Reply("")}, 0, "counts as no"),
-        (RED, {"judge": Reply("No.")}, 0, None),
+        *((RED, {"judge": Reply("")}, 0, "counts as no"), (RED, {"judge": Reply("No.")}, 0, None)),
         (RED, {"judge": Failure("gone")}, None, ""),
         (REMOVE, {"source": {"cup": [BOX]}, "broken": ("cup",)}, None, ""),
         ("Change the background to garden", {}, 0, "names nothing to keep"),
@@ -127,7 +126,7 @@ def test_the_paper_counts_by_falling_score_and_zero(follow, scene):
     assert follow(Task("count_change", object="cup", count=0), scene(source={"cup": [BOX]})).value == 1
 
 
-def test_pictures_are_forced_to_512_by_512(scene):
+def test_pictures_are_512_and_texts_are_read_where_the_object_was(scene, follow):
     wide, square = Image.of(np.zeros((40, 60, 3), np.uint8)), Image.of(np.full((512, 512, 3), 9, np.uint8))
     sample, judge = EditSample("s", "Change the color of cup to red", (square,), wide), scene()
     score = run(InstructionFollowing("official"), sample, {"judge": judge})
@@ -135,17 +134,12 @@ def test_pictures_are_forced_to_512_by_512(scene):
     assert question.images == (square, wide.resized(512, 512, "lanczos"))
     rules = [item.text for item in score.evidence if item.what == "rule"]
     assert rules == ["released code: the edited image, 60 x 40, is resized to 512 x 512"]
-
-
-def test_changed_text_is_read_where_the_object_was_before(follow, scene):
     seen = scene(source={"sign": [(0.25, 0.25, 0.25, 0.25, 0.9)]}, edited={"sign": [BOX]}, text="It says OPEN.")
     score = follow(Task("text_change", text="open", object="sign"), seen, protocol="official")
     (reading,) = seen.of_kind(ReadText)
     assert (score.value, reading.image.origin[1]) == (1, '["crop", 64, 64, 192, 192]')
     assert "cropped where the object was in the source image" in str([item.text for item in score.evidence])
 
-
-# -- recorded cases of requested texts
 
 CASES = json.loads((Path(__file__).parent / "released_reading.json").read_text(encoding="utf-8"))["cases"]
 SOURCE, EDITED = (Image.of(np.full((512, 512, 3), colour, np.uint8)) for colour in ((10, 20, 30), (200, 100, 50)))
@@ -187,7 +181,3 @@ def test_the_verdict_and_the_question_are_those_of_the_released_code(case):
         assert (isinstance(text, str), recorded["parts"]) == (True, ["image_url", "text"])
         assert list(image.size) == recorded["size"]
         assert query.form == FreeText(recorded["max_tokens"], recorded["temperature"])
-
-
-def test_there_are_verdicts_of_both_kinds():
-    assert (len(CASES), {case["score"] for case in CASES}) == (13, {0, 1})

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from editcritic.reward import EditSample, Engine, Score
-from editcritic.reward.config import build
+from editcritic.reward import EditSample, Engine, Score, build
 from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 from editcritic.reward.queries import Failure, Judge, Mask, Measurement, RecognizedText, Reply

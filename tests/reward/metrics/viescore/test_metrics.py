@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,8 @@ from editcritic.reward.metrics.viescore.metrics import (
     overall,
     released_grades,
 )
-from editcritic.reward.queries import FreeText, Judge, Reply
+from editcritic.reward.queries import Abstention, Failure, FreeText, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
-from editcritic.reward.queries.outcomes import Abstention, Failure
 from editcritic.reward.queries.response_formats import parse_reply
 
 from ...fakes import Fake, picture
@@ -86,18 +84,14 @@ def test_each_question_is_the_lower_of_two_grades_and_o_the_root_of_both(protoco
     assert [query.topic for query in judge.queries] == [SC, PQ]
 
 
-def test_sc_sees_both_pictures_and_the_instruction_and_pq_the_edited_one_at_the_size_of_the_source() -> None:
+def test_pictures_and_instruction_are_shown_and_questions_shared() -> None:
     judge, large = both(said(8, 4)), picture(3).resized(64, 40)
     score_of(VieScoreOverall(), judge, edit(edited=large))
     sc, pq = judge.queries
-    assert sc.images == (BEFORE, large.resized(*BEFORE.size, "bicubic"))
-    assert pq.images == sc.images[1:]
+    assert (sc.images, pq.images) == ((BEFORE, large.resized(*BEFORE.size, "bicubic")), sc.images[1:])
     assert "Paint it red" in prompt_of(sc)
     assert "Paint it red" not in prompt_of(pq)
     assert sc.slots == (("instruction", "Paint it red"),)
-
-
-def test_questions_are_shared_by_the_three_metrics() -> None:
     judge = both(said(8, 4))
     with Engine() as engine:
         for metric in (SemanticConsistency(), PerceptualQuality(), VieScoreOverall()):
@@ -133,12 +127,9 @@ def test_official_reads_the_grades_that_the_released_code_reads(case: dict[str, 
 @pytest.mark.parametrize(
     ("reply", "grade"),
     [
-        ("{score: 7, reasoning: a {small seam}", 7),
-        ("{score: 7, reasoning: :all clean}", 7),
-        ("{score: 6, reasoning:: all clean}", 6),
-        ('{"score": 7, reasoning: a { b}', 7),
-        ("{score: 7, reasoning: fine: no seams}", None),
-        ("{score: 7, reasoning: a {small} seam}", None),
+        *(("{score: 7, reasoning: a {small seam}", 7), ("{score: 7, reasoning: :all clean}", 7)),
+        *(("{score: 6, reasoning:: all clean}", 6), ('{"score": 7, reasoning: a { b}', 7)),
+        *(("{score: 7, reasoning: fine: no seams}", None), ("{score: 7, reasoning: a {small} seam}", None)),
     ],
 )
 def test_official_reads_bare_words_with_the_marks_that_the_released_code_tolerates(
@@ -153,12 +144,6 @@ def test_official_takes_nothing_for_a_number_that_is_no_grade(grades: str) -> No
     """The released code takes the lower of these for 1, or 9."""
     with pytest.raises(ValueError, match="expected grades of 0 or more"):
         released_grades(f'{{"score": {grades}}}')
-
-
-def test_official_has_a_finite_o_whatever_is_said() -> None:
-    huge = '{"score": [1e308, 1e308]}'
-    assert score_of(VieScoreOverall("official"), both(huge, huge)).status == "failed"
-    assert score_of(VieScoreOverall("official"), both(said(1e6, 1e6), said(1e6, 1e6))).value == 1e6
 
 
 @given(st.text(alphabet='{}[]",:score 0179.-\n|V^=', max_size=60) | st.text(max_size=40))
@@ -177,13 +162,10 @@ def test_official_ends_for_hostile_replies(reply: str) -> None:
         released_grades(reply)
 
 
-def test_official_counts_one_grade_for_both_and_says_so() -> None:
+def test_official_says_what_is_unusual() -> None:
     score = score_of(SemanticConsistency("official"), both("7"))
     assert (score.value, parts(score)) == (7, {"success": 7, "no_overediting": 7})
     assert score.reason == "one grade, 7, counts for both"
-
-
-def test_official_keeps_numbers_beyond_the_scale_and_says_so() -> None:
     score = score_of(SemanticConsistency("official"), both(said(85, 90)))
     assert (score.value, score.reason) == (85, "the lower of 85 and 90; the scale ends at 10")
     score = score_of(VieScoreOverall("official"), both(said(85, 90), said(8, 9)))
@@ -191,9 +173,9 @@ def test_official_keeps_numbers_beyond_the_scale_and_says_so() -> None:
     assert score.reason.endswith("of which one is above 10, where the scale ends: as released, it counts")
     score = score_of(SemanticConsistency("official"), both(said(7, 9, 3)))
     assert (score.value, score.reason) == (3, "the lowest of 3 grades, where two were asked for")
-
-
-def test_official_fails_with_the_reply_where_the_released_code_would_guess() -> None:
+    huge = '{"score": [1e308, 1e308]}'
+    assert score_of(VieScoreOverall("official"), both(huge, huge)).status == "failed"
+    assert score_of(VieScoreOverall("official"), both(said(1e6, 1e6), said(1e6, 1e6))).value == 1e6
     score = score_of(VieScoreOverall("official"), both("I cannot judge this."))
     assert (score.status, score.value) == ("failed", None)
     assert "may then take a random grade" in score.reason
@@ -209,37 +191,8 @@ def test_o_has_no_value_without_both_also_where_the_other_is_0(protocol: Any, ou
         assert (score.status, score.value) == (status, None)
 
 
-def test_edits_of_several_pictures_are_not_applicable_and_cost_nothing() -> None:
-    judge = both(said(8, 4))
-    for metric in (SemanticConsistency(), PerceptualQuality(), VieScoreOverall()):
-        score = score_of(metric, judge, edit(sources=(BEFORE, AFTER)))
-        assert score.status == "not_applicable"
-    assert not judge.queries
-
-
-def test_a_pack_replaces_the_questions(tmp_path: Path) -> None:
-    (tmp_path / "semantic_consistency.txt").write_text("Is this right: {instruction}?", encoding="utf-8")
-    metric, judge = VieScoreOverall(prompts=str(tmp_path)), both(said(8, 4))
-    score = score_of(metric, judge)
-    assert prompt_of(judge.queries[0]) == "Is this right: Paint it red?"
-    assert score.metric.startswith("viescore-o@1/fixed[prompts=")
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: SemanticConsistency("vibes"), "viescore-sc has no protocol 'vibes': there are fixed, official"),  # type: ignore[arg-type]
-        (lambda: VieScoreOverall(prompts="/nowhere"), "prompt pack '/nowhere' is not a folder"),
-    ],
-)
-def test_what_does_not_exist_is_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
 def test_found_by_name_with_options() -> None:
     judge = both("7", said(9, 6))
     (score,) = Reward.of("viescore-o?protocol=official", {"judge": judge})([edit()])
-    assert score.value == pytest.approx(overall(7, 6))
-    assert RESPONSE_FORMATS["official"] == FreeText(max_tokens=1400)
+    assert (score.value, RESPONSE_FORMATS["official"]) == (pytest.approx(overall(7, 6)), FreeText(max_tokens=1400))
     assert isinstance(parse_reply(RESPONSE_FORMATS["fixed"], said(1, 2)), Reply)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from editcritic.reward.metrics.edival.conditions import Condition, all_hold, any_holds, make_condition, normalize_text
+from editcritic.reward.metrics.edival.inspector import Condition, all_hold, any_holds, make_condition, normalize_text
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import POSITIONS, Task
 
@@ -38,8 +38,6 @@ def test_a_degree_on_the_wrong_side_of_its_verdict_is_refused(holds, degree, say
 def test_normalising_twice_changes_nothing(text):
     assert normalize_text(normalize_text(text)) == normalize_text(text)
 
-
-# -- dense and binary agree
 
 NAMES = ("red cup", "dog", "hat")
 side = st.one_of(st.floats(0.01, 0.6), st.just(0.99))
@@ -97,7 +95,6 @@ def test_dense_and_binary_say_the_same(follow, scene, protocol, task, seen, miss
         assert binary.evidence[-1].numbers == {"holds": binary.value, "degree": dense.value}
 
 
-# -- what decides, and which way
 # Each ladder is a task, and a scene of quantities in [0, 1], each of which makes for a better edit as it grows.
 
 
@@ -118,37 +115,18 @@ def row(*scores):
 
 
 SURE, NAMED, DOG = Reply("yes"), {"cup": "cup", "dog": "dog"}, {"dog": [box(0.9)]}
-ADD, REMOVE, BEACH = (
-    Task("subject_add", new="hat"),
-    Task("subject_remove", object="dog"),
-    Task("background_change", value="beach"),
-)
-REPLACE, RED = Task("subject_replace", object="dog", new="cat"), Task("color_alter", object="cup", value="red")
 SIGN, ANYWHERE = Task("text_change", text="Open late", object="sign"), Task("text_change", text="Open late")
 KEEP, THREE = Task("background_change", value="beach", keep=("dog", "cup")), Task("count_change", object="cup", count=3)
-ADD_LEFT, ADD_BELOW, ADD_RIGHT = (
-    Task("subject_add", new="hat", position=position, reference="dog") for position in ("left", "below", "right")
-)
 MOVE, MOVE_UP = (Task("position_change", object="cup", position=at, reference="dog") for at in ("left", "above"))
-WOODEN = Task("material_alter", object="cup", value="wood")
 NEW_CAT = lambda old, new, near, p: ({"dog": [box(old, 0.2)]}, {"cat": [box(new, 0.9 - 0.7 * near)]}, says(p))  # noqa: E731
+REPLACE = Task("subject_replace", object="dog", new="cat")
+ADD_LEFT = Task("subject_add", new="hat", position="left", reference="dog")
 LADDERS: dict[str, Any] = {
-    "add": (ADD, {}, lambda gone, new: ({"hat": [box(1 - gone)]}, {"hat": [box(new)]})),
     "add left of": (
         *(ADD_LEFT, {}),
         lambda gone, new, other, left: ({"hat": [box(1 - gone)]}, {"hat": [box(new, 1 - left)], "dog": [box(other)]}),
     ),
-    "add below": (ADD_BELOW, {"position_margin": 0.0}, lambda low: ({}, {"hat": [box(0.9, 0.5, low)], **DOG})),
-    "remove": (REMOVE, {}, lambda old, gone: ({"dog": [box(old)]}, {"dog": [box(1 - gone)]})),
     "replace": (REPLACE, {}, NEW_CAT),
-    "replace, old gone": (
-        *(REPLACE, {"require_old_absent": True}),
-        lambda gone: (DOG, {"cat": [box(0.9)], "dog": [box(1 - gone)]}),
-    ),
-    "move": (
-        *(MOVE, {}),
-        lambda new, other, left: ({"cup": [box(0.9, 0.9)]}, {"cup": [box(new, 1 - left)], "dog": [box(other)]}),
-    ),
     "move, no copies": (
         *(MOVE_UP, {}),
         lambda a, b: (
@@ -157,26 +135,8 @@ LADDERS: dict[str, Any] = {
         ),
     ),
     "count, enough": (THREE, {}, lambda a, b, c: ({}, row(a, b, c))),
-    "count, not too many": (
-        Task("count_change", object="cup", count=1),
-        *({}, lambda a, b: ({}, row(0.95, 0.9 - 0.9 * a, 0.9 - 0.9 * b))),
-    ),
-    "color": (RED, {}, lambda there, p: ({}, {"cup": [box(there)]}, says(p))),
-    "material, both crops": (
-        *(WOODEN, {"attribute_view": "both"}),
-        lambda old, there, p: ({"cup": [box(old)]}, {"cup": [box(there)]}, says(p)),
-    ),
     "text": (SIGN, {}, lambda there, p: ({}, {"sign": [box(there)]}, SURE, prefix(p))),
     "text, substring": (ANYWHERE, {"text_match": "substring"}, lambda p: ({}, {}, SURE, prefix(p))),
-    "background": (BEACH, {}, lambda p: ({}, {}, says(p))),
-    "official add": (
-        *(ADD_RIGHT, {}),
-        lambda p, other, new, right: ({"dog": [box(other)]}, {"hat": [box(new, right)]}, says(p)),
-    ),
-    "official remove": (
-        *(REMOVE, {}),
-        lambda old, gone, away: ({"dog": [box(old, 0.2)]}, {"dog": [box(1 - gone, 0.2 + 0.6 * away)]}),
-    ),
     "official remove hat": (
         *(Task("subject_remove", object="red hat"), {}),
         lambda old, gone, away, bare: (
@@ -184,7 +144,6 @@ LADDERS: dict[str, Any] = {
             {"red hat": [box(1 - gone, 0.2 + 0.6 * away)], "hat": [box(1 - bare)]},
         ),
     ),
-    "official replace": (REPLACE, {}, NEW_CAT),
     "official move": (
         *(MOVE, {}),
         lambda new, other, left: (
@@ -194,11 +153,6 @@ LADDERS: dict[str, Any] = {
         ),
     ),
     "official count": (THREE, {}, lambda old, a, b, c: ({"cup": [box(old)]}, row(a, b, c))),
-    "official color": (RED, {}, lambda p: ({}, {}, says(p))),
-    "official text": (
-        *(SIGN, {}),
-        lambda old, there, p: ({"sign": [box(old)]}, {"sign": [box(there)]}, SURE, prefix(p)),
-    ),
     "official background": (
         *(KEEP, {}),
         lambda a, b, small, slim, p: ({}, {"dog": [box(a, size=1 - small)], "cup": [box(b, size=1 - slim)]}, says(p)),
