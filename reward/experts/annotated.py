@@ -45,12 +45,8 @@ _MAX_SEARCHED = 128
 """Boxes of a query. Each is searched for about 10 ms in small images, and compared with all others; a hundred kilobytes
 of boxes took minutes and gigabytes."""
 
-_MAX_TEMPLATES = 256
-"""Templates that are kept of an image."""
-
-
-_FAR_OUTSIDE = 2
-"""Of an image's side: numbers that are no fractions of it."""
+_MAX_TEMPLATES = 256  # templates that are kept of an image
+_FAR_OUTSIDE = 2  # of an image's side: numbers that are no fractions of it
 
 
 class Annotated(Expert):

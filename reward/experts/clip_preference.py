@@ -36,8 +36,7 @@ _RENAMED = (
     (r"\.mlp\.c_fc\.", ".mlp.fc1."),
     (r"\.mlp\.c_proj\.", ".mlp.fc2."),
 )
-_TRANSPOSED = ("visual.proj", "text_projection")
-"""Matrices stored transposed."""
+_TRANSPOSED = ("visual.proj", "text_projection")  # matrices stored transposed
 _JOINED = ".attn.in_proj_"
 
 
@@ -82,28 +81,23 @@ class PaddedImageProcessor:
         """antialias: whether downscaling is antialiased."""
         import torch
         import transformers
-
-        pixels = torch.stack([self._prepared(image, antialias) for image in images])
-        return transformers.BatchFeature({"pixel_values": pixels})
-
-    def _prepared(self, image: Any, antialias: bool) -> Any:
-        import numpy as np
-        import torch
         from torch.nn import functional
         from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 
-        values = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1).float() / 255
-        height, width = values.shape[1:]
-        scale = self.side / max(height, width)
-        if scale != 1:
-            height, width = (max(1, round(side * scale)) for side in (height, width))
-            values = functional.interpolate(
-                values[None], (height, width), mode="bicubic", antialias=antialias, align_corners=False
-            )[0]
-        left, top = (self.side - width) // 2, (self.side - height) // 2
-        values = functional.pad(values, (left, self.side - width - left, top, self.side - height - top))
+        prepared = []
+        for image in images:
+            values = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1).float() / 255
+            height, width = values.shape[1:]
+            scale = self.side / max(height, width)
+            if scale != 1:
+                height, width = (max(1, round(side * scale)) for side in (height, width))
+                values = functional.interpolate(
+                    values[None], (height, width), mode="bicubic", antialias=antialias, align_corners=False
+                )[0]
+            left, top = (self.side - width) // 2, (self.side - height) // 2
+            prepared.append(functional.pad(values, (left, self.side - width - left, top, self.side - height - top)))
         mean, deviation = (torch.tensor(each)[:, None, None] for each in (OPENAI_CLIP_MEAN, OPENAI_CLIP_STD))
-        return (values - mean) / deviation
+        return transformers.BatchFeature({"pixel_values": (torch.stack(prepared) - mean) / deviation})
 
 
 class CosineRater(ImageRater):
@@ -129,12 +123,7 @@ class CosineRater(ImageRater):
     def rate(self, loaded: LoadedModel, queries: Sequence[Rate]) -> list[float]:
         images = {f"picture {query.image.digest}": query.image for query in queries}
         texts = {f"text {query.prompt}": query.prompt for query in queries}
-        embeddings = {
-            **self.feature_cache.get_or_compute(
-                images, lambda new: self.run_microbatched(self.embed_images, loaded, new)
-            ),
-            **self.feature_cache.get_or_compute(texts, lambda new: self.run_microbatched(embed_texts, loaded, new)),
-        }
+        embeddings = self.cached(self.embed_images, loaded, images) | self.cached(embed_texts, loaded, texts)
         scale = self.scale(loaded)
         ratings = []
         for query in queries:
@@ -197,7 +186,7 @@ class Hpsv2Weights:
         import torch
         import transformers
 
-        check_load_options(**{key: value for key, value in options.items() if key != "output_loading_info"})
+        check_load_options(**options)
         state = clip_names(read_state(find_file(name, FILE, revision)))
         config = transformers.CLIPConfig.from_pretrained(base)
         with torch.device("meta"):

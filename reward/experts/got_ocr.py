@@ -109,12 +109,13 @@ class GotOcr(LocalExpert[Outcome]):
     def _page(self, loaded: LoadedModel, index: int, query: ReadText) -> _OcrRequest:
         import torch
 
+        vision = loaded.model.config.vision_config
         inputs = loaded.processor(
             query.image.pil(),
             format=self.markdown_output,
             crop_to_patches=self.crop_to_patches,
             max_patches=self.max_patches,
-            num_image_tokens=_tokens_per_image(loaded.model.config.vision_config),
+            num_image_tokens=int((vision.image_size // vision.patch_size // 4) ** 2),  # halved twice in both directions
             return_tensors="pt",
         )
         features = self.run_microbatched(self._encode, loaded, list(inputs["pixel_values"]))
@@ -174,16 +175,12 @@ class GotOcr(LocalExpert[Outcome]):
                 if part:
                     line_logprobs.setdefault(line + offset, []).append(logprob)
             line += len(parts) - 1
-        lines = enumerate(text.split("\n"))
-        return RecognizedText(
-            tuple(
-                TextLine(
-                    words.strip(), Box(0.5, 0.5, 1.0, 1.0, math.exp(sum(line_logprobs[n]) / len(line_logprobs[n])))
-                )
-                for n, words in lines
-                if words.strip()
-            )
-        )
+        lines = []
+        for n, words in enumerate(text.split("\n")):
+            if words.strip():
+                sure = math.exp(sum(line_logprobs[n]) / len(line_logprobs[n]))
+                lines.append(TextLine(words.strip(), Box(0.5, 0.5, 1.0, 1.0, sure)))
+        return RecognizedText(tuple(lines))
 
 
 class _GreedyDecoder(TextWriter):
@@ -215,8 +212,3 @@ def is_repeating(tokens: Sequence[int]) -> bool:
         if len(last) == length and last[period:] == last[:-period]:
             return True
     return False
-
-
-def _tokens_per_image(config: Any) -> int:
-    """One for each patch, halved twice in both directions."""
-    return int((config.image_size // config.patch_size // 4) ** 2)

@@ -39,13 +39,12 @@ _RENAMED = (
 
 def vision_names(state: Mapping[str, Any]) -> dict[str, Any]:
     """The vision tower's weights under transformers' names."""
-
-    def renamed(name: str) -> str:
+    renamed = {}
+    for name, value in state.items():
         for old, new in _RENAMED:
             name = re.sub(old, new, name)
-        return name
-
-    return {renamed(name): value for name, value in state.items()}
+        renamed[name] = value
+    return renamed
 
 
 def towers(vision: Mapping[str, Any], text: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -90,7 +89,7 @@ class ImageRewardWeights:
         """
         import torch
 
-        check_load_options(**{key: value for key, value in options.items() if key != "output_loading_info"})
+        check_load_options(**options)
         state = read_state(find_file(name, FILE, revision))
         vision = vision_names(strip_prefix(state, "blip.visual_encoder."))
         text = strip_prefix(state, "blip.text_encoder.")
@@ -198,9 +197,7 @@ class ImageReward(ImageRater):
         for start in range(0, len(pairs), self.batch):
             batch = pairs[start : start + self.batch]
             batch_images = {digest: images[digest] for digest, _ in batch}
-            features = self.feature_cache.get_or_compute(
-                batch_images, lambda new: self.run_microbatched(_encode, loaded, new)
-            )
+            features = self.cached(_encode, loaded, batch_images)
             inputs = [(features[digest], prompt) for digest, prompt in batch]
             rewards |= zip(batch, self.run_microbatched(self._rewards, loaded, inputs), strict=True)
         return [rewards[query.image.digest, query.prompt] for query in queries]

@@ -89,10 +89,9 @@ class JudgeAdapter(Expert):
     @property
     def deadline_s(self) -> float:  # type: ignore[override]
         """The judge's deadline times the number of its sequential calls."""
-        at_once = max(
-            self.judge_expert.batch if self.judge_expert.concurrency == 1 else self.judge_expert.concurrency, 1
-        )
-        return self.judge_expert.deadline_s * math.ceil(self.batch * self.calls_per_query / at_once)
+        judge = self.judge_expert
+        at_once = max(judge.batch if judge.concurrency == 1 else judge.concurrency, 1)
+        return judge.deadline_s * math.ceil(self.batch * self.calls_per_query / at_once)
 
     def load(self) -> None:
         self.judge_expert.load()
@@ -102,16 +101,11 @@ class JudgeAdapter(Expert):
 
     def offload(self) -> None:
         """Offload the judge's weights, if any."""
-        self._call_if_supported("offload")
+        getattr(self.judge_expert, "offload", dict)()
 
     def unload(self) -> None:
         """Unload the judge's weights, if any."""
-        self._call_if_supported("unload")
-
-    def _call_if_supported(self, name: str) -> None:
-        method = getattr(self.judge_expert, name, None)
-        if method is not None:
-            method()
+        getattr(self.judge_expert, "unload", dict)()
 
     @property
     def bytes(self) -> dict[str, int]:
@@ -154,20 +148,24 @@ class JudgeRater(JudgeAdapter):
         """The rating in the reply's text or probabilities. Raises ValueError if there is none."""
 
     def __call__(self, queries: Sequence[Rate]) -> list[Outcome]:
-        images = {query.image.digest: query.image for query in queries if self._unsupported(query) is None}
-        judge_queries = {digest: self.make_query(image) for digest, image in images.items()}
-        samples = [(digest, replace(each, draw=n)) for digest, each in judge_queries.items() for n in range(self.draws)]
-        ratings: dict[str, list[Measurement | Abstention | Failure]] = {digest: [] for digest in judge_queries}
-        replies = self.ask_judge([judge_query for _, judge_query in samples])
-        for (digest, judge_query), reply in zip(samples, replies, strict=True):
-            ratings[digest].append(self._rating(judge_query, reply))
-        means = {digest: _mean(outcomes) for digest, outcomes in ratings.items()}
-        return [self._unsupported(query) or means[query.image.digest] for query in queries]
-
-    def _unsupported(self, query: Rate) -> Failure | None:
-        if query.quality == self.quality:
-            return None
-        return Failure(f"{type(self).__name__} rates {self.quality} only, got {query.quality}")
+        images = {query.image.digest: query.image for query in queries if query.quality == self.quality}
+        asked = {digest: self.make_query(image) for digest, image in images.items()}
+        samples = [(digest, replace(query, draw=n)) for digest, query in asked.items() for n in range(self.draws)]
+        ratings: dict[str, list[Measurement | Abstention | Failure]] = {digest: [] for digest in asked}
+        for (digest, query), reply in zip(samples, self.ask_judge([query for _, query in samples]), strict=True):
+            ratings[digest].append(self._rating(query, reply))
+        means: dict[str, Outcome] = {}
+        for digest, outcomes in ratings.items():
+            # The mean rating, or else the first failure, or else the first abstention.
+            values = [outcome.value for outcome in outcomes if isinstance(outcome, Measurement)]
+            failed = [outcome for kind in (Failure, Abstention) for outcome in outcomes if isinstance(outcome, kind)]
+            means[digest] = failed[0] if failed else Measurement(sum(value or 0.0 for value in values) / len(values))
+        return [
+            means[query.image.digest]
+            if query.quality == self.quality
+            else Failure(f"{type(self).__name__} rates {self.quality} only, got {query.quality}")
+            for query in queries
+        ]
 
     def _rating(self, judge_query: Judge, reply: Outcome) -> Measurement | Abstention | Failure:
         if isinstance(reply, Abstention | Failure):
@@ -191,15 +189,6 @@ class JudgeRater(JudgeAdapter):
 
     def options_id(self) -> str:
         return f"draws={self.draws} temperature={self.temperature:g}" if self.draws > 1 or self.temperature else ""
-
-
-def _mean(outcomes: Sequence[Any]) -> Outcome:
-    """The mean rating, or else the first failure, or else the first abstention."""
-    for kind in (Failure, Abstention):
-        for outcome in outcomes:
-            if isinstance(outcome, kind):
-                return outcome
-    return Measurement(sum(outcome.value for outcome in outcomes) / len(outcomes))
 
 
 _SCHEMA = json.dumps(
@@ -256,11 +245,8 @@ class QInsight(JudgeRater):
 SIDE = 448
 """Side in pixels of the square that every image is resized to, whatever its aspect ratio."""
 
-RATING_TOKENS = tuple(
-    first + chr(ord("a") + number)
-    for first, count in (("a", 26), ("c", 25), ("d", 25), ("e", 25))
-    for number in range(count)
-)
+_COUNTS = {"a": 26, "c": 25, "d": 25, "e": 25}
+RATING_TOKENS = tuple(first + chr(ord("a") + number) for first, count in _COUNTS.items() for number in range(count))
 """Names of 0 to 100; each is a single token."""
 
 _LEVELS = Levels(RATING_TOKENS, tuple(map(float, range(len(RATING_TOKENS)))), max_tokens=4)
@@ -343,13 +329,13 @@ class JudgeReader(JudgeAdapter):
         return ReadText(query.image) if isinstance(query, ReadText) else query
 
     def __call__(self, queries: Sequence[ReadText]) -> list[Outcome]:
-        questions = [self._question(query) for query in queries]
+        questions = [self.make_query(query.image) for query in queries]
         replies = self.ask_judge(questions)
         return [_reading(question, reply) for question, reply in zip(questions, replies, strict=True)]
 
-    def _question(self, query: ReadText) -> Judge:
-        text = self.texts["judge_reader"]
-        return Judge((Message((query.image, text)),), FreeText(self.max_tokens), "judge_reader")
+    def make_query(self, image: Image) -> Judge:
+        """The judge query of an image."""
+        return Judge((Message((image, self.texts["judge_reader"])),), FreeText(self.max_tokens), "judge_reader")
 
 
 def _reading(question: Judge, reply: Outcome) -> Outcome:

@@ -67,8 +67,6 @@ class PixelFeatures(Expert):
         return outcomes
 
 
-# -- features ---------------------------------------------------------------------------------------------------------
-
 _SIDE = 448
 _GRID = 14
 _MIN_SIDE = 4
@@ -81,9 +79,8 @@ _FREQUENCIES = 256
 _LUMINANCE, _CHROMA, _LOG_CONTRAST, _DIRECTEDNESS = 0.08, 0.04, 0.5, 0.4
 _FLOOR = 0.03
 
-_LUMA_CHROMA = (
-    np.array([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]], np.float32) / 255
-)
+_LUMA_CHROMA = np.array([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]], np.float32)
+_LUMA_CHROMA /= 255
 
 
 def _frequencies() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -210,8 +207,6 @@ def _log_amplitude(energy: Plane, floor: float) -> Plane:
     return np.log(energy + floor**2) / 2
 
 
-# -- measures ---------------------------------------------------------------------------------------------------------
-
 _WINDOW = 11
 
 
@@ -266,20 +261,8 @@ def _sharpness(a: Pixels, free: NDArray[np.bool_]) -> float:
     return float(np.abs(cv2.Laplacian(_luminance(a), cv2.CV_32F))[free].mean(dtype=np.float64))
 
 
-def _luma99(a: Pixels, free: NDArray[np.bool_]) -> float:
-    return float(np.quantile(_luminance(a)[free], 0.99))
-
-
-def _luma999(a: Pixels, free: NDArray[np.bool_]) -> float:
-    return float(np.quantile(_luminance(a)[free], 0.999))
-
-
-def _linear_luma99(a: Pixels, free: NDArray[np.bool_]) -> float:
-    return float(np.quantile(_linear_luminance(a)[free], 0.99))
-
-
-def _linear_luma999(a: Pixels, free: NDArray[np.bool_]) -> float:
-    return float(np.quantile(_linear_luminance(a)[free], 0.999))
+def _bright(share: float, luminance: Callable[[Pixels], Plane]) -> Callable[[Pixels, NDArray[np.bool_]], float]:
+    return lambda a, free: float(np.quantile(luminance(a)[free], share))
 
 
 def _luminance(pixels: Pixels) -> Plane:
@@ -301,10 +284,10 @@ def _of_look(quantity: str) -> Callable[[Pixels, Pixels, NDArray[np.bool_]], flo
 _SINGLE_MEASURES: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
     "spread": _spread,
     "sharpness": _sharpness,
-    "luma99": _luma99,
-    "luma999": _luma999,
-    "linear_luma99": _linear_luma99,
-    "linear_luma999": _linear_luma999,
+    "luma99": _bright(0.99, _luminance),
+    "luma999": _bright(0.999, _luminance),
+    "linear_luma99": _bright(0.99, _linear_luminance),
+    "linear_luma999": _bright(0.999, _linear_luminance),
     "chroma": typical_chroma,
 }
 _PAIR_MEASURES: dict[str, Callable[[Pixels, Pixels, NDArray[np.bool_]], float]] = {

@@ -23,12 +23,9 @@ from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
 from .loading.remote_code import NullProcessor, RemoteCodeModel, is_pinned, remote_code_errors
 
-_SEG_TOKEN = "[SEG]"
-"""The token with which Sa2VA requests a mask."""
-_IMAGE_TOKEN = "<image>"
-"""The image's position in the prompt."""
-_END_TOKENS = re.compile(r"<\|[^|<>]*\|>|</?s>")
-"""End-of-turn tokens, which its output contains."""
+_SEG_TOKEN = "[SEG]"  # the token with which Sa2VA requests a mask
+_IMAGE_TOKEN = "<image>"  # the image's position in the prompt
+_END_TOKENS = re.compile(r"<\|[^|<>]*\|>|</?s>")  # end-of-turn tokens, which its output contains
 
 
 class Sa2va(LocalExpert[Mask | Failure]):

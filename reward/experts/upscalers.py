@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
@@ -34,12 +34,9 @@ class Lanczos(Expert):
     batch = 16
 
     def __call__(self, queries: Sequence[Upscale]) -> list[Outcome]:
-        return [UpscaledImage(_enlarged(query.image, query.factor)) for query in queries]
-
-
-def _enlarged(image: Image, factor: int) -> Image:
-    larger = image.resized(image.width * factor, image.height * factor)
-    return Image.of(larger.pixels)  # resampled here, not lazily
+        sizes = ((query.image.width * query.factor, query.image.height * query.factor) for query in queries)
+        larger = (query.image.resized(*size) for query, size in zip(queries, sizes, strict=True))
+        return [UpscaledImage(Image.of(image.pixels)) for image in larger]  # resampled here, not lazily
 
 
 OVERLAP = 32
@@ -101,10 +98,8 @@ class Canvas:
         shared = OVERLAP * self._factor
         rising = np.clip(((np.arange(shared) + 0.5) / shared - 0.25) * 2, 0, 1).astype(np.float32)
         weights = np.ones(length, np.float32)
-        if before:
-            weights[:shared] *= rising
-        if after:
-            weights[-shared:] *= rising[::-1]
+        weights[:shared] *= rising if before else 1
+        weights[-shared:] *= rising[::-1] if after else 1
         return weights
 
     @property
@@ -172,19 +167,31 @@ class Upscaler(LocalExpert[Outcome]):
     def answer_batch(self, queries: Sequence[Upscale]) -> list[Outcome]:
         with self.checkpoint.use() as loaded:
             scale = self.scale(loaded)
-            images = {query.image.digest: query.image for query in queries if query.factor <= scale}
+            # Groups of one size; tiled images one by one, since their tiles are held until all are done.
+            groups: dict[tuple[Size, str], dict[str, Image]] = {}
+            for image in (query.image for query in queries if query.factor <= scale):
+                is_tiled = max(image.size) > self.tile_size
+                groups.setdefault((image.size, image.digest if is_tiled else ""), {})[image.digest] = image
             enlarged: dict[str, Pixels | None] = {}
-            for group in self._group_by_size(images.values()):
-                outputs = self._enlarged(loaded, group, scale, self.grid(loaded))
-                enlarged |= dict(zip((image.digest for image in group), outputs, strict=True))
-        return [self._answer(query, enlarged.get(query.image.digest), scale) for query in queries]
-
-    def _group_by_size(self, images: Iterable[Image]) -> list[list[Image]]:
-        """Groups of one size; tiled images one by one, since their tiles are held until all are done."""
-        groups: dict[tuple[Size, str], list[Image]] = {}
-        for image in images:
-            groups.setdefault((image.size, image.digest if max(image.size) > self.tile_size else ""), []).append(image)
-        return list(groups.values())
+            for group in groups.values():
+                outputs = self._enlarged(loaded, list(group.values()), scale, self.grid(loaded))
+                enlarged |= dict(zip(group, outputs, strict=True))
+        outcomes: list[Outcome] = []
+        for query in queries:
+            if query.factor > scale:
+                outcomes.append(
+                    Failure(
+                        f"{self.name} enlarges {scale} times, the query asks for {query.factor}: bind an upscaler of "
+                        f"{query.factor} or more, or Lanczos, which adds no detail"
+                    )
+                )
+            elif (pixels := enlarged[query.image.digest]) is None:
+                problem = f"values that are not finite in {self.dtype}: try dtype='float32'"
+                outcomes.append(Failure(f"{self.name} returned {problem}"))
+            else:
+                size = (query.image.width * query.factor, query.image.height * query.factor)
+                outcomes.append(UpscaledImage(Image.of(Image.of(pixels).resized(*size).pixels)))
+        return outcomes
 
     def _enlarged(self, loaded: LoadedModel, images: Sequence[Image], scale: int, grid: int) -> list[Pixels | None]:
         """Enlarge images of one size. None for an output that is not finite."""
@@ -202,25 +209,13 @@ class Upscaler(LocalExpert[Outcome]):
                 canvas.add_tile(corners, values)
         return [canvas.pixels() if canvas.is_finite else None for canvas in canvases]
 
-    def _answer(self, query: Upscale, enlarged: Pixels | None, scale: int) -> Outcome:
-        if query.factor > scale:
-            return Failure(
-                f"{self.name} enlarges {scale} times, the query asks for {query.factor}: bind an upscaler of "
-                f"{query.factor} or more, or Lanczos, which adds no detail"
-            )
-        if enlarged is None:
-            return Failure(f"{self.name} returned values that are not finite in {self.dtype}: try dtype='float32'")
-        size = (query.image.width * query.factor, query.image.height * query.factor)
-        return UpscaledImage(Image.of(Image.of(enlarged).resized(*size).pixels))
-
 
 def unsupported_upscaler(name: str, description: str) -> ExpertDown:
-    """Error for a checkpoint that loads but is no supported upscaler."""
+    """For a checkpoint that loads."""
     return ExpertDown(f"{name} {description}: give a model that enlarges RGB images 2, 3 or 4 times")
 
 
-_MIN_SIDE = 4
-"""Pixels: half a window."""
+_MIN_SIDE = 4  # pixels: half a window
 
 
 class Swin2Sr(Upscaler):
@@ -271,8 +266,7 @@ class Swin2Sr(Upscaler):
 
 WEIGHTS = "RealESRGAN_x4plus.pth"
 
-_KINDS = ("ESRGAN", "Compact")
-"""spandrel's names of the two Real-ESRGAN architectures: RRDBNet and SRVGGNetCompact."""
+_KINDS = ("ESRGAN", "Compact")  # spandrel's names of the two Real-ESRGAN architectures: RRDBNet and SRVGGNetCompact
 
 
 class RealEsrganWeights:
@@ -280,7 +274,7 @@ class RealEsrganWeights:
 
     @staticmethod
     def from_pretrained(
-        name: str, *, revision: str | None = None, dtype: Any = None, output_loading_info: bool = True, **options: Any
+        name: str, *, revision: str | None = None, dtype: Any = None, **options: Any
     ) -> tuple[Any, dict[str, Any]]:
         """The network with spandrel's `descriptor`, and loading info. Raises `ExpertDown` and ValueError."""
         try:
@@ -293,21 +287,14 @@ class RealEsrganWeights:
             descriptor = spandrel.ModelLoader().load_from_state_dict(state)
         except spandrel.UnsupportedModelError:
             raise ExpertDown(f"{name} has weights of no network known to spandrel {spandrel.__version__}") from None
-        except (
-            RuntimeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ) as error:  # spandrel does not check for missing weights
+        except (RuntimeError, LookupError, TypeError, ValueError) as error:  # it does not check for missing weights
             reason = " ".join(str(error).split())[:300]
             raise ExpertDown(f"{name} does not match the detected network: {reason}") from None
-        if descriptor.architecture.id not in _KINDS:
-            raise ExpertDown(f"{name} is a {descriptor.architecture.name}, no Real-ESRGAN network")
-        parameters = descriptor.model.state_dict()
+        kind, parameters = descriptor.architecture, descriptor.model.state_dict()
+        if kind.id not in _KINDS:
+            raise ExpertDown(f"{name} is a {kind.name}, no Real-ESRGAN network")
         if len(parameters) != len(state):  # spandrel ignores unknown weights of an RRDBNet
-            raise ExpertDown(
-                f"{name} has {len(state)} weights, expected {len(parameters)} for {descriptor.architecture.name}"
-            )
+            raise ExpertDown(f"{name} has {len(state)} weights, expected {len(parameters)} for {kind.name}")
         model = descriptor.model.to(dtype).eval()
         model.descriptor = descriptor
         return model, {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}

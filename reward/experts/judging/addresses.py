@@ -8,13 +8,13 @@ this backoff it is half open, one request tries it, and if it answers, its group
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ...forks import ForkSafeLock, at_fork
+from ...lru_cache import LruCache
 from ...queries.kinds import Judge
 from ...routing import Server, choose_server
 
@@ -149,8 +149,7 @@ def _address(url: object) -> Address:
     return Address(f"{parts.scheme}://{parts.netloc}{path}")
 
 
-_MAX_PICTURES = 20_000
-"""Pictures whose groups are kept: the most recent ones."""
+_MAX_PICTURES = 20_000  # pictures whose groups are kept: the most recent ones
 
 
 class PrefixGroups:
@@ -163,19 +162,15 @@ class PrefixGroups:
     """
 
     def __init__(self) -> None:
-        self._groups: OrderedDict[str, str] = OrderedDict()
-        self._lock = ForkSafeLock()
+        self._groups: LruCache[str, str] = LruCache(_MAX_PICTURES)
 
     def of(self, query: Judge) -> str:
         """The group of a query, by the digest of the picture that it is named after."""
         pictures = [image.digest for image in query.images]
         if not pictures:
             return query.digest
-        with self._lock:
-            group = self._groups.get(pictures[0], pictures[0])
-            for one in pictures:
-                self._groups.setdefault(one, group)
-                self._groups.move_to_end(one)
-            while len(self._groups) > _MAX_PICTURES:
-                self._groups.popitem(last=False)
+        group = self._groups.get(pictures[0]) or pictures[0]
+        for one in pictures:
+            if self._groups.get(one) is None:
+                self._groups.put(one, group)
         return group

@@ -47,8 +47,7 @@ RequestBody: TypeAlias = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
 BACKOFF = RetryPolicy(first_pause_s=0.5, longest_pause_s=30.0)
 """Of retries, unless the server sends `Retry-After`."""
 
-_SECRET_CHARACTERS = 12
-"""Keys of fewer are placeholders, such as EMPTY, which replies may hold as words."""
+_SECRET_CHARACTERS = 12  # keys of fewer are placeholders, such as EMPTY, which replies may hold as words
 
 
 class RetriesExhausted(RuntimeError):
@@ -161,7 +160,7 @@ class Endpoint:
     async def _served_models(self, address: Address) -> list[str]:
         """Raises ConnectionError if the server does not list them. The caller limits the time."""
         try:
-            status, _, text = await self._send("GET", f"{address.url}/models")
+            status, _, text = await self._send(f"{address.url}/models")
             if status != 200:
                 raise ValueError(f"HTTP {status}")
             return [str(model["id"]) for model in json.loads(text)["data"]]
@@ -200,9 +199,8 @@ class Endpoint:
         that affect all requests (key, address, quota), `RetriesExhausted` after the last attempt.
         """
         self.load()
-        self._client(
-            openai_package()
-        )  # created before the timeout starts: the first import takes a second, certificates another
+        # Before the timeout starts: the first import takes a second, certificates another.
+        self._client(openai_package())
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
         retrying = AsyncRetrying(
@@ -218,7 +216,11 @@ class Endpoint:
 
         def count_request() -> None:
             nonlocal num_sent
-            self._count(images, retry=num_sent > 0)
+            if not self.usage.start_request(self._max_requests, retry=num_sent > 0, images=images):
+                raise ExpertDown(
+                    f"request budget of {self._max_requests} requests is spent: raise max_requests, and resume with "
+                    "the same answer log to send only the remaining queries"
+                )
             num_sent += 1
 
         try:
@@ -254,7 +256,7 @@ class Endpoint:
                 await self._check_model(request)
                 count_request()
                 fields = body(address.url) if callable(body) else body
-                status, headers, text = await self._send("POST", address.url + path, fields)
+                status, headers, text = await self._send(address.url + path, fields)
         except TIMEOUTS:
             raise _TransientError(f"no complete response within {self._timeout_s:g} s") from None
         except ConnectionError as error:
@@ -278,13 +280,6 @@ class Endpoint:
         if client is not None:
             await client.close()
 
-    def _count(self, images: int, *, retry: bool) -> None:
-        if not self.usage.start_request(self._max_requests, retry=retry, images=images):
-            raise ExpertDown(
-                f"request budget of {self._max_requests} requests is spent: raise max_requests, and resume with "
-                "the same answer log to send only the remaining queries"
-            )
-
     def _pause(self, state: RetryCallState) -> float:
         error = state.outcome and state.outcome.exception()
         if isinstance(error, _TransientError):
@@ -294,23 +289,17 @@ class Endpoint:
                 return min(error.retry_after_s * self._rng.uniform(1.0, 1.1), self._timeout_s)
         return min(BACKOFF.pause(state.attempt_number - 1), self._timeout_s)
 
-    # -- one request --------------------------------------------------------------------------------------------------
-
-    async def _send(
-        self, method: str, url: str, body: Mapping[str, Any] | None = None
-    ) -> tuple[int, Mapping[str, str], str]:
+    async def _send(self, url: str, body: Mapping[str, Any] | None = None) -> tuple[int, Mapping[str, str], str]:
+        """Status, headers and text of a response; a GET without a body."""
         openai = openai_package()
         http = http_library(openai)
         client = self._client(openai)
         headers: dict[str, Any] = {"Accept-Encoding": "identity"}  # uncompressed, so that the byte limit holds
         if not self._key:
             headers["Authorization"] = openai.Omit()
+        call: dict[str, Any] = {"cast_to": http.Response, "options": {"headers": headers}}
         try:
-            if body is None:
-                response = await client.get(url, cast_to=http.Response, options={"headers": headers})
-            else:
-                options = {"headers": headers}
-                response = await client.post(url, cast_to=http.Response, body=dict(body), options=options)
+            response = await (client.get(url, **call) if body is None else client.post(url, body=dict(body), **call))
         except openai.APIStatusError as error:
             response = error.response
         except (openai.APIConnectionError, http.TransportError) as error:
@@ -329,47 +318,35 @@ class Endpoint:
 
     def _client(self, openai: Any) -> Any:
         loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
+        if loop not in self._clients:
             stream = http_library(openai).AsyncByteStream
-            client = self._clients[loop] = openai.AsyncOpenAI(
+            hooks = {
+                "request": [self._count_bytes],
+                "response": [lambda response: limit_response_size(response, stream)],
+            }
+            self._clients[loop] = openai.AsyncOpenAI(
                 base_url=self.addresses.first.url,  # the others are given with each request
                 api_key=self._key or "none",
                 max_retries=0,
                 timeout=self._timeout_s,
-                http_client=openai.DefaultAsyncHttpxClient(
-                    follow_redirects=False,  # images and keys are sent to the given address only
-                    event_hooks={
-                        "request": [self._count_bytes],
-                        "response": [lambda response: limit_response_size(response, stream)],
-                    },
-                ),
+                # No redirects: images and keys are sent to the given address only.
+                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks),
             )
-        return client
+        return self._clients[loop]
 
     async def _count_bytes(self, request: Any) -> None:
         self.usage.add_bytes(int(request.headers.get("content-length", 0)))
 
-    # -- responses -----------------------------------------------------------------------------------------------------
-
     def _read(self, address: Address, text: str) -> dict[str, Any] | Failure:
         try:
-            response = json.loads(text, parse_constant=_no_constant)
+            response, problem = json.loads(text, parse_constant=_no_constant), "JSON that is no object"
             if _SURROGATE.search(text):  # half a character, which nothing can store; whole ones are joined by now
-                whole = json.dumps(response, ensure_ascii=False).encode("utf-8", "replace")
-                response = json.loads(whole)
+                response = json.loads(json.dumps(response, ensure_ascii=False).encode("utf-8", "replace"))
         except (ValueError, RecursionError) as error:
-            return Failure(
-                f"{address.host_and_path} returned no JSON: {error}",
-                raw=self.redact(text)[:MAX_RAW_CHARACTERS],
-                infrastructure=True,
-            )
+            response, problem = None, f"no JSON: {error}"
         if not isinstance(response, dict):
-            return Failure(
-                f"{address.host_and_path} returned JSON that is no object",
-                raw=self.redact(text)[:MAX_RAW_CHARACTERS],
-                infrastructure=True,
-            )
+            raw = self.redact(text)[:MAX_RAW_CHARACTERS]
+            return Failure(f"{address.host_and_path} returned {problem}", raw=raw, infrastructure=True)
         if "usage" in response or not response.get("error"):  # an error that is sent as a success costs nothing
             self.usage.add_response(response.get("usage"))
         return response
@@ -385,12 +362,10 @@ class Endpoint:
         if status < 400:
             raise ExpertDown(f"{source} has moved: give the new address as base_url")
         if status in (401, 403):
-            key = (
-                f"check the key in {self._api_key_env}"
-                if self._key
-                else "name the variable with its key in api_key_env"
-            )
-            raise ExpertDown(f"{source} refuses access: {key}")
+            cure = "name the variable with its key in api_key_env"
+            if self._key:
+                cure = f"check the key in {self._api_key_env}"
+            raise ExpertDown(f"{source} refuses access: {cure}")
         if status == 404:
             raise ExpertDown(f"{source} was not found: check base_url and the model's name")
         if rejected.is_quota:

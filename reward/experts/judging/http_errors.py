@@ -35,9 +35,8 @@ class RequestRejected:
     @property
     def failure(self) -> Failure:
         """The outcome of the rejected query."""
-        if self.is_policy:
-            return Failure(f"the server's content policy refused it (HTTP {self.status}): {self.message}", raw=self.raw)
-        return Failure(f"the server rejected it (HTTP {self.status}): {self.message}", raw=self.raw)
+        who = "the server's content policy refused" if self.is_policy else "the server rejected"
+        return Failure(f"{who} it (HTTP {self.status}): {self.message}", raw=self.raw)
 
     @property
     def is_policy(self) -> bool:
@@ -47,9 +46,8 @@ class RequestRejected:
     @property
     def is_too_large(self) -> bool:
         """Whether less would be taken: HTTP 413, or as servers and proxies say it with 400 or 422."""
-        return self.status == 413 or (
-            self.status in (400, 422) and _TOO_LARGE.search(f"{self.message} {self.raw}") is not None
-        )
+        says_so = self.status in (400, 422) and _TOO_LARGE.search(f"{self.message} {self.raw}")
+        return self.status == 413 or bool(says_so)
 
     @property
     def is_about_logprobs(self) -> bool:
@@ -115,12 +113,8 @@ _TOO_LARGE = re.compile(
     re.IGNORECASE,
 )
 """It names what is too large: `max_tokens` can be, too."""
-_QUOTA_ERROR_CODES = {
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "exceeded_current_quota_error",
-}
+_QUOTA_ERROR_CODES = {"insufficient_quota", "billing_not_active", "exceeded_current_quota_error"}
+_QUOTA_ERROR_CODES |= {"billing_hard_limit_reached"}
 
 
 MAX_RESPONSE_BYTES = 16 * 2**20

@@ -53,10 +53,6 @@ class OptionTrie:
         inner_paths = [end[:-1] for end in self.ends if end[: len(path)] == path and len(end) > len(path)]
         return max(inner_paths, key=lambda inner_path: (inner_path in self.likely, len(inner_path)), default=path)
 
-    def inner(self, path: Path) -> bool:
-        """Whether the node of these tokens has children."""
-        return path in self.children
-
     def reached(self, scored: Mapping[Path, Mapping[int, float]]) -> dict[Path, float]:
         """The probability of reaching each node, as far as its ancestors are scored.
 
@@ -72,12 +68,8 @@ class OptionTrie:
         """The nodes that still have to be read, the shortest first."""
         reached = self.reached(scored)
         threshold = MIN_BRANCH_PROBABILITY * sum(self.option_probabilities(scored).values())
-        nodes = [
-            path
-            for path, probability in reached.items()
-            if self.inner(path) and path not in scored and probability > threshold
-        ]
-        return sorted(nodes, key=len)
+        inner = (path for path in reached if path in self.children and path not in scored)
+        return sorted((path for path in inner if reached[path] > threshold), key=len)
 
     def option_probabilities(self, scored: Mapping[Path, Mapping[int, float]]) -> dict[str, float]:
         """The probability of each option over all spellings; the sum is at most 1."""
@@ -94,18 +86,14 @@ def build_option_trie(options: Sequence[str], encode: Callable[[str], Sequence[i
     line = tuple(encode("\n"))
     spelled: dict[tuple[str, Path], None] = {}
     for option in options:
-        for spelling in _spellings(option):
+        cases = dict.fromkeys((option, option.lower(), option.upper(), option.capitalize()))
+        for spelling in (lead + case for case in cases for lead in ("", " ")):
             spelled[option, tuple(encode(spelling))] = None
             # SentencePiece tokenizers add a leading space, except after a line break.
             after_line_break = tuple(encode(f"\n{spelling}"))
             if after_line_break[: len(line)] == line and len(after_line_break) > len(line):
                 spelled[option, after_line_break[len(line) :]] = None
     return OptionTrie(options, spelled)
-
-
-def _spellings(option: str) -> list[str]:
-    cases = dict.fromkeys((option, option.lower(), option.upper(), option.capitalize()))
-    return [lead + case for case in cases for lead in ("", " ")]
 
 
 class OptionLookup:
@@ -185,12 +173,15 @@ class JsonWriter(TextWriter):
         self._matcher = matcher
 
     def _choose(self, scores: Any) -> int | None:
+        import torch
+
         if self._matcher.is_stopped():
             return None
         bits = np.unpackbits(np.frombuffer(self._matcher.compute_bitmask(), np.uint8), bitorder="little")
         forbidden = np.ones(len(scores), bool)
         forbidden[: len(bits)] = bits[: len(scores)] == 0
-        token = super()._choose(scores.masked_fill(_like(scores, forbidden), float("-inf")))
+        mask = torch.from_numpy(forbidden).to(scores.device)
+        token = super()._choose(scores.masked_fill(mask, float("-inf")))
         if token is not None and token not in self._stop_tokens:
             self._matcher.consume_token(token)
         return token
@@ -225,12 +216,6 @@ def check_logits(scores: Any) -> None:
     """Raise ArithmeticError if logits are NaN."""
     if scores.isnan().any():
         raise ArithmeticError("the model's scores are not numbers: try dtype='bfloat16' or 'float32'")
-
-
-def _like(scores: Any, flags: Any) -> Any:
-    import torch
-
-    return torch.from_numpy(flags).to(scores.device)
 
 
 def digest_uniform(digest: str, position: int) -> float:

@@ -15,8 +15,7 @@ MAX_UNRESOLVED_SHARE = 1e-3
 MAX_TOP_LOGPROBS = 20
 """Alternatives per token that are asked for: the maximum of OpenAI, and vLLM's default."""
 
-_MAX_STEPS = 256
-"""Tokens of an answer that are read; no option has as many."""
+_MAX_STEPS = 256  # tokens of an answer that are read; no option has as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,7 @@ def spelling_steps(steps: Sequence[TokenLogprob], answer: str) -> Sequence[Token
     return () if end else steps[start:]
 
 
-_CONTROL = re.compile(r"<[^<>]*>")
-"""A token that ends a reply and is not in its text, such as `<|im_end|>`."""
+_CONTROL = re.compile(r"<[^<>]*>")  # A token that ends a reply and is not in its text, such as `<|im_end|>`
 
 
 def option_probabilities(

@@ -132,8 +132,7 @@ def _encoded(image: Image, kind: ImageFormat, quality: int) -> bytes:
     return bytes(data)
 
 
-_MAX_IMAGES = 20_000
-"""Ids that are kept for all servers together."""
+_MAX_IMAGES = 20_000  # ids that are kept for all servers together
 
 
 def image_ids(encoded: Mapping[Image, str]) -> dict[Image, str]:

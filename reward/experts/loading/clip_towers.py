@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from ...image import Image
 from .checkpoint import LoadedModel
 
-_PADDED = ("siglip", "siglip2")
-"""Model types trained on texts padded to a fixed length and pooled at the last token."""
+_PADDED = ("siglip", "siglip2")  # model types trained on texts padded to a fixed length and pooled at the last token
 
 Vector = NDArray[np.float32]
 

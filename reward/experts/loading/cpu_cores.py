@@ -100,7 +100,6 @@ def _in_child(_: object) -> None:
 
 at_fork(run_in_turn, _in_child)
 
-_CHANGED = threading.Condition()
-"""Guards the variables below; notified when a job is added, begins or ends."""
+_CHANGED = threading.Condition()  # guards the variables below; notified when a job is added, begins or ends
 _JOBS: deque[_CpuJob[Any]] = deque()
 _worker: _CpuThread | None = None

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -141,21 +141,14 @@ def modification_stamp(name: str) -> str:
     folder = Path(name)
     if not name or not folder.exists():
         return name
-    files = [
-        (path.relative_to(folder).as_posix(), status.st_size, status.st_mtime_ns)
-        for path in _files(folder)
-        for status in [path.stat()]
-    ]
-    return f"{folder.resolve()} {files}"
+    stats = ((path.relative_to(folder).as_posix(), path.stat()) for path in _files(folder))
+    return f"{folder.resolve()} {[(path, status.st_size, status.st_mtime_ns) for path, status in stats]}"
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path) -> list[Path]:
     if folder.is_file():
-        yield folder
-    else:
-        yield from sorted(
-            path for path in folder.rglob("*") if path.is_file() and path.suffix.lower() in _MODEL_FILE_SUFFIXES
-        )
+        return [folder]
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix.lower() in _MODEL_FILE_SUFFIXES)
 
 
 _BLOCK_SIZE, _LARGE = 4096, 64 * 2**20
@@ -165,8 +158,7 @@ _MODEL_FILE_SUFFIXES = {
 }
 
 
-_SETTLED_S = 2.0
-"""A file that was changed this recently may change again without another time: its digest is not kept."""
+_SETTLED_S = 2.0  # A file that was changed this recently may change again without another time: its digest is not kept
 
 
 def large_file_digests(paths: Sequence[Path]) -> Mapping[Path, str]:
@@ -178,13 +170,22 @@ def large_file_digests(paths: Sequence[Path]) -> Mapping[Path, str]:
 def _digest(path: Path) -> str:
     path = path.resolve()
     stamp = _stamp(path)
-    digest = _kept_digest(path, stamp)
-    if digest is None:
-        started_at = time.time_ns()
-        digest = sha256(path)
-        last_changed = max(stamp[1:3])
-        if _stamp(path) == stamp and started_at - last_changed > _SETTLED_S * 1e9:
-            _keep(path, stamp, digest)
+
+    def checksum(digest: str) -> str:
+        return record_checksum("weights", os.fsencode(path), json.dumps(stamp), digest)
+
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        record = json.loads(_record_file(path).read_text(encoding="utf-8"))
+        digest = str(record["sha256"])
+        if record["checksum"] == checksum(digest):
+            return digest
+    started_at = time.time_ns()
+    digest = sha256(path)
+    if _stamp(path) == stamp and started_at - max(stamp[1:3]) > _SETTLED_S * 1e9:
+        with suppress(OSError):
+            file = _record_file(path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, json.dumps({"path": str(path), "sha256": digest, "checksum": checksum(digest)}))
     return digest
 
 
@@ -194,26 +195,5 @@ def _stamp(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
 
 
-def _kept_digest(path: Path, stamp: Sequence[int]) -> str | None:
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        record = json.loads(_record_file(path).read_text(encoding="utf-8"))
-        digest = str(record["sha256"])
-        if record["checksum"] == _checksum(path, stamp, digest):
-            return digest
-    return None
-
-
-def _keep(path: Path, stamp: Sequence[int], digest: str) -> None:
-    with suppress(OSError):
-        file = _record_file(path)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        record = {"path": str(path), "sha256": digest, "checksum": _checksum(path, stamp, digest)}
-        write_atomically(file, json.dumps(record))
-
-
 def _record_file(path: Path) -> Path:
     return cache_folder() / "weights" / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
-
-
-def _checksum(path: Path, stamp: Sequence[int], digest: str) -> str:
-    return record_checksum("weights", os.fsencode(path), json.dumps(stamp), digest)

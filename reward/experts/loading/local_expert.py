@@ -56,13 +56,9 @@ class LocalExpert(Expert, Generic[A]):
         settings: LoadOptions = {**self.load_defaults(), **loading}
         self.name = name
         self.cache_bytes = cache_bytes
-        self.revision = settings["revision"]
-        self.dtype = settings["dtype"]
-        self.device = settings["device"]
-        self.device_map = settings["device_map"]
-        self.quantisation = settings["quantisation"]
-        self.compiled = settings["compiled"]
-        self.backend = settings["backend"]
+        self.revision, self.dtype, self.device = settings["revision"], settings["dtype"], settings["device"]
+        self.device_map, self.quantisation = settings["device_map"], settings["quantisation"]
+        self.compiled, self.backend = settings["compiled"], settings["backend"]
         self.max_memory = settings["max_memory"]
         self.checkpoint = Checkpoint(
             name,
@@ -108,23 +104,22 @@ class LocalExpert(Expert, Generic[A]):
             self.check(loaded)
 
     def __call__(self, queries: Sequence[Any]) -> list[A]:
-        return self._in_turn(lambda: self._inferred(queries))
+        def compute() -> list[A]:
+            import torch
 
-    def _inferred(self, queries: Sequence[Any]) -> list[A]:
-        import torch
+            # Another expert that shares the weights may have dropped them.
+            if self._cached_for is not self.checkpoint.shared_weights:
+                self.feature_cache.clear()
+                self._cached_for = self.checkpoint.shared_weights
+            while True:
+                try:
+                    with torch.inference_mode():  # here, since it is per thread
+                        return self.answer_batch(queries)
+                except (RuntimeError, MemoryError) as error:
+                    if not (is_out_of_memory(error) and self.microbatcher.halve()):
+                        raise
 
-        # Another expert that shares the weights may have dropped them.
-        if self._cached_for is not self.checkpoint.shared_weights:
-            self.feature_cache.clear()
-            self._cached_for = self.checkpoint.shared_weights
-        while True:
-            try:
-                # Here, since inference mode is per thread.
-                with torch.inference_mode():
-                    return self.answer_batch(queries)
-            except (RuntimeError, MemoryError) as error:
-                if not (is_out_of_memory(error) and self.microbatcher.halve()):
-                    raise
+        return self._in_turn(compute)
 
     def load(self) -> None:
         self._in_turn(self.prepare)
@@ -143,6 +138,12 @@ class LocalExpert(Expert, Generic[A]):
         """Apply `compute` to all items, in batches that fit into memory."""
         self.reserve()
         return self.microbatcher.map(lambda part: compute(loaded, part), items, loaded.device)
+
+    def cached(
+        self, compute: Callable[[LoadedModel, Sequence[T]], Sequence[V]], loaded: LoadedModel, items: Mapping[str, T]
+    ) -> dict[str, V]:
+        """The outputs of `compute` for all items, by key: those in the feature cache are not computed again."""
+        return self.feature_cache.get_or_compute(items, lambda new: self.run_microbatched(compute, loaded, new))
 
     def reserve(self) -> None:
         """Limit batches to the memory left beside weights and cache. The model must be loaded."""

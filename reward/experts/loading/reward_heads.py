@@ -15,7 +15,6 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -63,19 +62,27 @@ class RewardHeads:
         weights = load_published_weights(find_file(name, cls.file, revision))
         if _WORDS in weights:
             config.text_config.vocab_size = len(weights[_WORDS])  # tokens were added to those of the base
-        check_parameters(name, weights, expected_parameters(config, cls.heads))
+        expected = expected_parameters(config, cls.heads)
+        if missing := sorted(expected.keys() - weights.keys()):
+            raise ValueError(f"{_abbreviate(missing)} missing in {name}: it is another kind of model, or damaged")
+        if unknown := sorted(weights.keys() - expected.keys()):
+            listed = _abbreviate(unknown)
+            raise ValueError(f"{listed} in {name} belong to no part of this model: it is another kind of model")
+        for key, shape in expected.items():
+            if tuple(weights[key].shape) != shape:
+                raise ValueError(
+                    f"{key} in {name} is {list(weights[key].shape)}, expected {list(shape)}: the base is not the model "
+                    "that it was trained from"
+                )
         quantised: Any = options.get("quantization_config")
         if quantised is not None:
             quantised.llm_int8_skip_modules = ["rm_head", "rm_heads"]
-        kind = reward_model(cls.backbone, cls.heads)
-        model, info = kind.from_pretrained(None, config=config, state_dict=weights, **options)
-        return model, info
+        return reward_model(cls.backbone, cls.heads).from_pretrained(None, config=config, state_dict=weights, **options)
 
 
 def load_published_weights(path: Path) -> dict[str, Any]:
-    """Parameters of a checkpoint under current names, without the unused language head.
-
-    path: a safetensors file, or a pickle of tensors. Raises ValueError for anything else.
+    """Parameters of a checkpoint (safetensors, or a pickle of tensors) under current names, without the unused language
+    head. Raises ValueError for anything else.
     """
     from safetensors import SafetensorError
 
@@ -83,11 +90,8 @@ def load_published_weights(path: Path) -> dict[str, Any]:
         weights = read_state(path)
     except SafetensorError as error:
         raise ValueError(f"{path.name} is damaged: {error}") from error
-    return {
-        current_parameter_name(name): value
-        for name, value in weights.items()
-        if not name.startswith(RewardHeads.ignored_prefixes)
-    }
+    used = (name for name in weights if not name.startswith(RewardHeads.ignored_prefixes))
+    return {current_parameter_name(name): weights[name] for name in used}
 
 
 def current_parameter_name(name: str) -> str:
@@ -110,24 +114,6 @@ def expected_parameters(config: Any, heads: tuple[str, ...]) -> dict[str, tuple[
     with torch.device("meta"):
         model = reward_model(config.model_type, heads)(config)
     return {name: tuple(value.shape) for name, value in model.state_dict().items()}
-
-
-def check_parameters(name: str, weights: Mapping[str, Any], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError unless a checkpoint holds exactly these parameters."""
-    missing = sorted(expected.keys() - weights.keys())
-    if missing:
-        raise ValueError(f"{_abbreviate(missing)} missing in {name}: it is another kind of model, or damaged")
-    unknown = sorted(weights.keys() - expected.keys())
-    if unknown:
-        raise ValueError(
-            f"{_abbreviate(unknown)} in {name} belong to no part of this model: it is another kind of model"
-        )
-    for key, shape in expected.items():
-        if tuple(weights[key].shape) != shape:
-            raise ValueError(
-                f"{key} in {name} is {list(weights[key].shape)}, expected {list(shape)}: the base is not the model "
-                "that it was trained from"
-            )
 
 
 def _abbreviate(names: list[str]) -> str:
@@ -192,10 +178,8 @@ def reward_model(backbone: str, heads: tuple[str, ...]) -> Any:
 
 _SLOTS = ("{prompt}", "{text_prompt}")
 _TEXT_MARK = "REWARD-TEXT"
-_PIXELS = 256 * 28 * 28
-"""Target pixels of an image, minimum and maximum in one: HPSv3 and EditReward."""
-_MAX_ASPECT_RATIO = 200
-"""Qwen's preprocessing refuses larger aspect ratios."""
+_PIXELS = 256 * 28 * 28  # target pixels of an image, minimum and maximum in one: HPSv3 and EditReward
+_MAX_ASPECT_RATIO = 200  # qwen's preprocessing refuses larger aspect ratios
 
 
 @dataclass(frozen=True)

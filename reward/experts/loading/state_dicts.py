@@ -119,7 +119,9 @@ def score_head(state: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     return head, load_state(head, {name: value.float() for name, value in state.items()})
 
 
-def check_load_options(quantization_config: Any = None, device_map: Any = None) -> None:
+def check_load_options(
+    quantization_config: Any = None, device_map: Any = None, output_loading_info: bool = True
+) -> None:
     """Raises ValueError for loading options that models built here do not support."""
     if quantization_config is not None or device_map is not None:
         raise ValueError("it supports neither quantisation nor device_map: leave them out")

@@ -24,8 +24,7 @@ class VisionTokens(NamedTuple):
 PrepareImage = Callable[[Any], Mapping[str, Any]]
 """An image -> the image processor's outputs for it alone."""
 
-_FEATURES = ("pooler_output", "deepstack_features")
-"""The outputs of `get_image_features` that models use."""
+_FEATURES = ("pooler_output", "deepstack_features")  # the outputs of `get_image_features` that models use
 
 
 def accepts_tokens(model: Any) -> bool:
@@ -53,10 +52,9 @@ def encode(model: Any, dtype: Any, prepared: Mapping[str, Any]) -> VisionTokens:
 
 def merge_vision_tokens(images: Sequence[VisionTokens]) -> Any:
     """The vision tokens of several images, in order, as model input."""
-    features = [image.features for image in images]
-    merged = {"pooler_output": _joined([feature_table["pooler_output"] for feature_table in features])}
-    if "deepstack_features" in features[0]:
-        layers = zip(*(feature_table["deepstack_features"] for feature_table in features), strict=True)
+    merged = {"pooler_output": _joined([image.features["pooler_output"] for image in images])}
+    if "deepstack_features" in images[0].features:
+        layers = zip(*(image.features["deepstack_features"] for image in images), strict=True)
         merged["deepstack_features"] = [_joined(layer) for layer in layers]
     return images[0].kind(**merged)
 
@@ -103,13 +101,10 @@ def _stacked(values: Sequence[Any]) -> Any:
     """Outputs of an image processor for several images. Pixels have the right shape only and take no memory."""
     import torch
 
-    if isinstance(values[0], tuple):
-        shape = (
-            sum(value[0] for value in values),
-            *(max(sides) for sides in zip(*(v[1:] for v in values), strict=True)),
-        )
-        return torch.zeros((), dtype=torch.uint8).expand(shape)
-    return _joined(values)
+    if not isinstance(values[0], tuple):
+        return _joined(values)
+    counts, *sides = zip(*values, strict=True)
+    return torch.zeros((), dtype=torch.uint8).expand(sum(counts), *map(max, sides))
 
 
 def _joined(values: Sequence[Any]) -> Any:
@@ -153,10 +148,8 @@ def batch_prompts(
     batch: dict[str, Any] = {}
     for name in dict.fromkeys(name for prompt, _ in prompts for name in prompt.inputs):
         values = [prompt.inputs.get(name) for prompt, _ in prompts]
-        if any(
-            value is not None and tuple(value.shape) != (1, prompt.tokens)
-            for value, (prompt, _) in zip(values, prompts, strict=True)
-        ):
+        per_token = zip(values, (prompt.tokens for prompt, _ in prompts), strict=True)
+        if any(value is not None and tuple(value.shape) != (1, tokens) for value, tokens in per_token):
             joined = torch.cat([value for value in values if value is not None])
             batch[name] = joined.to(device, dtype if joined.is_floating_point() else None)
             continue

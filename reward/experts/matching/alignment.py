@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-Plane = NDArray[np.float32]
+from .patch_descriptors import Plane, averaged, size_within
 
 MAX_SCALE = 0.035
 """Largest change of scale, along any direction, that is aligned."""
@@ -41,9 +41,7 @@ class Alignment:
         height, width = edited.shape[:2]
         flags = cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP
         moved = cv2.warpAffine(edited, self.warp, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
-        rows, columns = np.mgrid[0:height, 0:width]
-        x, y = (row[0] * columns + row[1] * rows + row[2] for row in self.warp)
-        return np.asarray(moved, np.float32), (x < 0) | (y < 0) | (x > width - 1) | (y > height - 1)
+        return np.asarray(moved, np.float32), ~_reached(self.warp, height, width)
 
     def drawn_out(self, source: Plane) -> tuple[Plane, Plane]:
         """The source (H x W x 3) on the edited image's pixels, with its border drawn out to where it does not reach,
@@ -62,14 +60,10 @@ def align(source: Plane, edited: Plane) -> Alignment | None:
     measure of success: what an edit changed and `_unchanged` has left counts as much as all others, so compare patches
     with and without.
     """
-    height, width = source.shape
-    if min(height, width) < _MIN_SIDE:
+    if min(source.shape) < _MIN_SIDE:
         return None
-    ratio = min(1.0, _SIDE / max(height, width))
-    size = (max(_MIN_SIDE, round(width * ratio)), max(_MIN_SIDE, round(height * ratio)))
-    small = [
-        np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_AREA), np.float32) for plane in (source, edited)
-    ]
+    size = size_within(source, _SIDE, _MIN_SIDE)
+    small = [averaged(plane, size) for plane in (source, edited)]
     if min(float(plane.std()) for plane in small) < 1.0:
         return None  # flat
     # OpenCV's default smoothing (5 x 5) is for noise; a first pass with more finds larger shifts.
@@ -84,7 +78,7 @@ def align(source: Plane, edited: Plane) -> Alignment | None:
         return None
     if not np.isfinite(warp).all():
         return None
-    return _within_limits(np.asarray(warp, np.float64), size, (width, height))
+    return _within_limits(np.asarray(warp, np.float64), size, source.shape[::-1])
 
 
 def _unchanged(source: Plane, edited: Plane) -> NDArray[np.uint8]:
@@ -100,14 +94,12 @@ def _unchanged(source: Plane, edited: Plane) -> NDArray[np.uint8]:
     return np.asarray(distance <= limit, np.uint8)
 
 
-_COARSE = 0.02
-"""Of the longer side: standard deviation of the smoothing."""
-_CLEARLY_CHANGED = 8.0
-"""Grey levels."""
+_COARSE = 0.02  # of the longer side: standard deviation of the smoothing
+_CLEARLY_CHANGED = 8.0  # grey levels
 _MAX_CHANGED = 0.25
 
 
-def _within_limits(small_warp: NDArray[np.float64], small: tuple[int, int], size: tuple[int, int]) -> Alignment | None:
+def _within_limits(small_warp: NDArray[np.float64], small: Sequence[int], size: Sequence[int]) -> Alignment | None:
     zoom = np.diag([size[0] / small[0], size[1] / small[1]])
     linear = zoom @ small_warp[:, :2] @ np.linalg.inv(zoom)
     # cv2.resize keeps pixel areas: the centre of pixel x is at (x + 1/2) / zoom - 1/2 in the small image.
@@ -145,15 +137,22 @@ def displaced(source: Plane, edited: Plane) -> Iterator[tuple[Plane, NDArray[np.
             continue
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         back = cv2.warpAffine(picture, warp, (width, height), flags=flags, borderMode=cv2.BORDER_REPLICATE)
-        rows, columns = np.mgrid[0:height, 0:width]
-        x, y = (row[0] * columns + row[1] * rows + row[2] for row in warp)
-        yield np.asarray(back, np.float32), (x >= 0) & (y >= 0) & (x <= width - 1) & (y <= height - 1)
+        yield np.asarray(back, np.float32), _reached(warp, height, width)
+
+
+def _reached(warp: NDArray[np.float64], height: int, width: int) -> NDArray[np.bool_]:
+    """H x W: whether a warp takes a pixel to one inside of an image of this size."""
+    rows, columns = np.mgrid[0:height, 0:width]
+    x, y = (row[0] * columns + row[1] * rows + row[2] for row in warp)
+    return np.asarray((x >= 0) & (y >= 0) & (x <= width - 1) & (y <= height - 1))
 
 
 def _warp(source: Plane, edited: Plane) -> NDArray[np.float64] | None:
     """2 x 3, from pixels of the source to pixels of the edited picture."""
     finder = cv2.ORB.create(nfeatures=_FEATURES, edgeThreshold=15, patchSize=15, fastThreshold=8)
-    (points, first), (others, second) = (finder.detectAndCompute(_grey(one), None) for one in (source, edited))
+    bytes_of = (np.clip(picture, 0, 255).astype(np.uint8) for picture in (source, edited))
+    greys = (np.asarray(cv2.cvtColor(one, cv2.COLOR_RGB2GRAY), np.uint8) for one in bytes_of)
+    (points, first), (others, second) = (finder.detectAndCompute(grey, None) for grey in greys)
     if min(len(points), len(others)) < _FEWEST:
         return None
     pairs = cv2.BFMatcher(cv2.NORM_HAMMING).knnMatch(first, second, k=2)
@@ -167,7 +166,3 @@ def _warp(source: Plane, edited: Plane) -> NDArray[np.float64] | None:
         return None
     zoom = float(np.hypot(warp[0, 0], warp[1, 0]))
     return np.asarray(warp, np.float64) if 1 / _MOST_ZOOM < zoom < _MOST_ZOOM else None
-
-
-def _grey(picture: Plane) -> NDArray[np.uint8]:
-    return np.asarray(cv2.cvtColor(np.clip(picture, 0, 255).astype(np.uint8), cv2.COLOR_RGB2GRAY), np.uint8)

@@ -7,7 +7,7 @@ from editcritic.reward import Image
 from editcritic.reward.queries import Detect, Detections, Failure
 
 from . import tiny_detectors as tiny
-from .asking import in_engine
+from .asking import assert_failed, in_engine
 from .checkpoints import counted_passes
 from .detectors import DETECTORS
 
@@ -28,19 +28,16 @@ def test_on_a_cpu_pairs_are_put_through_one_by_one_unless_told_otherwise(detecto
     assert sizes["pairs"] == passes
 
 
-def test_labels_are_the_phrases_as_they_were_asked(detector, expert):
+def test_equally_large_pictures_share_a_backbone_pass_and_labels_are_the_phrases_as_they_were_asked(detector, expert):
+    expert.batch = 64
+    passes = counted_passes(expert, BACKBONE)
+    expert(detector.mixed)
+    assert sorted(passes["images"]) == [1, 1, 1, 3]
     phrases = {"round table": "  Round. TABLE.", "cat": "CAT\n..."}
     for image in detector.scenes:
         neat, untidy = tiny.detections(expert, Detect(image, tuple(phrases)), Detect(image, tuple(phrases.values())))
         labelled = Detections(tuple(box.with_label(phrases[box.label]) for box in neat.boxes))
         assert tiny.furthest(labelled, untidy) < 1e-4
-
-
-def test_pictures_share_a_backbone_pass_when_they_come_out_equally_large(detector, expert):
-    expert.batch = 64
-    passes = counted_passes(expert, BACKBONE)
-    expert(detector.mixed)
-    assert sorted(passes["images"]) == [1, 1, 1, 3]
 
 
 def test_a_size_is_what_pictures_are_resized_to(detector, expert):
@@ -68,8 +65,7 @@ def test_tiny_pictures_are_read_the_right_way_round(expert, size):
 
 def test_pictures_too_narrow_for_the_model_or_its_processor_fail_by_themselves(detector, expert, expected):
     narrow, fine = expert([Detect(tiny.scene(0, (50, 2)), ("cat",)), detector.mixed[0]])
-    assert isinstance(narrow, Failure)
-    assert "so narrow that it has 27 positions, the model needs 30" in narrow.reason
+    assert_failed(narrow, "so narrow that it has 27 positions, the model needs 30")
     assert isinstance(fine, Detections)
     line = Detect(Image.of(np.zeros((1, 5000, 3), np.uint8)), ("cat",))
     first, failed, second = in_engine(expert, [detector.mixed[0], line, detector.mixed[1]])

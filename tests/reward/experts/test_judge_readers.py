@@ -5,25 +5,18 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Card, EditSample, Pools, Program, Reward, Score, SpecError, ask, spec_of
+from editcritic.reward import EditSample, Pools, Reward, SpecError, spec_of
 from editcritic.reward.config import load_experts
 from editcritic.reward.experts.judge_adapters import JudgeReader
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.experts.rapid_ocr import RapidOcr
 from editcritic.reward.metrics.edival.consistency import BackgroundConsistency
-from editcritic.reward.queries import (
-    Abstention,
-    Detect,
-    Detections,
-    Failure,
-    ReadText,
-    Reply,
-)
+from editcritic.reward.queries import Abstention, Detect, Detections, Failure, ReadText, Reply
 from editcritic.reward.queries.response_formats import FreeText
 
 from ..fakes import Fake
-from .asking import PICTURES, rebuilt, saying
+from .asking import PICTURES, in_engine, rebuilt, saying
 from .http_server import Answer, completion, serving
 
 ADDRESS = "openai:http://127.0.0.1:9/v1"
@@ -51,11 +44,13 @@ def test_an_empty_reply_and_a_failed_judge_are_failures_and_an_abstention_stays_
     assert outcomes[2] == refused
     assert "empty" in outcomes[0].reason
     assert judge.calls == [2, 2, 1]  # no more at a time than the judge takes
+    (long,) = in_engine(JudgeReader(saying(Reply("a" * 10_001))), [ReadText(PICTURES[0])])
+    assert "10,001 characters" in long.reason
 
 
 def test_the_image_comes_first_and_the_reply_may_have_as_many_tokens_as_in_the_released_code(tmp_path):
     reader = JudgeReader(judge := saying("a"))
-    query = reader._question(ReadText(PICTURES[0]))
+    query = reader.make_query(PICTURES[0])
     assert query.messages[0].content[0] == PICTURES[0]
     assert "writing" in str(query.messages[0].content[1])
     assert query.form == FreeText(1024, 0.0)
@@ -67,7 +62,7 @@ def test_the_image_comes_first_and_the_reply_may_have_as_many_tokens_as_in_the_r
     assert all(one.endswith("of fake") for one in ids)
 
 
-def test_the_judge_of_the_line_reads_or_another_one():
+def test_the_judge_of_the_line_reads_or_another_one_and_stays_one_after_it_is_written_down():
     experts: Any = load_experts(f"reader=judge-reader?max_tokens=99 judge={ADDRESS}?model=m")
     assert experts["reader"].judge_expert is experts["judge"]
     assert experts["reader"].max_tokens == 99
@@ -80,6 +75,12 @@ def test_the_judge_of_the_line_reads_or_another_one():
     experts = load_experts("edival")  # the paper's reads with its judge and finds places by OCR
     assert experts["reader"].judge_expert is experts["judge"]
     assert isinstance(experts["reader.boxes"], RapidOcr)
+    reward = Reward.of("edival-if", f"cpu judge={ADDRESS}?model=m reader=judge-reader")
+    again: Any = pickle.loads(pickle.dumps(reward))
+    assert again.experts["reader"].judge_expert is again.experts["judge"]
+    assert again.identity == reward.identity
+    assert spec_of(reward.experts["reader"])["judge"] == spec_of(reward.experts["judge"])
+    assert rebuilt(reward.experts["reader"]).id == reward.experts["reader"].id
 
 
 @pytest.mark.parametrize(
@@ -93,16 +94,6 @@ def test_the_judge_of_the_line_reads_or_another_one():
 def test_without_a_judge_it_says_what_to_bind(line, message):
     with pytest.raises(SpecError, match=message):
         load_experts(line)
-
-
-def test_judge_and_reader_stay_one_after_they_are_written_down():
-    """Two models would not fit, and tokens would count twice."""
-    reward = Reward.of("edival-if", f"cpu judge={ADDRESS}?model=m reader=judge-reader")
-    again: Any = pickle.loads(pickle.dumps(reward))
-    assert again.experts["reader"].judge_expert is again.experts["judge"]
-    assert again.identity == reward.identity
-    assert spec_of(reward.experts["reader"])["judge"] == spec_of(reward.experts["judge"])
-    assert rebuilt(reward.experts["reader"]).id == reward.experts["reader"].id
 
 
 def written(**fields: Any) -> EditSample:
@@ -145,20 +136,3 @@ def test_places_of_texts_are_asked_of_a_reader_that_has_them():
         if status == "failed":
             assert score.cause == "infrastructure"
             assert "reader.boxes=rapidocr" in score.reason
-
-
-class Readings:
-    """The number of characters that are read in the edited image."""
-
-    card = Card("readings", 1, "letters", range=(0.0, None), unit="letters", kinds={"reader": ("read_text",)})
-
-    def __call__(self, sample: EditSample) -> Program[Score]:
-        reading = yield from ask(ReadText(sample.edited))
-        return Score.of(float(len(reading.text)))
-
-
-def test_a_text_that_is_too_long_to_be_compared_fails():
-    reader = JudgeReader(saying(Reply("a" * 10_001)))
-    (score,) = Reward(Readings(), {"reader": reader}, on_failures="none")([written()])
-    assert score.status == "failed"
-    assert "10,001 characters" in score.reason

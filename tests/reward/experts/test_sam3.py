@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from editcritic.reward.experts.sam3 import Sam3
-from editcritic.reward.queries import Detect, ExpertDown, Failure, Mask, Segment
+from editcritic.reward.queries import Detect, Failure, Mask, Segment
 
-from .checkpoints import counted_passes, without_weights
+from .asking import assert_failed
+from .checkpoints import counted_passes
 from .detectors import DETECTORS, sam3_instances
 
 COMMANDS = ("cat", "Please segment the blue teapot on the table.", "segment out a red cup")
@@ -40,10 +41,7 @@ def threshold(reference):
 
 @pytest.fixture
 def made(folder, threshold):
-    def make(**options: Any) -> Any:
-        return Sam3(str(folder), device="cpu", **{"min_detection_score": threshold, **options})
-
-    return make
+    return lambda **options: Sam3(str(folder), device="cpu", **{"min_detection_score": threshold, **options})
 
 
 @pytest.fixture(scope="module")
@@ -93,16 +91,12 @@ def test_a_higher_threshold_of_pixels_draws_less(made, folder, segments):
     assert len({segmenter.id, strict.id, Sam3(str(folder), device="cpu").id}) == 3
 
 
-def test_a_sentence_and_an_empty_command_fail_by_themselves(detector, made):
+def test_a_sentence_and_an_empty_command_fail_by_themselves_and_masks_that_are_no_numbers_too(detector, made, segments):
     commands = ("please segment " + "cat " * 31, "cat", "Please segment .")
     long, good, empty = made()([Segment(detector.scenes[0], command) for command in commands])
     assert isinstance(good, Mask)
     for failed, reason in ((long, "takes 33 tokens, the model reads 32: use fewer words"), (empty, "name an object")):
-        assert isinstance(failed, Failure)
-        assert reason in failed.reason
-
-
-def test_masks_that_are_no_numbers_are_a_failure(made, segments):
+        assert_failed(failed, reason)
     import torch
 
     segmenter = made()
@@ -136,12 +130,3 @@ def test_finer_maps_are_forgotten_before_others(detector, made, segments):
     before = expert.usage()["image_passes"]
     expert([Detect(scene, ("cat",)) for scene in detector.scenes])
     assert expert.usage()["image_passes"] == before
-
-
-def test_a_checkpoint_that_lacks_weights_or_is_not_there_says_so(folder, tmp_path):
-    copy, lacking = without_weights(folder, tmp_path / "copy", "presence")
-    with pytest.raises(ExpertDown, match=rf"lacks {lacking} of its weights \(.*presence"):
-        Sam3(str(copy), device="cpu").load()
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ExpertDown, match="cannot be loaded with Sam3Model"):
-        Sam3(str(tmp_path / "empty"), device="cpu").load()

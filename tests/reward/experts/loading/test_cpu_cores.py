@@ -4,6 +4,7 @@ import gc
 import os
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -12,7 +13,7 @@ from editcritic.reward.experts.loading.cpu_cores import run_in_turn
 
 
 def test_one_thread_does_all_of_it_one_after_the_other_and_everybody_gets_his_own_result():
-    seen, now, peak, results = set(), 0, 0, {}
+    seen, now, peak = set(), 0, 0
 
     def work(number):
         nonlocal now, peak
@@ -23,26 +24,27 @@ def test_one_thread_does_all_of_it_one_after_the_other_and_everybody_gets_his_ow
         return number**2
 
     def ask(number):
-        results[number] = [run_in_turn(partial(work, number)) for _ in range(20)][-1]
+        return [run_in_turn(partial(work, number)) for _ in range(20)][-1]
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == {number: number**2 for number in range(20)}
+    with ThreadPoolExecutor(20) as pool:
+        assert list(pool.map(ask, range(20))) == [number**2 for number in range(20)]
     assert len(seen) == peak == 1
     assert threading.current_thread() not in seen
 
 
-def test_work_may_ask_for_more_and_what_is_raised_is_raised_to_who_asked():
+def test_work_may_ask_for_more_what_is_raised_is_raised_to_who_asked_and_nothing_is_held_afterwards():
     def work():
         raise KeyboardInterrupt("enough")
 
     assert run_in_turn(lambda: run_in_turn(lambda: 7)) == 7
     with pytest.raises(KeyboardInterrupt, match="enough"):
         run_in_turn(work)
+    gone = weakref.ref(thing := threading.Event())
+    run_in_turn(partial(id, thing))
+    del thing
     assert run_in_turn(lambda: 7) == 7
+    gc.collect()
+    assert gone() is None
 
 
 def test_work_that_hangs_holds_up_nobody_after_its_deadline():
@@ -66,15 +68,6 @@ def test_work_that_hangs_holds_up_nobody_after_its_deadline():
     threads[0].join(60)  # it is not needed any more
     assert not threads[0].is_alive()
     assert run_in_turn(threading.current_thread) is fresh
-
-
-def test_nothing_is_held_afterwards():
-    gone = weakref.ref(thing := threading.Event())
-    run_in_turn(partial(id, thing))
-    del thing
-    run_in_turn(lambda: None)
-    gc.collect()
-    assert gone() is None
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -15,17 +15,12 @@ from editcritic.reward.queries import ExpertDown
 MIB = 2**20
 
 
-@pytest.mark.parametrize(
-    ("text", "bytes_"), [("8GiB", 8 * 2**30), ("500MB", 500_000_000), ("1.5 kib", 1536), ("1000", 1000)]
-)
-def test_sizes_are_read(text, bytes_):
-    assert parse_byte_size(text) == bytes_
-
-
-@pytest.mark.parametrize("text", ["", "lots", "8 gibs", "-1GiB", "1" * 5000])
-def test_what_is_no_size_is_refused(text):
-    with pytest.raises(ValueError, match="such as 8GiB"):
-        parse_byte_size(text)
+def test_sizes_are_read_and_what_is_none_is_refused():
+    sizes = {"8GiB": 8 * 2**30, "500MB": 500_000_000, "1.5 kib": 1536, "1000": 1000}
+    assert {text: parse_byte_size(text) for text in sizes} == sizes
+    for text in ("", "lots", "8 gibs", "-1GiB", "1" * 5000):
+        with pytest.raises(ValueError, match="such as 8GiB"):
+            parse_byte_size(text)
 
 
 class Model:

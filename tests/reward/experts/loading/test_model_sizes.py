@@ -135,26 +135,14 @@ PUBLISHED: dict[str, Callable[[], Made]] = {
 }
 
 
-SAME = {
-    "q-insight": "qwen2.5-vl-7b",
-    "edit-score-7b": "qwen2.5-vl-7b",
-    "edit-score-qwen3-4b": "qwen3-vl-4b",
-    "edit-score-qwen3-8b": "qwen3-vl-8b",
-}
+SAME = {"q-insight": "qwen2.5-vl-7b", "edit-score-7b": "qwen2.5-vl-7b"}
+SAME |= {"edit-score-qwen3-4b": "qwen3-vl-4b", "edit-score-qwen3-8b": "qwen3-vl-8b"}
 """Fine-tuned from another model, or an adapter on it."""
 
-FORMATS = {
-    "hpsv2.1": "hpsv2",
-    "hpsv3": "hpsv3",
-    "pickscore": "pickscore",
-    "image-reward": "image_reward",
-    "edit-reward": "edit_reward_qwen2_5_vl_7b",
-    "artimuse": "artimuse",
-    "got-ocr": "got_ocr",
-    "swin2sr-classical-x4": "swin2sr_classical_x4",
-    "swin2sr-realworld-x4": "swin2sr_realworld_x4",
-    "real-esrgan-x4plus": "real_esrgan_x4plus",
-}
+FORMATS = {"hpsv2.1": "hpsv2", "hpsv3": "hpsv3", "pickscore": "pickscore", "image-reward": "image_reward"}
+FORMATS |= {"edit-reward": "edit_reward_qwen2_5_vl_7b", "artimuse": "artimuse", "got-ocr": "got_ocr"}
+FORMATS |= {f"swin2sr-{kind}-x4": f"swin2sr_{kind}_x4" for kind in ("classical", "realworld")}
+FORMATS |= {"real-esrgan-x4plus": "real_esrgan_x4plus"}
 """Models with a table of names and shapes of their file."""
 
 
@@ -187,7 +175,7 @@ def test_the_table_has_the_number_of_parameters_that_is_loaded_of_the_file(name)
     assert millions(loaded) == registered_models()[name].parameters
 
 
-def test_models_made_of_others_have_their_numbers_and_what_is_said_to_be_counted_is_counted():
+def test_models_made_of_others_have_their_numbers_and_memory_is_that_of_the_precision():
     models = registered_models()
     for name, other in SAME.items():
         one, its = models[name], models[other]
@@ -197,9 +185,6 @@ def test_models_made_of_others_have_their_numbers_and_what_is_said_to_be_counted
     assert millions(tower + head) == models["laion-aesthetics"].parameters
     counted = {name for name, model in models.items() if model.counted}
     assert counted == {*PUBLISHED, *FORMATS, *SAME, "laion-aesthetics"}
-
-
-def test_memory_is_that_of_the_precision_and_quantising_leaves_embeddings_alone():
     judge = registered_models()["qwen2.5-vl-7b"]
     assert judge.weight_bytes("bfloat16") == pytest.approx(2 * 8292.2e6)
     assert judge.weight_bytes("float32") == 2 * judge.weight_bytes("bfloat16")

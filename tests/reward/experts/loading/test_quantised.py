@@ -52,15 +52,12 @@ def test_the_kernel_of_the_processor_multiplies_the_widths_that_it_takes(tmp_pat
     assert packed == {uses_kernel and has_avx512bf16()}
 
 
-def test_offloading_drops_it_and_the_next_question_loads_it_again(folder):
+def test_offloading_drops_it_and_without_bitsandbytes_it_says_what_to_install(folder, monkeypatch):
     small = judge(folder, quantisation="nf4")
     before = small(ASKED)
     small.offload()
     assert sum(small.checkpoint.bytes.values()) == 0
     assert small(ASKED) == before
-
-
-def test_without_bitsandbytes_it_says_what_to_install(folder, monkeypatch):
     monkeypatch.setattr("transformers.utils.is_bitsandbytes_available", lambda *_: False)
     with pytest.raises(ExpertDown, match=r"needs bitsandbytes: pip install 'editcritic\[quantised\]'"):
         judge(folder, quantisation="int8", batch=3, backend="pil")(ASKED)
