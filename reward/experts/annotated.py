@@ -143,7 +143,9 @@ class Annotated(Expert):
                     f"{len(targets):,} boxes are annotated up to {phrase!r}, and at most {_MAX_SEARCHED} objects are "
                     "searched at a time: annotate those that the instruction is about"
                 )
-        image, base = _undo_resize(query.image), sample.base
+        image, base = query.image, sample.base
+        while image.origin is not None and json.loads(image.origin[1])[0] == "resize":
+            image = image.origin[0]  # boxes are fractions and stay the same
         return Match(image, base.raw if image == base.raw else base, tuple(targets))
 
     def __call__(self, queries: Sequence[Match | Detect]) -> list[Outcome]:
@@ -172,12 +174,8 @@ class Annotated(Expert):
                     labels = dict.fromkeys(target.label for target in query.targets)
                     return self.detector([Detect(query.image, tuple(labels))])[0]
                 return Abstention(not_matched(target.label, str(error)))
-        boxes = [
-            box
-            for boxes_of_label in by_label.values()
-            for box in suppress_overlaps(best_first(boxes_of_label), _DUPLICATE_IOU)
-        ]
-        return Detections(best_first(boxes), self.min_score)
+        distinct = (suppress_overlaps(best_first(boxes), _DUPLICATE_IOU) for boxes in by_label.values())
+        return Detections(best_first([box for boxes in distinct for box in boxes]), self.min_score)
 
     def _find(self, query: Match, target: Box) -> Iterator[Box]:
         template = self._template(query.base, target)
@@ -198,7 +196,7 @@ class Annotated(Expert):
         key = (target.cx, target.cy, target.w, target.h)
         template = indexed.templates.get(key)
         if template is None:
-            width, height = base.size
+            (width, height) = base.size
             corners = (target.x0 * width, target.y0 * height, target.x1 * width, target.y1 * height)
             template = indexed.templates[key] = ObjectTemplate(indexed.pyramid, corners)
             if len(indexed.templates) > _MAX_TEMPLATES:
@@ -214,11 +212,9 @@ class Annotated(Expert):
                 indexed = self._indexed[key] = _IndexedImage.of(image.pixels, aspect)
             self._indexed.move_to_end(key)
             # A call uses three at a time: the base image, and two views of the searched image.
-            while (
-                len(self._indexed) > 3 * self.concurrency
-                and sum(entry.bytes for entry in self._indexed.values()) > self.cache_bytes
-            ):
-                self._indexed.popitem(last=False)
+            used = sum(entry.bytes for entry in self._indexed.values())
+            while len(self._indexed) > 3 * self.concurrency and used > self.cache_bytes:
+                used -= self._indexed.popitem(last=False)[1].bytes
         return indexed
 
 
@@ -237,8 +233,7 @@ class _IndexedImage:
         height, width = pixels.shape[:2]
         left = top = 0
         if aspect:
-            left = max(0, round(height * aspect) - width) // 2
-            top = max(0, round(width / aspect) - height) // 2
+            left, top = (max(0, round(side)) // 2 for side in (height * aspect - width, width / aspect - height))
             mean = pixels.reshape(-1, 3).mean(0).tolist()  # the colour with the weakest edge overall
             padded = cv2.copyMakeBorder(pixels, top, top, left, left, cv2.BORDER_CONSTANT, value=mean)
             pixels = np.asarray(padded, np.uint8)
@@ -248,13 +243,6 @@ class _IndexedImage:
     def bytes(self) -> int:
         """Approximate memory."""
         return 3 * self.pixels + _BYTES_PER_PIXEL * min(self.pixels, 2**20) + _TEMPLATE_BYTES * len(self.templates)
-
-
-def _undo_resize(image: Image) -> Image:
-    """The image before resizing; boxes are fractions and stay the same."""
-    while image.origin is not None and json.loads(image.origin[1])[0] == "resize":
-        image = image.origin[0]
-    return image
 
 
 def _annotated_boxes(phrase: str, boxes: Mapping[str, Sequence[Box]]) -> list[Box]:

@@ -101,11 +101,13 @@ class JudgeAdapter(Expert):
 
     def offload(self) -> None:
         """Offload the judge's weights, if any."""
-        getattr(self.judge_expert, "offload", dict)()
+        if hasattr(self.judge_expert, "offload"):
+            self.judge_expert.offload()
 
     def unload(self) -> None:
         """Unload the judge's weights, if any."""
-        getattr(self.judge_expert, "unload", dict)()
+        if hasattr(self.judge_expert, "unload"):
+            self.judge_expert.unload()
 
     @property
     def bytes(self) -> dict[str, int]:

@@ -44,10 +44,8 @@ MOST = 3.0
 MOST_ALONE = 2.5
 """What one statistic counts at most, in logits: none decides alone."""
 
-_GROUPS: Mapping[str, str] = MappingProxyType(
-    {"seam": "seam", "step": "seam", "side": "seam", "interpolated": "smear", "far": "neighbours"}
-    | {"remains": "source", "kept": "source", "kept share": "source"}
-)
+_GROUPS = {"seam": "seam", "step": "seam", "side": "seam", "interpolated": "smear", "far": "neighbours"}
+_GROUPS |= {"remains": "source", "kept": "source", "kept share": "source"}
 """First part of a statistic's name -> the fault that it is reported as; `detail` for others."""
 
 

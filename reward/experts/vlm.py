@@ -172,10 +172,8 @@ class _VlmCall:
         for index, query in enumerate(queries):
             try:
                 row = _GenerationRow(index, self._prompt(query), self._writer(query))
-                most, reply = (
-                    getattr(self.model.config.get_text_config(), "max_position_embeddings", None),
-                    row.writer.limit,
-                )
+                most = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+                reply = row.writer.limit
                 if most is not None and row.tokens + reply > most:
                     raise ValueError(f"its context is {most} tokens, prompt {row.tokens} and reply up to {reply}")
                 rows.append(row)
