@@ -258,11 +258,8 @@ def _plain(name: str) -> str:
 
 
 def _forms(plain: str) -> set[str]:
-    """A name and its possible singulars.
-
-    The released EdiVal code strips a trailing "es", or else "s", which may give a non-word ("hors"); the set also holds
-    the real singular ("horse").
-    """
+    """A name and its possible singulars. The released EdiVal code strips a trailing "es", or else "s", which may give a
+    non-word ("hors"); the set also holds the real singular ("horse")."""
     forms = {plain}
     for ending, instead in (("s", ""), ("es", ""), ("ies", "y")):
         if plain.endswith(ending) and len(plain) > len(ending):

@@ -101,11 +101,9 @@ class PaddedImageProcessor:
 
 
 class CosineRater(ImageRater):
-    """Rates by the cosine similarity of the embeddings of image and prompt, times `scale`.
-
-    Each image and each prompt is encoded once. `usage`: `image_passes` counts embeddings computed, of images and
-    prompts; `prompts_cut` the queries whose prompt was truncated.
-    """
+    """Rates by the cosine similarity of the embeddings of image and prompt, times `scale`. Each image and each prompt
+    is encoded once. `usage`: `image_passes` counts embeddings computed, of images and prompts; `prompts_cut` the
+    queries whose prompt was truncated."""
 
     counters = ("prompts_cut",)
 

@@ -51,11 +51,9 @@ class DecisionRequest:
 
 
 def make_request(query: Judge) -> DecisionRequest | Failure:
-    """The request of a query. The last text part is the question, everything before it the state.
-
-    The parts of a message are concatenated without separators, as in chat templates. An image that appears twice is one
-    asset with two placeholders. Placeholders contain the query's digest, so that no text can contain one.
-    """
+    """The request of a query. The last text part is the question, everything before it the state. The parts of a
+    message are concatenated without separators, as in chat templates. An image that appears twice is one asset with two
+    placeholders. Placeholders contain the query's digest, so that no text can contain one."""
     if isinstance(query.form, FreeText | Json):
         return Failure("this endpoint generates no text, it selects options: bind a chat judge to this role")
     texts = [
@@ -84,11 +82,9 @@ def make_request(query: Judge) -> DecisionRequest | Failure:
 
 
 def parse_answers(query: Judge, answers: object) -> Reply | Failure:
-    """The reply from the answers to a request: the probability of every option, and the most probable one as text.
-
-    A `Grade` at a temperature above 0 is sampled, seeded by the query's digest. `option_mass` is None: the model
-    normalises over the options. Anything but a finite distribution over the options is a `Failure`.
-    """
+    """The reply from the answers to a request: the probability of every option, and the most probable one as text. A
+    `Grade` at a temperature above 0 is sampled, seeded by the query's digest. `option_mass` is None: the model
+    normalises over the options. Anything but a finite distribution over the options is a `Failure`."""
     answer = answers.get(QUESTION) if isinstance(answers, Mapping) else None
     try:
         probabilities = _probabilities(query, answer)

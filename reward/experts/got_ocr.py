@@ -184,10 +184,8 @@ class GotOcr(LocalExpert[Outcome]):
 
 
 class _GreedyDecoder(TextWriter):
-    """Greedy decoding. is_complete: whether the text ended; is_repeating: whether it repeats itself.
-
-    logprobs: of the tokens.
-    """
+    """Greedy decoding. is_complete: whether the text ended; is_repeating: whether it repeats itself. logprobs: of the
+    tokens."""
 
     def __init__(self, limit: int, stop_tokens: Collection[int]) -> None:
         super().__init__("", 0.0, limit, stop_tokens)

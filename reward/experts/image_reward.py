@@ -83,10 +83,8 @@ class ImageRewardWeights:
     def from_pretrained(
         name: str, *, base: str = "", revision: str | None = None, dtype: Any = None, **options: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """The model in evaluation mode, and loading info. Raises ValueError for another kind of file.
-
-        Parts that only BLIP's own training uses are left out.
-        """
+        """The model in evaluation mode, and loading info. Raises ValueError for another kind of file. Parts that only
+        BLIP's own training uses are left out."""
         import torch
 
         check_load_options(**options)

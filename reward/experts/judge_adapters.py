@@ -30,11 +30,9 @@ from ..sample import EditSample
 
 
 class JudgeAdapter(Expert):
-    """Answers its queries with a judge's replies. Subclasses define `kinds`, the prompts and the calls.
-
-    judge: an expert that answers `Judge`, or its spec. prompts: a folder whose `<name>.txt` files replace the prompts
-    of the same names. Usage, memory and unloading are those of the judge, and its id is part of this one's.
-    """
+    """Answers its queries with a judge's replies. Subclasses define `kinds`, the prompts and the calls. judge: an
+    expert that answers `Judge`, or its spec. prompts: a folder whose `<name>.txt` files replace the prompts of the same
+    names. Usage, memory and unloading are those of the judge, and its id is part of this one's."""
 
     topics: ClassVar[tuple[str, ...]]
     """Names of the prompts that the query consists of."""
@@ -117,14 +115,11 @@ class JudgeAdapter(Expert):
 
 
 class JudgeRater(JudgeAdapter):
-    """Answers `Rate` of one quality with a judge's reply. Subclasses make the query and parse the rating.
-
-    judge, prompts: see `JudgeAdapter`. draws: samples per image; the rating is their mean. temperature: of the judge;
-    more than one draw needs one above 0.
-
-    An image is rated alone: the query's `prompt` and `sources` are ignored. If the judge fails on a draw, or its reply
-    is no number of the scale, the query fails with that reply; if it abstains, so does this expert.
-    """
+    """Answers `Rate` of one quality with a judge's reply. Subclasses make the query and parse the rating. judge,
+    prompts: see `JudgeAdapter`. draws: samples per image; the rating is their mean. temperature: of the judge; more
+    than one draw needs one above 0. An image is rated alone: the query's `prompt` and `sources` are ignored. If the
+    judge fails on a draw, or its reply is no number of the scale, the query fails with that reply; if it abstains, so
+    does this expert."""
 
     kinds = (Rate,)
     quality: ClassVar[str]

@@ -145,9 +145,7 @@ def _answer(query: MapChanges | Remains | RateRegion, source: _Source | None) ->
 
 def _change_beside(query: MapChanges) -> ChangeMap:
     """The map of changes to what the source becomes by a change of tone or focus; its envelope is that of the result.
-
-    Compared at the smaller size of the two, at most: what a smaller edit lacks in detail is no change of focus.
-    """
+    Compared at the smaller size of the two, at most: what a smaller edit lacks in detail is no change of focus."""
     size = min(query.before.size, query.after.size)
     before, after = (image.resized(*size, "area").pixels for image in (query.before, query.after))
     free = free_pixels(query.exclude, size)

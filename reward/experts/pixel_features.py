@@ -84,11 +84,9 @@ _LUMA_CHROMA /= 255
 
 
 def _frequencies() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """For patches ((statistics + 2 positions) x n) and for the whole image ((statistics of all cells) x n).
-
-    Two of every three frequencies are lowered, which gives the similarity a long tail; those of positions are not, so
-    that the common part of all patches cannot dominate their mean.
-    """
+    """For patches ((statistics + 2 positions) x n) and for the whole image ((statistics of all cells) x n). Two of
+    every three frequencies are lowered, which gives the similarity a long tail; those of positions are not, so that the
+    common part of all patches cannot dominate their mean."""
     # numpy guarantees RandomState's stream; that of its newer generators may change.
     random = np.random.RandomState(0)
     lowered = np.resize([0.25, 0.5, 1.0], _FREQUENCIES)
@@ -117,11 +115,8 @@ def _tokens(pixels: Pixels) -> Tokens:
 
 
 def _centred(embeddings: Embeddings, query: Embed) -> Embeddings:
-    """The vectors, with positions inside masks relative to the mask's centre.
-
-    A token holds cosines and sines of phases that are linear in the position: another origin rotates all of them, and
-    hence their mean, by the same angles.
-    """
+    """The vectors, with positions inside masks relative to the mask's centre. A token holds cosines and sines of phases
+    that are linear in the position: another origin rotates all of them, and hence their mean, by the same angles."""
     values = embeddings.values.copy()
     for row, region in zip(values, query.regions, strict=True):
         if region.inside is not None and row.any():

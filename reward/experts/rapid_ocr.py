@@ -269,10 +269,7 @@ def _canvas(pixels: Pixels, short_side: int) -> tuple[Pixels, float, tuple[int, 
 
 
 def _in_reading_order(quads: NDArray[np.float64], kept: Sequence[int]) -> list[int]:
-    """The lines `kept` without duplicates, row by row.
-
-    quads: n x 4 corners x 2, clockwise from the left upper one.
-    """
+    """The lines `kept` without duplicates, row by row. quads: n x 4 corners x 2, clockwise from the left upper one."""
     if not kept:
         return []
     along = quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]

@@ -50,11 +50,9 @@ _GROUPS |= {"remains": "source", "kept": "source", "kept share": "source"}
 
 
 def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> RegionRating | Abstention:
-    """The rating of a place, 1 where nothing was redrawn in it. The edit is resized to the source.
-
-    The value is the logistic function of how sure a place without faults is, less its faults. Abstains on places with
-    a side of less than `SMALLEST_PLACE` pixels of the source.
-    """
+    """The rating of a place, 1 where nothing was redrawn in it. The edit is resized to the source. The value is the
+    logistic function of how sure a place without faults is, less its faults. Abstains on places with a side of less
+    than `SMALLEST_PLACE` pixels of the source."""
     corners = box.clipped_corners(before.size)
     if corners is None or min(corners[2] - corners[0], corners[3] - corners[1]) < SMALLEST_PLACE:
         return Abstention(f"a place of less than {SMALLEST_PLACE} pixels has nothing to compare")

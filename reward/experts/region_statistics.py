@@ -29,12 +29,10 @@ _VISIBLE = 12.0  # Lab units per pixel: stronger edges count no more
 
 @dataclass(frozen=True)
 class _Place:
-    """A place with its surroundings, at the size at which it is compared. before, after: H x W x 3, CIE L*a*b*.
-
-    box: x0, y0, x1, y1 in pixels, of the place or of all that was redrawn. redrawn: what differs from the source in and
-    near the box, or all of the box where nearly nothing does. inside: what is compared. outside: with what. inner:
-    pixels that have surroundings.
-    """
+    """A place with its surroundings, at the size at which it is compared. before, after: H x W x 3, CIE L*a*b*. box:
+    x0, y0, x1, y1 in pixels, of the place or of all that was redrawn. redrawn: what differs from the source in and near
+    the box, or all of the box where nearly nothing does. inside: what is compared. outside: with what. inner: pixels
+    that have surroundings."""
 
     before: Plane
     after: Plane
@@ -48,11 +46,9 @@ class _Place:
 def region_statistics(
     before: Plane, after: Plane, corners: Corners, *, as_drawn: bool = False
 ) -> Mapping[str, float] | None:
-    """Name -> statistic of a place; None where nothing was redrawn.
-
-    before, after: H x W x 3 RGB of 0 to 255, of one size. corners: x0, y0, x1, y1 of the place in pixels. as_drawn:
-    whether seams are looked for around all that was redrawn, instead of around the place.
-    """
+    """Name -> statistic of a place; None where nothing was redrawn. before, after: H x W x 3 RGB of 0 to 255, of one
+    size. corners: x0, y0, x1, y1 of the place in pixels. as_drawn: whether seams are looked for around all that was
+    redrawn, instead of around the place."""
     place = _place(before, after, corners, as_drawn)
     if place is None:
         return None
@@ -119,8 +115,7 @@ def _rectangle(shape: tuple[int, ...], box: Sequence[float] | NDArray[np.float64
 
 def _textures(lab: Plane) -> dict[str, Plane]:
     """Logarithms of the strength of detail around each pixel. fine, middle, coarse: of L* in octaves. chroma: of a* and
-    b*. across, along: of gradients of L* in the direction in which they are strongest, and in the other one.
-    """
+    b*. across, along: of gradients of L* in the direction in which they are strongest, and in the other one."""
     light = lab[:, :, 0]
     textures: dict[str, Plane] = {}
     previous = light
@@ -178,8 +173,7 @@ def _peakedness(gradient: Plane) -> float:
 
 def _seams(place: _Place) -> dict[str, float]:
     """Edges and steps of colour along the outlines of the box and of the ellipse in it. That of what was redrawn may be
-    an outline of what is there now.
-    """
+    an outline of what is there now."""
     whole = _rectangle(place.redrawn.shape, place.box, 1.0)
     ellipse = np.zeros(whole.shape, np.uint8)
     x0, y0, x1, y1 = place.box
@@ -231,8 +225,7 @@ def _edge_on_outline(place: _Place, area: Bits) -> float:
 
 def _step_over_outline(place: _Place, area: Bits) -> float:
     """Difference of mean colours just inside and just outside of an outline, less that in the source, relative to those
-    over outlines beside it.
-    """
+    over outlines beside it."""
     distance = _distance_inside(area)
     here, *beside = (_mean_step(place, distance, offset) for offset in (0, -9, -14, 8))
     if here is None:
@@ -272,8 +265,7 @@ def _mean_step(place: _Place, distance: Plane, offset: int, width: int = 3) -> _
 
 def _new_edges_on_sides(place: _Place) -> list[float]:
     """Edges along each side of the box that the source does not have and that end at its corners, strongest first; 0
-    for sides on the border. A door frame or a horizon goes on beyond the corners.
-    """
+    for sides on the border. A door frame or a horizon goes on beyond the corners."""
     strengths = []
     corners = [round(corner) for corner in place.box]
     for vertical in (True, False):
@@ -317,8 +309,7 @@ _PLAIN = 0.25  # of L*, squared: weaker structure cannot be seen
 
 def _remains(place: _Place) -> dict[str, float]:
     """Correlation with the source inside, in three bands: `remains`, near 0 where the source is too plain to be seen,
-    and `kept`, near 1 there, with the share of the source's structure that is left.
-    """
+    and `kept`, near 1 there, with the share of the source's structure that is left."""
     statistics = {}
     for name, low, high in (("fine", 0.8, 2.0), ("middle", 2.0, 5.0), ("coarse", 5.0, 12.0)):
         before, after = (
@@ -377,11 +368,9 @@ _SMALL = 64  # pixels of the longer side of the place
 
 
 def _interpolated(place: _Place) -> float:
-    """How far the place is from the best interpolation of its own border, relative to how varied the border is.
-
-    Near 0 and above for what was photographed or drawn, and on plain ground; far below where a varied border was
-    smeared, faded or diffused inwards.
-    """
+    """How far the place is from the best interpolation of its own border, relative to how varied the border is. Near 0
+    and above for what was photographed or drawn, and on plain ground; far below where a varied border was smeared,
+    faded or diffused inwards."""
     small = _shrunk(place)
     if small is None:
         return 0.0

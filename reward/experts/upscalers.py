@@ -48,11 +48,9 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Tiles of an image of `size` (width, height), `tile_size` pixels a side or fewer.
-
-    align: tiles begin at multiples of this many pixels, for models with a fixed grid of windows. Raises ValueError for
-    a tile_size that is too small for the overlap.
-    """
+    """Tiles of an image of `size` (width, height), `tile_size` pixels a side or fewer. align: tiles begin at multiples
+    of this many pixels, for models with a fixed grid of windows. Raises ValueError for a tile_size that is too small
+    for the overlap."""
 
     size: Size
     tile_size: int

@@ -29,8 +29,7 @@ MIN_BOUNDED_LOAD = 16
 class Address(Server):
     """An address. failures: since the start; of requests that fail together, one counts. backoff_s: after the last
     failure; 0 once it has answered. half_open: the request that tries it after the backoff. is_checked: its model is
-    known to be the expected one.
-    """
+    known to be the expected one."""
 
     failures: int = 0
     backoff_s: float = 0.0
@@ -60,12 +59,9 @@ class AddressRequest:
 
 
 class Addresses:
-    """The addresses of one API. Thread-safe.
-
-    base_url: one, several with commas between them, or a sequence. max_retry_after_s: the longest that an address is
-    unavailable because it asks for it. Raises ValueError for none, for invalid and repeated URLs, and for one with a
-    password or query, which would appear in ids.
-    """
+    """The addresses of one API. Thread-safe. base_url: one, several with commas between them, or a sequence.
+    max_retry_after_s: the longest that an address is unavailable because it asks for it. Raises ValueError for none,
+    for invalid and repeated URLs, and for one with a password or query, which would appear in ids."""
 
     def __init__(self, base_url: str | Sequence[str], max_retry_after_s: float) -> None:
         urls: object = base_url.split(",") if isinstance(base_url, str) else base_url  # as files may have it
@@ -153,13 +149,10 @@ _MAX_PICTURES = 20_000  # pictures whose groups are kept: the most recent ones
 
 
 class PrefixGroups:
-    """Groups queries by what they begin with. Thread-safe.
-
-    A query is in the group of its first picture: that of the query which showed this picture first, or a new one.
-    Prompts show the source and then the edit; so all queries about a source are one group, those about one of its edits
-    alone join it, and a server encodes each of these pictures once. Without pictures there is little in common, and
-    each query is a group of its own.
-    """
+    """Groups queries by what they begin with. Thread-safe. A query is in the group of its first picture: that of the
+    query which showed this picture first, or a new one. Prompts show the source and then the edit; so all queries about
+    a source are one group, those about one of its edits alone join it, and a server encodes each of these pictures
+    once. Without pictures there is little in common, and each query is a group of its own."""
 
     def __init__(self) -> None:
         self._groups: LruCache[str, str] = LruCache(_MAX_PICTURES)

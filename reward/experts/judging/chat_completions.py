@@ -23,10 +23,8 @@ def chat_messages(
     ids: Mapping[Image, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """The messages of a request. urls: by image. detail: OpenAI's `low`, `high` or `auto`; empty leaves it out. ids: of
-    images, by image, for servers that keep them (vLLM's `uuid`).
-
-    In text-only turns an image is replaced by a number and sent in a user message after it.
-    """
+    images, by image, for servers that keep them (vLLM's `uuid`). In text-only turns an image is replaced by a number
+    and sent in a user message after it."""
 
     def part_of(part: str | Image) -> dict[str, Any]:
         if isinstance(part, str):
@@ -73,9 +71,7 @@ def chat_messages(
 @dataclass(frozen=True, slots=True)
 class Completion:
     """A completion. logprobs: all sampled tokens with their alternatives, empty if the server returns none.
-
-    finish_reason: as the server reports it. has_reasoning: whether there is reasoning beside the text.
-    """
+    finish_reason: as the server reports it. has_reasoning: whether there is reasoning beside the text."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -90,10 +86,8 @@ class Completion:
 
 
 def parse_completion(response: Mapping[str, Any]) -> Completion | Failure:
-    """The first choice of a completion; a `Failure` for errors, refusals, filtered content, and what broke off.
-
-    Raises KeyError, TypeError or ValueError for an invalid chat completion.
-    """
+    """The first choice of a completion; a `Failure` for errors, refusals, filtered content, and what broke off. Raises
+    KeyError, TypeError or ValueError for an invalid chat completion."""
     choice = _choice(response)
     if isinstance(choice, Failure):
         return choice
@@ -137,8 +131,7 @@ _BROKEN_OFF = ("error", "abort", "parse_error", "network_error", "insufficient_s
 
 def content_texts(content: Any) -> list[str]:
     """The texts of a message's content: a string, a block, or a list of blocks and strings; none of None, as beside
-    `tool_calls`, and of blocks of other types. Raises TypeError for what is no content.
-    """
+    `tool_calls`, and of blocks of other types. Raises TypeError for what is no content."""
     texts = []
     for block in content if isinstance(content, list | tuple) else [] if content is None else [content]:
         if isinstance(block, Mapping):
@@ -200,11 +193,8 @@ _BEGIN, _END = "<tool_call>", "</tool_call>"
 
 
 def extract_tool_calls(text: str, name: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """The text without its tool calls, and the calls, in the format of Qwen and others.
-
-    That is `<tool_call>{"name": …, "arguments": {…}}</tool_call>`. Invalid calls stay in the text. name: of the turn,
-    for the calls' ids.
-    """
+    """The text without its tool calls, and the calls, in the format of Qwen and others. That is `<tool_call>{"name": …,
+    "arguments": {…}}</tool_call>`. Invalid calls stay in the text. name: of the turn, for the calls' ids."""
     calls: list[ToolCall] = []
     rest: list[str] = []
     position = 0

@@ -44,11 +44,9 @@ REQUEST_DEFAULTS = RequestOptions(
 
 
 class EndpointExpert(AsyncExpert):
-    """An expert whose queries are requests to an `endpoint`.
-
-    model: its name at the server. base_url: one or several; None for OpenAI. api_key_env: the environment variable with
-    the key; None is `OPENAI_API_KEY` at OpenAI and no key anywhere else.
-    """
+    """An expert whose queries are requests to an `endpoint`. model: its name at the server. base_url: one or several;
+    None for OpenAI. api_key_env: the environment variable with the key; None is `OPENAI_API_KEY` at OpenAI and no key
+    anywhere else."""
 
     def __init__(
         self,

@@ -51,10 +51,8 @@ _SECRET_CHARACTERS = 12  # keys of fewer are placeholders, such as EMPTY, which 
 
 
 class RetriesExhausted(RuntimeError):
-    """Every attempt of one request failed (no connection, timeout, HTTP 429 or 5xx).
-
-    It fails its own query only; after `breaker` consecutive failures the engine's circuit opens.
-    """
+    """Every attempt of one request failed (no connection, timeout, HTTP 429 or 5xx). It fails its own query only; after
+    `breaker` consecutive failures the engine's circuit opens."""
 
 
 class Endpoint:
@@ -124,8 +122,7 @@ class Endpoint:
 
     def single_served_model(self) -> str:
         """The name of the only served model. Raises `ExpertDown` if there is not exactly one, the same at all
-        addresses. One that does not respond is checked before it gets its first request.
-        """
+        addresses. One that does not respond is checked before it gets its first request."""
         openai_package()
         with ThreadPoolExecutor(1) as threads:  # this one may have a running loop
             served = threads.submit(asyncio.run, self._all_served_models()).result()
@@ -190,14 +187,11 @@ class Endpoint:
     async def post(
         self, path: str, body: RequestBody, images: int = 0, *, group: str = ""
     ) -> dict[str, Any] | RequestRejected | Failure:
-        """Post JSON and return the JSON object of the response, or why there is none.
-
-        body: or a function of the address, called for every attempt. images: sent with it. group: requests of one group
-        go to one address, as long as it answers and has not too many.
-
-        A response that is no JSON object is a `Failure`, a 4xx is `RequestRejected`. Raises `ExpertDown` for errors
-        that affect all requests (key, address, quota), `RetriesExhausted` after the last attempt.
-        """
+        """Post JSON and return the JSON object of the response, or why there is none. body: or a function of the
+        address, called for every attempt. images: sent with it. group: requests of one group go to one address, as long
+        as it answers and has not too many. A response that is no JSON object is a `Failure`, a 4xx is
+        `RequestRejected`. Raises `ExpertDown` for errors that affect all requests (key, address, quota),
+        `RetriesExhausted` after the last attempt."""
         self.load()
         # Before the timeout starts: the first import takes a second, certificates another.
         self._client(openai_package())

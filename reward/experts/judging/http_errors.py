@@ -61,10 +61,8 @@ class RequestRejected:
 
 
 def parse_error_body(text: str) -> tuple[str, str]:
-    """Code and message of an error body, in the formats that servers use.
-
-    A gateway's message has that of the server which it asked, if it says what that was (OpenRouter's `metadata.raw`).
-    """
+    """Code and message of an error body, in the formats that servers use. A gateway's message has that of the server
+    which it asked, if it says what that was (OpenRouter's `metadata.raw`)."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -92,9 +90,7 @@ def status_sent_as_success(response: object) -> int:
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """The wait that a response asks for by `Retry-After`, a number or a date, in seconds; None without the header.
-
-    headers: by lower-case name.
-    """
+    headers: by lower-case name."""
     value = headers.get("retry-after", "")
     try:
         return max(0.0, float(value)) if float(value) < float("inf") else None
@@ -127,8 +123,7 @@ class ResponseRefused(Exception):
 
 async def limit_response_size(response: Any, base: type) -> None:
     """Stop reading a response at the size limit. A compressed one, which was not asked for, may hold a thousand times
-    as much, and is not read.
-    """
+    as much, and is not read."""
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise ResponseRefused("is compressed, and was to be as it is: turn compression off on the server")
     stream = response.stream

@@ -21,11 +21,9 @@ MIN_BRANCH_PROBABILITY = 1e-5
 
 
 class OptionTrie:
-    """The token sequences of all spellings of some options.
-
-    spelled: pairs of an option and the tokens of one of its spellings, the plainest spelling first. Raises ValueError
-    if two options have the same tokens, as words unknown to the tokenizer do.
-    """
+    """The token sequences of all spellings of some options. spelled: pairs of an option and the tokens of one of its
+    spellings, the plainest spelling first. Raises ValueError if two options have the same tokens, as words unknown to
+    the tokenizer do."""
 
     def __init__(self, options: Sequence[str], spelled: Iterable[tuple[str, Sequence[int]]]) -> None:
         self.options = tuple(options)
@@ -46,18 +44,14 @@ class OptionTrie:
                 self.children.setdefault(path[:i], set()).add(token)
 
     def lead_tokens(self, path: Path = ()) -> Path:
-        """The longest inner path from a node: one pass over it reads all nodes along it.
-
-        From the root, the path of a plain spelling with several tokens is preferred.
-        """
+        """The longest inner path from a node: one pass over it reads all nodes along it. From the root, the path of a
+        plain spelling with several tokens is preferred."""
         inner_paths = [end[:-1] for end in self.ends if end[: len(path)] == path and len(end) > len(path)]
         return max(inner_paths, key=lambda inner_path: (inner_path in self.likely, len(inner_path)), default=path)
 
     def reached(self, scored: Mapping[Path, Mapping[int, float]]) -> dict[Path, float]:
-        """The probability of reaching each node, as far as its ancestors are scored.
-
-        scored: by node, the conditional probability of each child.
-        """
+        """The probability of reaching each node, as far as its ancestors are scored. scored: by node, the conditional
+        probability of each child."""
         probabilities: dict[Path, float] = {(): 1.0}
         for path in sorted(scored, key=len):
             if path in probabilities:
@@ -97,11 +91,8 @@ def build_option_trie(options: Sequence[str], encode: Callable[[str], Sequence[i
 
 
 class OptionLookup:
-    """Reads the nodes of a trie along `lead`, tokens that follow the prompt, in one forward pass.
-
-    scored: child probabilities of the nodes read by any lookup of this query. top_token: the most probable token after
-    the prompt.
-    """
+    """Reads the nodes of a trie along `lead`, tokens that follow the prompt, in one forward pass. scored: child
+    probabilities of the nodes read by any lookup of this query. top_token: the most probable token after the prompt."""
 
     limit = 1
 
@@ -135,9 +126,7 @@ class OptionLookup:
 
 class TextWriter:
     """Free text: the most probable token at temperature 0, else one sampled with noise from (digest, position).
-
-    stop_tokens: tokens that end a text.
-    """
+    stop_tokens: tokens that end a text."""
 
     lead: Path = ()
 
@@ -188,10 +177,8 @@ class JsonWriter(TextWriter):
 
 
 class WriterLogitsProcessor:
-    """A logits processor for `generate` that forces the token chosen by each row's writer.
-
-    end: the token that ends a row. counts: passes and tokens are added to it.
-    """
+    """A logits processor for `generate` that forces the token chosen by each row's writer. end: the token that ends a
+    row. counts: passes and tokens are added to it."""
 
     def __init__(self, writers: Sequence[TextWriter], end: int, counts: dict[str, int]) -> None:
         self._writers: list[TextWriter | None] = list(writers)

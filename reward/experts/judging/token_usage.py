@@ -12,11 +12,9 @@ _MAX_TOKENS = 2**31  # of a request, as its server reports them; more is nonsens
 
 
 class TokenUsage:
-    """Counters of one served expert. Thread-safe.
-
-    usd_per_million_in, _cached_in, _out: prices of prompt tokens, of those that the server had in its prefix cache
-    (None: as the others), and of completion tokens, each finite and 0 or more. Raises ValueError for other prices.
-    """
+    """Counters of one served expert. Thread-safe. usd_per_million_in, _cached_in, _out: prices of prompt tokens, of
+    those that the server had in its prefix cache (None: as the others), and of completion tokens, each finite and 0 or
+    more. Raises ValueError for other prices."""
 
     def __init__(
         self,
@@ -69,12 +67,9 @@ class TokenUsage:
     def counters(self) -> dict[str, float]:
         """`requests`, `retries` among them, `images_sent` and `bytes_sent` with them, whether a server was reached or
         not; `prompt_tokens` and `completion_tokens`, of the responses that say them, and the number that do not,
-        `requests_without_usage`.
-
-        `cached_tokens`, prompt tokens from the server's prefix cache, and `reasoning_tokens`, of the completion's, once
-        the server has reported any number of them. `usd` if both prices are given and every response had its tokens:
-        otherwise the cost is unknown.
-        """
+        `requests_without_usage`. `cached_tokens`, prompt tokens from the server's prefix cache, and `reasoning_tokens`,
+        of the completion's, once the server has reported any number of them. `usd` if both prices are given and every
+        response had its tokens: otherwise the cost is unknown."""
         with self._lock:
             counts: dict[str, float] = dict(self._counts)
         price_in, price_cached, price_out = self._prices

@@ -157,10 +157,8 @@ class Checkpoint:
     @property
     def identity(self) -> str:
         """What determines the outputs: name, commit (of a folder: a digest of its content), dtype, image backend.
-
         Computed on first use and again after `unload`, since the weights may have changed. Raises `ExpertDown` if
-        neither a folder nor the hub has the model.
-        """
+        neither a folder nor the hub has the model."""
         return self._weights_identity(self._weights)
 
     def _weights_identity(self, weights: _SharedWeights) -> str:
@@ -225,10 +223,8 @@ class Checkpoint:
         return bool(self._device_and_dtype(import_libraries()[0])[0].type == "cpu")
 
     def offload(self) -> None:
-        """Move the weights to CPU memory until the next query. Waits for the running batch.
-
-        Weights that are quantised or placed by a device map cannot be moved: they are dropped and loaded again.
-        """
+        """Move the weights to CPU memory until the next query. Waits for the running batch. Weights that are quantised
+        or placed by a device map cannot be moved: they are dropped and loaded again."""
         weights = self._weights
         with weights.lock:
             if weights.loaded is None:

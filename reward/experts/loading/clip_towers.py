@@ -42,10 +42,8 @@ def embed_images(loaded: LoadedModel, images: Sequence[Image], **options: Any) -
 
 
 def embed_texts(loaded: LoadedModel, texts: Sequence[str]) -> list[tuple[Vector, int]]:
-    """Unnormalised text embeddings, with 0 patches. Longer texts are truncated.
-
-    Control tokens in a text are read as plain text.
-    """
+    """Unnormalised text embeddings, with 0 patches. Longer texts are truncated. Control tokens in a text are read as
+    plain text."""
     truncation = {"truncation": True, "max_length": max_text_tokens(loaded)}
     inputs = loaded.processor.tokenizer(
         list(texts),

@@ -40,11 +40,9 @@ def quantization_config(transformers: Any, method: str, dtype: Any) -> Any:
 
 
 def patch_int8_kernel(model: Any) -> None:
-    """Disable bitsandbytes' AVX-512 kernel for layers that it does not support, as in Qwen2.5-VL's vision tower.
-
-    It needs outputs in multiples of 32 and inputs in multiples of a weight block. Other layers use the generic path,
-    which dequantises the weights for each product.
-    """
+    """Disable bitsandbytes' AVX-512 kernel for layers that it does not support, as in Qwen2.5-VL's vision tower. It
+    needs outputs in multiples of 32 and inputs in multiples of a weight block. Other layers use the generic path, which
+    dequantises the weights for each product."""
     from bitsandbytes.nn import Linear4bit
 
     for layer in model.modules():
@@ -95,13 +93,11 @@ def parse_byte_size(text: str) -> int:
 
 
 class Microbatcher:
-    """The batch size of one expert's forward passes.
-
-    max_batch_size: maximum items in one pass. budget: bytes for weights, activations and caches together, None for no
-    limit. name: for messages. With a budget the first pass has one item; the largest memory use per item so far
-    determines the size of the next. It is measured by the accelerator's allocator, on a CPU by the tensors that torch's
-    operators return (their internal buffers are not counted).
-    """
+    """The batch size of one expert's forward passes. max_batch_size: maximum items in one pass. budget: bytes for
+    weights, activations and caches together, None for no limit. name: for messages. With a budget the first pass has
+    one item; the largest memory use per item so far determines the size of the next. It is measured by the
+    accelerator's allocator, on a CPU by the tensors that torch's operators return (their internal buffers are not
+    counted)."""
 
     def __init__(self, max_batch_size: int, budget: int | None = None, name: str = "") -> None:
         self.max_batch_size = max_batch_size

@@ -19,10 +19,8 @@ from ...queries.expert import ExpertDown
 
 
 def weights_identity(name: str, revision: str | None = None, file: str = "config.json") -> str:
-    """Name and content digest of a folder or file; name and commit of a model on the hub.
-
-    file: one that the hub repository has. Raises `ExpertDown` if there is no such model.
-    """
+    """Name and content digest of a folder or file; name and commit of a model on the hub. file: one that the hub
+    repository has. Raises `ExpertDown` if there is no such model."""
     path = Path(name)
     if path.exists():
         return f"{path.resolve().name}@{folder_digest(path)[:12]}"
@@ -38,10 +36,8 @@ def split_repository(name: str) -> tuple[str, str]:
 
 
 def find_file(name: str, file: str, revision: str | None = None) -> Path:
-    """A file of a model in a folder or on the hub; the model itself if it is a single file.
-
-    Raises `ExpertDown` if there is none.
-    """
+    """A file of a model in a folder or on the hub; the model itself if it is a single file. Raises `ExpertDown` if
+    there is none."""
     path = Path(name)
     if path.is_file():
         return path
@@ -67,10 +63,8 @@ def find_file(name: str, file: str, revision: str | None = None) -> Path:
 
 
 def folder_digest(folder: Path) -> str:
-    """Digest of names, sizes and contents of a model's files. The folder may be a single file.
-
-    Every byte counts. Files above 64 MiB are read once per machine, several at a time: see `large_file_digests`.
-    """
+    """Digest of names, sizes and contents of a model's files. The folder may be a single file. Every byte counts. Files
+    above 64 MiB are read once per machine, several at a time: see `large_file_digests`."""
     sizes = {path: path.stat().st_size for path in _files(folder)}
     large = large_file_digests([path for path, size in sizes.items() if size > _LARGE])
     state = hashlib.sha256()
@@ -86,11 +80,9 @@ def folder_digest(folder: Path) -> str:
 
 
 def require_own_files(name: str) -> None:
-    """Raise `ExpertDown` for what makes libraries wait, or read or fetch something that is not in a model's folder.
-
-    A FIFO, a device or a socket; an index that names weights elsewhere; a configuration, at any depth, that names a
-    kernel or a backbone on the hub: transformers runs the one, and asks for the other with the user's token.
-    """
+    """Raise `ExpertDown` for what makes libraries wait, or read or fetch something that is not in a model's folder. A
+    FIFO, a device or a socket; an index that names weights elsewhere; a configuration, at any depth, that names a
+    kernel or a backbone on the hub: transformers runs the one, and asks for the other with the user's token."""
     for path in Path(name).rglob("*") if name and Path(name).is_dir() else ():
         if path.exists() and not path.is_file() and not path.is_dir():
             raise ExpertDown(f"{path} is no regular file: a model's folder has files and folders only")

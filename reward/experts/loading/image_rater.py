@@ -15,11 +15,9 @@ from .local_expert import LocalExpert
 
 
 class ImageRater(LocalExpert[Outcome]):
-    """Answers `Rate` of one quality. Subclasses say how long a prompt may be, and rate.
-
-    truncate_prompt: whether prompts longer than the model's limit are truncated, as the authors do, and counted as
-    `prompts_cut`; else such a query fails. None: the image is rated alone, prompt and sources are ignored.
-    """
+    """Answers `Rate` of one quality. Subclasses say how long a prompt may be, and rate. truncate_prompt: whether
+    prompts longer than the model's limit are truncated, as the authors do, and counted as `prompts_cut`; else such a
+    query fails. None: the image is rated alone, prompt and sources are ignored."""
 
     kinds = (Rate,)
     quality: ClassVar[str] = "preference"

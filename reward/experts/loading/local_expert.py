@@ -21,13 +21,11 @@ A = TypeVar("A", bound=Outcome)
 
 
 class LocalExpert(Expert, Generic[A]):
-    """An expert whose model runs on this machine. Subclasses define loading and answering.
-
-    name, base, options: see `Checkpoint`. batch: maximum queries per call, and items per forward pass. cache_bytes:
-    memory limit of cached features; the cache is dropped with the weights. loading: see `LoadOptions`;
-    `default_load_options` holds the defaults that differ from the general ones. model_types: in `config.json`, of the
-    models that the expert can use; empty for any. counters: of `usage`, beside `image_passes`.
-    """
+    """An expert whose model runs on this machine. Subclasses define loading and answering. name, base, options: see
+    `Checkpoint`. batch: maximum queries per call, and items per forward pass. cache_bytes: memory limit of cached
+    features; the cache is dropped with the weights. loading: see `LoadOptions`; `default_load_options` holds the
+    defaults that differ from the general ones. model_types: in `config.json`, of the models that the expert can use;
+    empty for any. counters: of `usage`, beside `image_passes`."""
 
     loader: ClassVar[str | type[Any]]
     processor: ClassVar[str | type[Any]] = "AutoProcessor"
@@ -174,10 +172,8 @@ class LocalExpert(Expert, Generic[A]):
             self.checkpoint.offload()
 
     def unload(self) -> None:
-        """Drop the weights and clear the cache; the next query loads them again.
-
-        If the files have changed since then, `id` changes too.
-        """
+        """Drop the weights and clear the cache; the next query loads them again. If the files have changed since then,
+        `id` changes too."""
         with self.checkpoint.lock:
             self.feature_cache.clear()
             self.checkpoint.unload()

@@ -83,10 +83,8 @@ def registered_models() -> Mapping[str, ModelEntry]:
 
 
 def resolve_expert(name: str) -> tuple[str, Mapping[str, Any], str] | None:
-    """Entry point of the expert for a name, its options, and the model or address to build it with.
-
-    None if it is no model's name. Raises `SpecError` for a model without an expert.
-    """
+    """Entry point of the expert for a name, its options, and the model or address to build it with. None if it is no
+    model's name. Raises `SpecError` for a model without an expert."""
     if (model := registered_models().get(name)) is not None:
         return model.expert, model.options, model.checkpoint
     expert, colon, source = name.partition(":")
@@ -131,13 +129,10 @@ _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A complete set of experts.
-
-    purpose: what it is for, one line. machine: what it was put together for. gpu_gb: memory of its GPU in GB, 0 for
-    none. passes_gib: what forward passes take beside weights and caches, estimated. extras: of the package, to install.
-    packages: to install beside them. unanswered: what none of its experts can know. roles: role -> spec, those common
-    to all bundles included.
-    """
+    """A complete set of experts. purpose: what it is for, one line. machine: what it was put together for. gpu_gb:
+    memory of its GPU in GB, 0 for none. passes_gib: what forward passes take beside weights and caches, estimated.
+    extras: of the package, to install. packages: to install beside them. unanswered: what none of its experts can know.
+    roles: role -> spec, those common to all bundles included."""
 
     name: str
     purpose: str
@@ -191,10 +186,8 @@ def bundle_lines() -> list[str]:
 
 
 def with_addresses(spec: Any, bundle: str, role: str) -> Any:
-    """The spec of a bundle's role with the addresses it names, from the environment.
-
-    Raises `SpecError`, which says what to give, for one that is not set.
-    """
+    """The spec of a bundle's role with the addresses it names, from the environment. Raises `SpecError`, which says
+    what to give, for one that is not set."""
 
     def value_of(variable: str) -> str:
         address = _addresses()[variable]

@@ -28,14 +28,12 @@ _SIDE = 224
 def pool_region(
     tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size
 ) -> tuple[NDArray[np.float32], int]:
-    """The vector of a region (length d) and the number of patches that contribute.
-
-    tokens: (1 + registers + rows * columns) x d. size: width and height of the image of `region.exclude`.
-    A patch of which less than half is free is left out of the vector, but counted if any of it is free, as in EdiVal's
-    released code; a vector of no patches is all zeros. `exclude` pools patches, whatever `region.pool`. `inside` pools
-    patches too, weighted by the share that the mask covers; it counts all patches with any coverage. Raises ValueError
-    if tokens, registers and grid do not match.
-    """
+    """The vector of a region (length d) and the number of patches that contribute. tokens: (1 + registers + rows *
+    columns) x d. size: width and height of the image of `region.exclude`. A patch of which less than half is free is
+    left out of the vector, but counted if any of it is free, as in EdiVal's released code; a vector of no patches is
+    all zeros. `exclude` pools patches, whatever `region.pool`. `inside` pools patches too, weighted by the share that
+    the mask covers; it counts all patches with any coverage. Raises ValueError if tokens, registers and grid do not
+    match."""
     rows, columns = grid
     if tokens.ndim != 2 or tokens.shape[0] != 1 + registers + rows * columns:
         raise ValueError(
@@ -67,10 +65,8 @@ def guess_grid(patches: int) -> Grid:
 
 
 def free_pixels(exclude: Sequence[Box], size: Size) -> NDArray[np.bool_]:
-    """Mask of the pixels outside the boxes, height x width.
-
-    A box covers the pixels from one truncated corner to the other, both included.
-    """
+    """Mask of the pixels outside the boxes, height x width. A box covers the pixels from one truncated corner to the
+    other, both included."""
     free = np.ones((size[1], size[0]), np.bool_)
     for box in exclude:
         x0, y0, x1, y1 = box.corners(size)

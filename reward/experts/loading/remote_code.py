@@ -45,12 +45,10 @@ def is_pinned(name: str, revision: str | None) -> bool:
 
 
 class RemoteCodeModel:
-    """Loads model and tokenizer (or processor) of such a checkpoint. `trust_remote_code=True` allows it.
-
-    transformers 5 creates models on the meta device and then fills in the weights. In code written for transformers 4,
-    tensors computed in the constructor, such as rotary frequencies, would then be uninitialised memory. So the model is
-    created on the CPU here, and the weights are loaded into it.
-    """
+    """Loads model and tokenizer (or processor) of such a checkpoint. `trust_remote_code=True` allows it. transformers 5
+    creates models on the meta device and then fills in the weights. In code written for transformers 4, tensors
+    computed in the constructor, such as rotary frequencies, would then be uninitialised memory. So the model is created
+    on the CPU here, and the weights are loaded into it."""
 
     @staticmethod
     def from_pretrained(name: str, *, trust_remote_code: bool = False, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -108,9 +106,7 @@ at_fork(refuse_remote_code, _in_child)
 @contextlib.contextmanager
 def remote_code_errors(name: str, *additional: type[Exception]) -> Iterator[None]:
     """Context in which remote code runs. Raises `ExpertDown` if it is incompatible with the installed packages.
-
-    additional: exceptions beside the usual ones that indicate this.
-    """
+    additional: exceptions beside the usual ones that indicate this."""
     try:
         yield
     except Exception as error:

@@ -35,11 +35,9 @@ _WORDS = "model.language_model.embed_tokens.weight"
 
 
 class RewardHeads:
-    """Loads a checkpoint that is one file of weights; the backbone's configuration is that of `base`.
-
-    file: its name in a folder or on the hub. heads: prefix of the layer names of each head. backbone: model type.
-    Subclasses set them. ignored_prefixes: parameters that are not loaded.
-    """
+    """Loads a checkpoint that is one file of weights; the backbone's configuration is that of `base`. file: its name in
+    a folder or on the hub. heads: prefix of the layer names of each head. backbone: model type. Subclasses set them.
+    ignored_prefixes: parameters that are not loaded."""
 
     ignored_prefixes = ("lm_head.",)
     file: ClassVar[str]
@@ -50,10 +48,8 @@ class RewardHeads:
     def from_pretrained(
         cls, name: str, *, base: str, revision: str | None = None, **options: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """The model and transformers' loading info.
-
-        Raises ValueError for missing or unknown parameters and other shapes.
-        """
+        """The model and transformers' loading info. Raises ValueError for missing or unknown parameters and other
+        shapes."""
         from transformers import AutoConfig
 
         config = AutoConfig.from_pretrained(base)
@@ -82,8 +78,7 @@ class RewardHeads:
 
 def load_published_weights(path: Path) -> dict[str, Any]:
     """Parameters of a checkpoint (safetensors, or a pickle of tensors) under current names, without the unused language
-    head. Raises ValueError for anything else.
-    """
+    head. Raises ValueError for anything else."""
     from safetensors import SafetensorError
 
     try:
@@ -95,11 +90,8 @@ def load_published_weights(path: Path) -> dict[str, Any]:
 
 
 def current_parameter_name(name: str) -> str:
-    """A parameter's name in current transformers classes.
-
-    Up to 4.51 transformers had the vision tower beside the language model (`visual.`, `model.`), now both are parts of
-    `model`; checkpoints use either layout.
-    """
+    """A parameter's name in current transformers classes. Up to 4.51 transformers had the vision tower beside the
+    language model (`visual.`, `model.`), now both are parts of `model`; checkpoints use either layout."""
     if name.startswith("visual."):
         return f"model.{name}"
     if name.startswith("model.") and not name.startswith(("model.visual.", "model.language_model.")):
@@ -124,9 +116,7 @@ def _abbreviate(names: list[str]) -> str:
 @functools.cache
 def reward_model(backbone: str, heads: tuple[str, ...]) -> Any:
     """The class of a backbone with heads. Modules are named as in published checkpoints: `rm_head`, `rm_heads.<…>`.
-
-    heads: `("rm_head",)`, or `("rm_heads.head_0", "rm_heads.head_1")` and so on.
-    """
+    heads: `("rm_head",)`, or `("rm_heads.head_0", "rm_heads.head_1")` and so on."""
     import torch
     import transformers
     from torch import nn
@@ -158,11 +148,8 @@ def reward_model(backbone: str, heads: tuple[str, ...]) -> Any:
             return list(self.model.get_image_features(pixels, grids, return_dict=True).pooler_output)
 
         def forward(self, tokens: Any, features: Any, positions: Any, head_indices: Any) -> Any:
-            """B x 2 float32: mean and logarithm of the standard deviation.
-
-            tokens: B x L, padded on the right with any token. features: all vision tokens, in order. positions: of
-            the reward token, B. head_indices: B.
-            """
+            """B x 2 float32: mean and logarithm of the standard deviation. tokens: B x L, padded on the right with any
+            token. features: all vision tokens, in order. positions: of the reward token, B. head_indices: B."""
             embedded = self.model.get_input_embeddings()(tokens)
             is_image = (tokens == self.config.image_token_id).unsqueeze(-1).expand_as(embedded)
             embedded = embedded.masked_scatter(is_image, features.to(embedded))
@@ -185,10 +172,8 @@ _MAX_ASPECT_RATIO = 200  # qwen's preprocessing refuses larger aspect ratios
 @dataclass(frozen=True)
 class RewardPromptTemplate:
     """A text with one `{prompt}` and one `<|Reward|>`, the token at which the rating is read. custom: from the user.
-
     `{text_prompt}` is an alias of `{prompt}`, as in the authors' files; nothing else is replaced, stripped or escaped.
-    Raises ValueError for a text without them.
-    """
+    Raises ValueError for a text without them."""
 
     text: str
     custom: bool = False
@@ -231,10 +216,8 @@ class RewardPromptTemplate:
 
 
 class RewardProcessor:
-    """A backbone's tokenizer with `<|Reward|>` appended, and its image processor.
-
-    transformers' own processor of both requires torchvision, for videos.
-    """
+    """A backbone's tokenizer with `<|Reward|>` appended, and its image processor. transformers' own processor of both
+    requires torchvision, for videos."""
 
     def __init__(self, tokenizer: Any, image_processor: Any) -> None:
         self.tokenizer = tokenizer
@@ -256,11 +239,8 @@ class RewardProcessor:
         return cls(tokenizer, AutoImageProcessor.from_pretrained(name, revision=revision, **options))
 
     def tokens(self, template: RewardPromptTemplate, prompt: str, image_lengths: list[int], image: int) -> list[int]:
-        """The conversation: images, then the text. image_lengths: tokens of each image. image: the image token.
-
-        Raises ValueError if the chat template does not place the images. Control tokens in a prompt are read as plain
-        text.
-        """
+        """The conversation: images, then the text. image_lengths: tokens of each image. image: the image token. Raises
+        ValueError if the chat template does not place the images. Control tokens in a prompt are read as plain text."""
         image_parts: list[dict[str, str]] = [{"type": "image"} for _ in image_lengths]
         messages = [{"role": "user", "content": [*image_parts, {"type": "text", "text": _TEXT_MARK}]}]
         chat = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
@@ -305,11 +285,9 @@ class RewardProcessor:
 
 
 def smart_resize(width: int, height: int, factor: int = 28) -> tuple[int, int]:
-    """Width and height of about 200,704 pixels in whole patches, with about the same aspect ratio.
-
-    As Qwen's `smart_resize` with this as minimum and maximum: larger images are rounded down to it, smaller ones up.
-    Raises ValueError for an aspect ratio above 200.
-    """
+    """Width and height of about 200,704 pixels in whole patches, with about the same aspect ratio. As Qwen's
+    `smart_resize` with this as minimum and maximum: larger images are rounded down to it, smaller ones up. Raises
+    ValueError for an aspect ratio above 200."""
     if max(width, height) > _MAX_ASPECT_RATIO * min(width, height):
         raise ValueError(f"an image of {width} x {height} is narrower than 1 : {_MAX_ASPECT_RATIO}")
     wide, high = (max(1, round(side / factor)) for side in (width, height))

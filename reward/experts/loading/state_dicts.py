@@ -19,12 +19,10 @@ _LINEAR, _RECTIFIED = [0, 2, 4, 6, 7], [0, 3, 6, 9, 11]
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The tensors of a file by name: safetensors, or a pickle (.pt, .pth, .bin) that holds tensors and nothing else.
-
-    Of a training state, the weights under one of the usual keys, averaged ones first. Raises ValueError for a pickle
-    that holds anything else, whose code is not executed, and for one whose tensors are larger than the file, which
-    nothing but an attack on the memory is; OSError for what is no regular file.
-    """
+    """The tensors of a file by name: safetensors, or a pickle (.pt, .pth, .bin) that holds tensors and nothing else. Of
+    a training state, the weights under one of the usual keys, averaged ones first. Raises ValueError for a pickle that
+    holds anything else, whose code is not executed, and for one whose tensors are larger than the file, which nothing
+    but an attack on the memory is; OSError for what is no regular file."""
     import torch
 
     with open_regular(path) as file:
@@ -72,11 +70,9 @@ def strip_prefix(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def load_state(model: Any, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Assign tensors to a model's parameters and return loading info. Missing ones keep their values.
-
-    The model may be on torch's meta device, which is fast and does not patch initialisers that other threads use.
-    Raises ValueError for unexpected tensors and other shapes.
-    """
+    """Assign tensors to a model's parameters and return loading info. Missing ones keep their values. The model may be
+    on torch's meta device, which is fast and does not patch initialisers that other threads use. Raises ValueError for
+    unexpected tensors and other shapes."""
     import torch
 
     own = model.state_dict()
@@ -96,11 +92,9 @@ def load_state(model: Any, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def score_head(state: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The head of LAION's aesthetic predictor and of ImageReward, and its loading info.
-
-    Five linear layers to one number, named by their index in a sequence with dropout, with or without ReLU between
-    them; or a single linear layer (`weight`, `bias`). In float32. Raises ValueError for other names.
-    """
+    """The head of LAION's aesthetic predictor and of ImageReward, and its loading info. Five linear layers to one
+    number, named by their index in a sequence with dropout, with or without ReLU between them; or a single linear layer
+    (`weight`, `bias`). In float32. Raises ValueError for other names."""
     import torch
 
     if state.keys() <= {"weight", "bias"}:

@@ -70,9 +70,7 @@ def patched_image_processor(
     processor: Any, tokens_of: Callable[[PrepareImage], Sequence[VisionTokens]]
 ) -> Iterator[None]:
     """Context in which the processor uses the inputs of these vision tokens instead of its image processor's.
-
-    tokens_of: returns those of all images of the prompt, in order; its argument prepares the missing ones.
-    """
+    tokens_of: returns those of all images of the prompt, in order; its argument prepares the missing ones."""
     real = processor.image_processor
     processor.image_processor = _PrecomputedImageProcessor(real, tokens_of)
     try:
@@ -121,10 +119,8 @@ def _is_tensor(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPrompt:
-    """An encoded conversation: the processor's outputs (one row), and its images in order.
-
-    Images are either vision tokens in `pictures`, or pixels among the inputs.
-    """
+    """An encoded conversation: the processor's outputs (one row), and its images in order. Images are either vision
+    tokens in `pictures`, or pixels among the inputs."""
 
     inputs: Mapping[str, Any]
     pictures: Sequence[VisionTokens]
@@ -137,11 +133,9 @@ class EncodedPrompt:
 def batch_prompts(
     prompts: Sequence[tuple[EncodedPrompt, Sequence[int]]], *, pad: int, device: Any, dtype: Any
 ) -> dict[str, Any]:
-    """Inputs for `generate`: each prompt followed by its lead tokens.
-
-    Values per token (ids, attention mask, token types) are padded on the left, so that all rows end together; values
-    per image are concatenated. pad: the padding token.
-    """
+    """Inputs for `generate`: each prompt followed by its lead tokens. Values per token (ids, attention mask, token
+    types) are padded on the left, so that all rows end together; values per image are concatenated. pad: the padding
+    token."""
     import torch
 
     length = max(prompt.tokens + len(lead) for prompt, lead in prompts)

@@ -138,10 +138,8 @@ def make_config(chat_config: Mapping[str, Any], image_token_id: int) -> Any:
 
 
 def rename_weights(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Tensors under transformers' names; query, key and value of the vision tower are split.
-
-    Raises ValueError for unknown names.
-    """
+    """Tensors under transformers' names; query, key and value of the vision tower are split. Raises ValueError for
+    unknown names."""
     renamed: dict[str, Any] = {}
     unknown = []
     for name, tensor in weights.items():
@@ -218,11 +216,9 @@ def _abbreviate(names: Any) -> str:
 
 
 class VisionLanguageModel:
-    """Loads what `AutoModelForImageTextToText` loads, and InternVL in its authors' own format.
-
-    lora: folder or hub name of an adapter (with `lora_revision`). It is merged into the weights unless they are
-    quantised. Raises ValueError if adapter and model do not match.
-    """
+    """Loads what `AutoModelForImageTextToText` loads, and InternVL in its authors' own format. lora: folder or hub name
+    of an adapter (with `lora_revision`). It is merged into the weights unless they are quantised. Raises ValueError if
+    adapter and model do not match."""
 
     @staticmethod
     def from_pretrained(

@@ -27,10 +27,9 @@ _MIN_MOVE = 0.1  # pixels at the corners: less is not worth resampling
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """warp: 2 x 3, from pixels of the source to pixels of the edited image. scale: how much larger its content is,
-    in the direction in which that is furthest from 1. shift: of the content at the centre, right and down, in shares of
-    the longer side.
-    """
+    """warp: 2 x 3, from pixels of the source to pixels of the edited image. scale: how much larger its content is, in
+    the direction in which that is furthest from 1. shift: of the content at the centre, right and down, in shares of
+    the longer side."""
 
     warp: NDArray[np.float64]
     scale: float
@@ -45,8 +44,7 @@ class Alignment:
 
     def drawn_out(self, source: Plane) -> tuple[Plane, Plane]:
         """The source (H x W x 3) on the edited image's pixels, with its border drawn out to where it does not reach,
-        and how much of each pixel it reaches (H x W, in [0, 1]).
-        """
+        and how much of each pixel it reaches (H x W, in [0, 1])."""
         height, width = source.shape[:2]
         drawn = cv2.warpAffine(source, self.warp, (width, height), borderMode=cv2.BORDER_REPLICATE)
         cover = cv2.warpAffine(np.ones((height, width), np.float32), self.warp, (width, height))
@@ -54,12 +52,10 @@ class Alignment:
 
 
 def align(source: Plane, edited: Plane) -> Alignment | None:
-    """The affine transform between two grey images of one size (H x W, 0 to 255), by enhanced correlation (ECC).
-
-    None where nothing is found, or what is found is the identity or no small zoom and shift. The correlation is no
-    measure of success: what an edit changed and `_unchanged` has left counts as much as all others, so compare patches
-    with and without.
-    """
+    """The affine transform between two grey images of one size (H x W, 0 to 255), by enhanced correlation (ECC). None
+    where nothing is found, or what is found is the identity or no small zoom and shift. The correlation is no measure
+    of success: what an edit changed and `_unchanged` has left counts as much as all others, so compare patches with and
+    without."""
     if min(source.shape) < _MIN_SIDE:
         return None
     size = size_within(source, _SIDE, _MIN_SIDE)
@@ -82,11 +78,9 @@ def align(source: Plane, edited: Plane) -> Alignment | None:
 
 
 def _unchanged(source: Plane, edited: Plane) -> NDArray[np.uint8]:
-    """H x W, 1 where the images may be aligned, 0 where the edited one shows something else.
-
-    An object that was moved or added has edges of its own, and would pull the transform towards them. Small shifts
-    hardly show in coarse differences; where they do, in all of the image, at most `_MAX_CHANGED` of it is left out.
-    """
+    """H x W, 1 where the images may be aligned, 0 where the edited one shows something else. An object that was moved
+    or added has edges of its own, and would pull the transform towards them. Small shifts hardly show in coarse
+    differences; where they do, in all of the image, at most `_MAX_CHANGED` of it is left out."""
     sigma = _COARSE * max(source.shape)
     coarse = cv2.GaussianBlur(source, (0, 0), sigma) - cv2.GaussianBlur(edited, (0, 0), sigma)
     distance = np.abs(coarse - np.median(coarse))
@@ -127,9 +121,7 @@ _MOST_ZOOM = 3.0
 
 def displaced(source: Plane, edited: Plane) -> Iterator[tuple[Plane, NDArray[np.bool_]]]:
     """The edited picture (H x W x 3, 0 to 255, of the source's size) brought back onto the source, with what it shows.
-
-    By a shift, zoom and turn, of the picture and of its mirror image: those that features of both (ORB) agree on.
-    """
+    By a shift, zoom and turn, of the picture and of its mirror image: those that features of both (ORB) agree on."""
     height, width = source.shape[:2]
     for picture in (edited, edited[:, ::-1]):
         warp = _warp(source, picture)

@@ -32,12 +32,10 @@ _DETAIL_FLOOR = 0.3  # L* per pixel, added to detail before it is divided
 
 
 class AppearanceChange(NamedTuple):
-    """Of the second picture against the first, all but detail in units of CIE L*a*b*.
-
-    lightness: of the middle half of the pixels. contrast: of the distance of light and dark thirds, halved. saturation:
-    of the typical chroma. warmth: of the colour cast, towards orange; tint: at right angles to it, towards magenta.
-    detail: natural logarithm of the ratio of fine gradients where there were many, beyond contrast and noise.
-    """
+    """Of the second picture against the first, all but detail in units of CIE L*a*b*. lightness: of the middle half of
+    the pixels. contrast: of the distance of light and dark thirds, halved. saturation: of the typical chroma. warmth:
+    of the colour cast, towards orange; tint: at right angles to it, towards magenta. detail: natural logarithm of the
+    ratio of fine gradients where there were many, beyond contrast and noise."""
 
     lightness: float
     contrast: float
@@ -213,9 +211,7 @@ def _saturate(colours: Plane, factor: float) -> Plane:
 
 def in_one_focus(before: Pixels, after: Pixels, free: NDArray[np.bool_]) -> tuple[Pixels, Pixels]:
     """Both pictures (H x W x 3) as sharp as the less sharp one of them, and a little less: kernels of blurs differ.
-
-    free: H x W, the pixels that the widths are fitted to.
-    """
+    free: H x W, the pixels that the widths are fitted to."""
     size = size_within(before, _FOCUS_SIDE)
     old, new = (np.asarray(cv2.resize(part, size, interpolation=cv2.INTER_AREA), np.uint8) for part in (before, after))
     used = cv2.resize(free.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST).astype(np.bool_)

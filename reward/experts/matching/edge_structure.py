@@ -116,12 +116,10 @@ class Pyramid:
 
 
 class StructuralChanges:
-    """Where an edit has another structure than its base image; elsewhere the content is unchanged.
-
-    everywhere: whether the images are not aligned (or are the same), so that changes are unknown. around: x0, y0, x1,
-    y1 of all changed pixels, in pixels of the edited image; None without changes. wide: whether more than a quarter of
-    the image has changed.
-    """
+    """Where an edit has another structure than its base image; elsewhere the content is unchanged. everywhere: whether
+    the images are not aligned (or are the same), so that changes are unknown. around: x0, y0, x1, y1 of all changed
+    pixels, in pixels of the edited image; None without changes. wide: whether more than a quarter of the image has
+    changed."""
 
     def __init__(self, edited: Pyramid, base: Pyramid) -> None:
         self.everywhere = base is edited

@@ -116,11 +116,8 @@ class ObjectTemplate:
         self._straight = 1.5 * max(0.0, 0.1 - frame.hold)
 
     def find(self, edited: Pyramid | Pixels, *, min_score: float = 0.05, max_results: int = 20) -> list[ObjectMatch]:
-        """Instances of the object in an edited image, best first, overlaps suppressed.
-
-        edited: uint8 RGB, H x W x 3, of any size. Scores below `min_score` are left out, and all but the `max_results`
-        best.
-        """
+        """Instances of the object in an edited image, best first, overlaps suppressed. edited: uint8 RGB, H x W x 3, of
+        any size. Scores below `min_score` are left out, and all but the `max_results` best."""
         target = edited if isinstance(edited, Pyramid) else Pyramid(edited)
         scored = [(self._score(target, match), match.pose) for match in self._matches(target, max_results)]
         kept: list[tuple[float, Pose]] = []

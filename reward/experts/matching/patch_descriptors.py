@@ -21,8 +21,7 @@ _CHROMA_FLOOR = 2.0  # a* and b* per pixel: compression and autoencoders add as 
 class PatchDescriptors:
     """colour: rows x columns x 3, mean CIE L*a*b*. gradients: rows x columns x bands x 4: of L* to the right, left,
     down and up, with the logarithm of their joint strength. chroma: rows x columns x bands, logarithm of the root mean
-    square gradient of a* and b*. amplitude: rows x columns x bands, root mean square gradient of L*.
-    """
+    square gradient of a* and b*. amplitude: rows x columns x bands, root mean square gradient of L*."""
 
     colour: Plane
     gradients: Plane
@@ -34,10 +33,8 @@ class PatchDescriptors:
         return sum(int(part.nbytes) for part in (self.colour, self.gradients, self.chroma, self.amplitude))
 
     def feature_distances(self, edited: PatchDescriptors) -> Plane:
-        """rows x columns x 2 bands: distance of gradients, and gain of chroma; about 1 for another texture.
-
-        Only a gain: what an editor's round trip does to chroma is to lose it.
-        """
+        """rows x columns x 2 bands: distance of gradients, and gain of chroma; about 1 for another texture. Only a
+        gain: what an editor's round trip does to chroma is to lose it."""
         gradients = np.sqrt(((self.gradients - edited.gradients) ** 2).sum(3))
         return np.concatenate([gradients, np.maximum(edited.chroma - self.chroma, 0)], axis=2)
 
@@ -165,9 +162,7 @@ def log_spectra(grey: Plane) -> Plane | None:
 
 def periodic_excess(before: Plane | None, after: Plane | None) -> float:
     """Amplitude in grey levels of the strongest wave that is new in most windows, and stands out from its neighbours.
-
-    In most windows: a new fence is content.
-    """
+    In most windows: a new fence is content."""
     if before is None or after is None:
         return 0.0
     gained = np.median(after - before, axis=0)

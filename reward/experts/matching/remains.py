@@ -24,12 +24,10 @@ _FEWEST_AROUND = 20
 
 
 def own_pixels(lab: Plane, box: WholeCorners) -> Plane:
-    """H x W in [0, 1]: how much each pixel of an image (H x W x 3, CIE L*a*b*) belongs to the object in a box.
-
-    box: x0, y0, x1, y1 in pixels; 0 outside of it. The image is a cut-out that shows what is around the box. Colours
-    are compared with those around the box, nearer ones more: a thin object in a wide box is found, and what continues
-    around it (a face behind glasses) is not its own.
-    """
+    """H x W in [0, 1]: how much each pixel of an image (H x W x 3, CIE L*a*b*) belongs to the object in a box. box: x0,
+    y0, x1, y1 in pixels; 0 outside of it. The image is a cut-out that shows what is around the box. Colours are
+    compared with those around the box, nearer ones more: a thin object in a wide box is found, and what continues
+    around it (a face behind glasses) is not its own."""
     x0, y0, x1, y1 = box
     inside = np.zeros(lab.shape[:2], bool)
     inside[y0:y1, x0:x1] = True
@@ -74,10 +72,8 @@ _WIDE = 128  # pixels: longest side of a picture when all of it is compared
 
 
 class CutOut(NamedTuple):
-    """A box of the source with what is around it. zoom: sides of the picture that it is resized by.
-
-    corners: of the cut-out in pixels of the picture. box: in pixels of the cut-out. lab: H x W x 3, own: H x W.
-    """
+    """A box of the source with what is around it. zoom: sides of the picture that it is resized by. corners: of the
+    cut-out in pixels of the picture. box: in pixels of the cut-out. lab: H x W x 3, own: H x W."""
 
     corners: tuple[int, int, int, int]
     size: tuple[int, int]
@@ -114,12 +110,10 @@ def cut_out(picture: Plane, box: Corners) -> CutOut:
 
 
 def standing_share(cut: CutOut, edited: Plane) -> float:
-    """In [0, 1]: how much of the object still stands in an edited picture (H x W x 3, aligned to the source's).
-
-    The largest of three shares of the object's own pixels: of its structure in places where all of it is as before; of
-    its structure in places where it is as before in other colours (a tint, a ghost); of its area where all looks as
-    before. Places count as a whole, since what was behind an object, and shows between its parts, is as before too.
-    """
+    """In [0, 1]: how much of the object still stands in an edited picture (H x W x 3, aligned to the source's). The
+    largest of three shares of the object's own pixels: of its structure in places where all of it is as before; of its
+    structure in places where it is as before in other colours (a tint, a ghost); of its area where all looks as before.
+    Places count as a whole, since what was behind an object, and shows between its parts, is as before too."""
     match = compare(cut.lab, cut.of(edited))
     around = np.asarray(cv2.dilate(cut.own, np.ones((3, 3), np.uint8)), np.float32)
     weight = np.asarray(around * cut.inside * np.minimum(match.strength, _STRONG), np.float32)
@@ -133,10 +127,8 @@ def standing_share(cut: CutOut, edited: Plane) -> float:
 
 def unchanged_share(cut: CutOut, edited: Plane) -> float | None:
     """In [0, 1]: how much of the object's own pixels is as it was, in colours and in structure, whichever is less; in
-    colours alone where it is plain, None where too few pixels are its own.
-
-    Along its outline structure is that of the background too, and does not count.
-    """
+    colours alone where it is plain, None where too few pixels are its own. Along its outline structure is that of the
+    background too, and does not count."""
     match = compare(cut.lab, cut.of(edited))
     core = np.asarray(cv2.erode(cut.own * cut.inside, np.ones((5, 5), np.uint8)), np.float32)
     if core.sum() < _FEWEST:
@@ -156,10 +148,8 @@ def recoloured(distance: Plane) -> Plane:
 
 
 def kept_around(source: Plane, edited: Plane, boxes: list[Corners], visible: NDArray[np.bool_] | None = None) -> float:
-    """In [0, 1]: how much of the structure outside of the boxes is where it was; 1 where there is next to none.
-
-    source, edited: H x W x 3. visible: H x W, what the edited picture shows of the source's frame.
-    """
+    """In [0, 1]: how much of the structure outside of the boxes is where it was; 1 where there is next to none. source,
+    edited: H x W x 3. visible: H x W, what the edited picture shows of the source's frame."""
     zoom, size = min(1.0, _WIDE / max(source.shape[:2])), size_within(source, _WIDE)
     match = compare(*(to_lab(averaged(picture, size)) for picture in (source, edited)))
     weight = np.minimum(match.strength, _STRONG) * (match.strength > _NOISE)
@@ -219,11 +209,9 @@ _FEW = 0.1  # of the box that is neither object nor changed: fewer surroundings 
 
 
 class RecolouredObject(NamedTuple):
-    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first.
-
-    own, changed: H x W in [0, 1], 0 outside of the box.
-    spill: in [0, 1], how much of what is around the object in its box changed as well; 0 where next to nothing is.
-    """
+    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first. own, changed: H x W in [0, 1], 0 outside
+    of the box. spill: in [0, 1], how much of what is around the object in its box changed as well; 0 where next to
+    nothing is."""
 
     before: NDArray[np.uint8]
     edited: NDArray[np.uint8]
@@ -234,16 +222,14 @@ class RecolouredObject(NamedTuple):
     @property
     def weights(self) -> Plane:
         """H x W: how much each pixel counts for the object's colour: what changed, its own pixels first. All of its own
-        ones where hardly any changed.
-        """
+        ones where hardly any changed."""
         changed = self.changed * np.maximum(self.own, _UNLIKE_ITSELF)
         return changed if changed.sum() >= _FEW * self.own.sum() else self.own
 
 
 def recoloured_object(before: NDArray[np.uint8], after: NDArray[np.uint8], box: tuple[float, ...]) -> RecolouredObject:
     """before, after: crops with what is around the object (H x W x 3, 8-bit RGB, the second of any size). box: x0, y0,
-    x1, y1 of the object in shares of the sides.
-    """
+    x1, y1 of the object in shares of the sides."""
     size = size_within(before, _SIDE, 4)
     source, edited = (averaged(crop, size) for crop in (before, after))
     lab, after_lab = to_lab(source), to_lab(edited)

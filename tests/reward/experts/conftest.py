@@ -16,11 +16,9 @@ from .device import DEVICE
 
 @pytest.fixture(scope="session", autouse=True)
 def models_on_the_device():
-    """Models that a test puts on the CPU, or nowhere, are on `DEVICE`, in float32 if it names no precision.
-
-    So that results are those of the CPU but for the order of sums, on a machine with an accelerator too. Reference
-    outputs are the library's on the CPU.
-    """
+    """Models that a test puts on the CPU, or nowhere, are on `DEVICE`, in float32 if it names no precision. So that
+    results are those of the CPU but for the order of sums, on a machine with an accelerator too. Reference outputs are
+    the library's on the CPU."""
 
     def resolve(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
         if not DEVICE.startswith("cpu"):

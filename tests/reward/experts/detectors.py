@@ -27,13 +27,11 @@ Answer = Callable[[Detect], Detections]
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """A model type and its expert.
-
-    make: writes a checkpoint to a folder. library: reference outputs of a folder's model, one sample at a time.
-    options: of the expert. box_bias: parameter that shifts all boxes. stranger: writes a checkpoint of another type;
-    refused: the error message. eight: usage for eight queries about two images; more: for those about the other images
-    and a new phrase, after them. parts: modules by what passes through them. unaskable: invalid phrases by message.
-    """
+    """A model type and its expert. make: writes a checkpoint to a folder. library: reference outputs of a folder's
+    model, one sample at a time. options: of the expert. box_bias: parameter that shifts all boxes. stranger: writes a
+    checkpoint of another type; refused: the error message. eight: usage for eight queries about two images; more: for
+    those about the other images and a new phrase, after them. parts: modules by what passes through them. unaskable:
+    invalid phrases by message."""
 
     expert: type[Any]
     make: Callable[[Path], Path]

@@ -12,12 +12,9 @@ FOLDER = Path(__file__).with_name("published")
 
 @dataclass(frozen=True)
 class Format:
-    """One file of a checkpoint. `sizes` are the published ones; tests override some with smaller ones.
-
-    A name in `parameters` may contain slots that `repeated` counts, as in `layers.{layer}.weight` with
-    {"layer": "layers"}: one parameter for each whole number below the size. Shapes are whole numbers, or expressions of
-    sizes.
-    """
+    """One file of a checkpoint. `sizes` are the published ones; tests override some with smaller ones. A name in
+    `parameters` may contain slots that `repeated` counts, as in `layers.{layer}.weight` with {"layer": "layers"}: one
+    parameter for each whole number below the size. Shapes are whole numbers, or expressions of sizes."""
 
     source: list[str]
     file: str

@@ -18,11 +18,8 @@ class ReceivedRequest:
 
 @dataclass
 class Answer:
-    """A response. body: JSON, or raw bytes.
-
-    after_s: delay. cut: the connection closes after this many bytes of the body. trickle: an endless body, a byte at a
-    time. flood: an endless body at full speed.
-    """
+    """A response. body: JSON, or raw bytes. after_s: delay. cut: the connection closes after this many bytes of the
+    body. trickle: an endless body, a byte at a time. flood: an endless body at full speed."""
 
     body: Any = field(default_factory=dict)
     status: int = 200

@@ -151,11 +151,20 @@ def test_the_features_of_a_bundle_answer_edivals_consistency(name: str) -> None:
     assert reward.experts["features"].usage()["image_passes"] >= 2  # and of crops
 
 
-def test_edival_has_the_papers_preference_model() -> None:
+def test_edival_has_the_papers_preference_model_and_a_gated_model_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reward = Reward.of("edival-vq", "edival")
     (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED)])
     assert result.status == "scored", result.reason
     assert reward.experts["preference"].usage()["image_passes"] == 2  # the source, too
+    response = httpx2.Response(403, request=httpx2.Request("GET", "http://127.0.0.1/"))
+    refuse = Mock(side_effect=GatedRepoError("403: the terms are not accepted", response=response))
+    monkeypatch.setattr(transformers_hub, "hf_hub_download", refuse)
+    monkeypatch.setattr(transformers_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    features = load_experts("edival")["features"]
+    with pytest.raises(ExpertDown, match=r"dinov3-vitb16.* is gated: accept its terms .* `hf auth login`"):
+        _ = features.id
 
 
 def test_score_takes_a_bundle_and_one_that_replaces_another_lets_go_of_its_weights() -> None:
@@ -184,17 +193,6 @@ def test_the_load_plan_of_a_downloaded_bundle_is_exact(name: str) -> None:
     assert {entry.revision for entry in local} == {COMMIT[:12]}
     assert all(entry.is_exact and not entry.problem for entry in local)
     assert plan.exit_code == 0
-
-
-def test_a_gated_model_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the hub's client answers who has not accepted the terms."""
-    response = httpx2.Response(403, request=httpx2.Request("GET", "http://127.0.0.1/"))
-    refuse = Mock(side_effect=GatedRepoError("403: the terms are not accepted", response=response))
-    monkeypatch.setattr(transformers_hub, "hf_hub_download", refuse)
-    monkeypatch.setattr(transformers_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    features = load_experts("edival")["features"]
-    with pytest.raises(ExpertDown, match=r"dinov3-vitb16.* is gated: accept its terms .* `hf auth login`"):
-        _ = features.id
 
 
 def instance(schema: dict[str, Any]) -> Any:

@@ -119,9 +119,6 @@ def test_a_picture_is_seen_once_whatever_is_asked_about_it_until_the_weights_are
     after = expert(queries)
     assert sizes == [2]
     assert all((a.values == b.values).all() for a, b in zip(before, after, strict=True))
-
-
-def test_small_batches_and_no_memory_change_nothing(folders):
     queries = [Embed(image, ALL) for image in PICTURES]
     one = Dino(folders["dinov3"], batch=4, cache_bytes=1)
     sizes = counted_passes(one, {"pictures": "embeddings"})["pictures"]

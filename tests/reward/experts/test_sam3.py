@@ -74,16 +74,13 @@ def test_how_pictures_are_batched_and_kept_changes_no_mask(made, segments, optio
         assert a.score == pytest.approx(b.score, abs=1e-4)
 
 
-def test_where_nothing_is_sure_enough_the_mask_is_empty_and_nothing_is_drawn(made, segments, reference):
+def test_where_nothing_is_sure_enough_or_a_threshold_is_higher_less_is_drawn(made, folder, segments, reference):
     strict = made(min_detection_score=1.0)
     passes = counted_passes(strict, PARTS)
     for answer, (scores, _) in zip(masks(strict, segments), reference, strict=True):
         assert not answer.values.any()
         assert answer.score == pytest.approx(1 - scores.max(), abs=1e-4)
     assert passes["masks"] == []
-
-
-def test_a_higher_threshold_of_pixels_draws_less(made, folder, segments):
     segmenter, strict = made(), made(mask_threshold=0.9)
     both = list(zip(masks(segmenter, segments), masks(strict, segments), strict=True))
     assert not any((narrow.values & ~wide.values).any() for wide, narrow in both)
@@ -107,7 +104,7 @@ def test_a_sentence_and_an_empty_command_fail_by_themselves_and_masks_that_are_n
     assert kinds == {Failure, Mask}  # no mask is decoded without instances
 
 
-def test_what_only_masks_need_is_computed_for_masks_alone(detector, made, segments):
+def test_what_only_masks_need_is_computed_for_masks_alone_and_forgotten_before_others(detector, made, segments):
     expert = made(batch=64)
     passes = counted_passes(expert, PARTS)
     expert(detector.mixed[:4])
@@ -120,9 +117,6 @@ def test_what_only_masks_need_is_computed_for_masks_alone(detector, made, segmen
     expert([*detector.mixed[:8]])
     expert(segments[:6])
     assert passes["pictures"] == [1, 1, 1]  # features for masks serve boxes, too
-
-
-def test_finer_maps_are_forgotten_before_others(detector, made, segments):
     with_masks = 32 * (32 * 32 + 16 * 16 + 8 * 8) * 4
     expert = made(cache_bytes=int(1.5 * with_masks), batch=64)
     expert(segments)

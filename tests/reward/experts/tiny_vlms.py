@@ -49,11 +49,8 @@ THINKING = """\
 
 
 def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32) -> None:
-    """A LLaVA: CLIP's vision tower on images of 28 x 28 pixels, two layers of Llama.
-
-    spread: factor of the last layer; a larger one spreads the model's probabilities.
-    width: of the Llama; the vision tower has half of it.
-    """
+    """A LLaVA: CLIP's vision tower on images of 28 x 28 pixels, two layers of Llama. spread: factor of the last layer;
+    a larger one spreads the model's probabilities. width: of the Llama; the vision tower has half of it."""
     tokenizer = made_tokenizer({"image_token": "<image>"})
     vision = {"hidden_size": width // 2, "intermediate_size": width, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = transformers.LlavaConfig(

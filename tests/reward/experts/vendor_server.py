@@ -102,8 +102,7 @@ class Vendor:
     limit: of alternatives. refusal: status and body of what is refused; `{}` is the number asked for. wrapping: of an
     answer. lead: what follows the thinking. end: how the last token is written; empty, as the tags then are too; None
     leaves it out. raw: tokens as in the vocabulary, and the sampled one not among its alternatives. digits: of one
-    token. only_temperature: others are refused. no_content: of a reply without any.
-    """
+    token. only_temperature: others are refused. no_content: of a reply without any."""
 
     thinking: tuple[str, ...] = ()
     logprobs: Literal["all", "content", "null", "absent", "refused"] = "content"

@@ -95,30 +95,26 @@ def test_tokens_that_say_something_else_than_the_words_say_nothing(text, steps):
     assert answer_probabilities(YES_NO, text, steps, finished=True) == ({}, None)
 
 
-@pytest.mark.parametrize(
-    ("message", "allowed"),
-    [
-        ("Invalid value for 'top_logprobs': must be less than or equal to 5.", 5),
-        ("Invalid 'top_logprobs': 20. Expected an integer in range [0, 5]", 5),
-        ("Requested sample logprobs of 20, which is greater than max allowed: 5 (parameter=logprobs, value=20)", 5),
-        ("Cannot request more than 5 logprobs.", 5),
-        ("20 is greater than the maximum of 1 - 'logprobs'", 1),
-        ("top_logprobs must be between 0 and 8", 8),
-        ("top_logprobs must be between 0 and 20", 0),
-        ("422 The deployment doesn't support logprobs request parameter.", 0),
-        ("Logprobs is not enabled for models/gemini-2.5-flash-lite", 0),
-        ("Logprobs(True)/top_logprobs(20) requested but not enabled logprobs_mode", 0),
-    ],
-)
-def test_the_number_of_alternatives_that_a_server_allows(message, allowed):
-    assert allowed_logprobs(message, 20) == allowed
+LIMITS = {
+    "Invalid value for 'top_logprobs': must be less than or equal to 5.": 5,
+    "Invalid 'top_logprobs': 20. Expected an integer in range [0, 5]": 5,
+    "Requested sample logprobs of 20, which is greater than max allowed: 5 (parameter=logprobs, value=20)": 5,
+    "Cannot request more than 5 logprobs.": 5,
+    "20 is greater than the maximum of 1 - 'logprobs'": 1,
+    "top_logprobs must be between 0 and 8": 8,
+    "top_logprobs must be between 0 and 20": 0,
+    "422 The deployment doesn't support logprobs request parameter.": 0,
+    "Logprobs is not enabled for models/gemini-2.5-flash-lite": 0,
+    "Logprobs(True)/top_logprobs(20) requested but not enabled logprobs_mode": 0,
+}
 
 
-@pytest.mark.parametrize("logprob", [float("nan"), 0.5, 40.0, -0.1])
-def test_what_is_no_probability_is_an_error(logprob):
-    sampled = -0.1 if logprob == -0.1 else -1.0
-    with pytest.raises(ValueError, match="sum to" if logprob == -0.1 else "no log-probability"):
-        option_probabilities(YES_NO, [TokenLogprob("yes", sampled, (("yes", sampled), ("no", logprob)))])
+def test_the_number_of_alternatives_that_a_server_allows_and_what_is_no_probability():
+    assert {message: allowed_logprobs(message, 20) for message in LIMITS} == LIMITS
+    for logprob in (float("nan"), 0.5, 40.0, -0.1):
+        sampled, says = (-0.1, "sum to") if logprob == -0.1 else (-1.0, "no log-probability")
+        with pytest.raises(ValueError, match=says):
+            option_probabilities(YES_NO, [TokenLogprob("yes", sampled, (("yes", sampled), ("no", logprob)))])
 
 
 @given(st.dictionaries(st.sampled_from(GRADES), st.floats(0.05, 1.0), min_size=2), st.data())

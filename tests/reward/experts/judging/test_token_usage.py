@@ -40,24 +40,16 @@ def test_what_no_server_reported_is_no_counter_and_other_names_of_the_same_are_r
     assert (counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]) == (5, 4, 3)
 
 
-@pytest.mark.parametrize("usage", [None, [], "many", {}, reported(completion=None), reported(prompt=2**40)])
-def test_a_response_without_tokens_makes_the_cost_unknown(usage):
-    counts = counted(reported(), usage, reported())
-    assert counts["requests_without_usage"] == 1
-    assert counts["prompt_tokens"] >= 2000
-    assert "usd" not in counts
-
-
-@pytest.mark.parametrize("cached", [1001, -1, True, "600", {}])
-def test_more_cached_tokens_than_there_are_are_none(cached):
-    counts = counted(reported(cached=cached))
-    assert "cached_tokens" not in counts
-    assert counts["usd"] == pytest.approx((1000 * 2 + 10 * 10) / 1e6)
-
-
-@pytest.mark.parametrize(
-    "prices", [(-1.0, None, 1.0), (1.0, None, float("nan")), (1.0, float("inf"), 1.0), (None, 1.0, 2.0)]
-)
-def test_a_price_is_a_number_of_dollars(prices):
-    with pytest.raises(ValueError, match="is a price of 0 or more" if prices[0] else "needs usd_per_million_in"):
-        TokenUsage(*prices)
+def test_a_response_without_tokens_makes_the_cost_unknown_and_more_cached_tokens_than_there_are_are_none():
+    for usage in (None, [], "many", {}, reported(completion=None), reported(prompt=2**40)):
+        counts = counted(reported(), usage, reported())
+        assert counts["requests_without_usage"] == 1
+        assert counts["prompt_tokens"] >= 2000
+        assert "usd" not in counts
+    for cached in (1001, -1, True, "600", {}):
+        counts = counted(reported(cached=cached))
+        assert "cached_tokens" not in counts
+        assert counts["usd"] == pytest.approx((1000 * 2 + 10 * 10) / 1e6)
+    for prices in ((-1.0, None, 1.0), (1.0, None, float("nan")), (1.0, float("inf"), 1.0), (None, 1.0, 2.0)):
+        with pytest.raises(ValueError, match="is a price of 0 or more" if prices[0] else "needs usd_per_million_in"):
+            TokenUsage(*prices)
