@@ -24,7 +24,7 @@ from ..queries.kinds import Detect, Detections, Match, Outcome, Query
 from ..queries.outcomes import Abstention
 from ..queries.specs import Spec
 from ..sample import EditSample
-from .loading.local_expert import LocalExpert
+from .loading.local_expert import WrappingExpert
 from .matching.edge_structure import Pyramid
 from .matching.object_matching import ObjectTemplate, TooLittleStructure
 
@@ -49,7 +49,7 @@ _MAX_TEMPLATES = 256  # templates that are kept of an image
 _FAR_OUTSIDE = 2  # of an image's side: numbers that are no fractions of it
 
 
-class Annotated(Expert):
+class Annotated(WrappingExpert):
     """A detector for objects with annotated boxes in the base image (`EditSample.boxes`).
 
     `Detect` becomes `Match` against the sample's base image (`rewrite_query`). In that image itself, or a resized copy,
@@ -89,6 +89,7 @@ class Annotated(Expert):
             self.detector = otherwise if isinstance(otherwise, Expert) else build(otherwise, "editcritic.experts")
             if not isinstance(self.detector, Expert) or Detect not in self.detector.kinds:
                 raise ValueError(f"annotated needs a detector as otherwise, {type(self.detector).__name__} is none")
+            self.wrapped = self.detector
             self.batch, self.concurrency = self.detector.batch, 1
             self.deadline_s = max(self.deadline_s, self.detector.deadline_s)
         self._indexed: OrderedDict[tuple[str, float], _IndexedImage] = OrderedDict()
@@ -105,23 +106,6 @@ class Annotated(Expert):
         """Of its matching, and of the detector that is asked otherwise."""
         own = f"annotated@1 floor={self.min_score:g}"
         return own if self.detector is None else f"{own} otherwise {self.detector.id}"
-
-    def load(self) -> None:
-        if self.detector is not None:
-            self.detector.load()
-
-    def usage(self) -> Mapping[str, float]:
-        return {} if self.detector is None else self.detector.usage()
-
-    def offload(self) -> None:
-        """Offload the detector's weights, if any."""
-        if isinstance(self.detector, LocalExpert):
-            self.detector.offload()
-
-    def unload(self) -> None:
-        """Unload the detector's weights, if any."""
-        if isinstance(self.detector, LocalExpert):
-            self.detector.unload()
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Detect a phrase -> match the objects annotated with that name."""

@@ -12,7 +12,7 @@ from ..queries.expert import ExpertDown
 from ..queries.kinds import Embed, Embeddings, EmbedText, Outcome
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.clip_towers import embed_images, embed_texts, max_text_tokens, token_count
+from .loading.image_rater import embed_images, embed_texts, max_text_tokens, token_count
 from .loading.local_expert import LocalExpert
 
 

@@ -13,10 +13,8 @@ from typing_extensions import Unpack
 from ..image import Image
 from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.clip_towers import Vector, embed_images, embed_texts, max_text_tokens, token_count
-from .loading.hub_files import find_file
-from .loading.image_rater import ImageRater
-from .loading.state_dicts import check_load_options, load_state, read_state
+from .loading.hub_files import check_load_options, find_file, load_state, read_state
+from .loading.image_rater import ImageRater, Vector, embed_images, embed_texts, max_text_tokens, token_count
 
 _RENAMED = (
     (r"^visual\.class_embedding$", "vision_model.embeddings.class_embedding"),

@@ -31,7 +31,7 @@ from .loading.vision_tokens import (
     PrepareImage,
     VisionTokens,
     accepts_tokens,
-    encode,
+    cached_tokens,
     merge_vision_tokens,
     patched_image_processor,
     without_pixels,
@@ -325,14 +325,8 @@ class DecisionJudge(LocalExpert[Outcome]):
         (question,) = request.questions.values()
         shown = re.findall("|".join(map(re.escape, request.images)), f"{request.state}\n{question['instructions']}")
 
-        def encoded(prepared: Mapping[str, Any]) -> VisionTokens:
-            self.counts["image_passes"] += 1
-            return encode(loaded.model, loaded.dtype, prepared)
-
         def tokens_of(prepare: PrepareImage) -> Sequence[VisionTokens]:
-            by_digest = self.feature_cache.get_or_compute(
-                images, lambda missing: [encoded(prepare(each)) for each in missing]
-            )
+            by_digest = cached_tokens(self, loaded.model, loaded.dtype, images, prepare)
             vision_tokens.extend(by_digest[request.images[placeholder].digest] for placeholder in shown)
             return vision_tokens
 

@@ -17,7 +17,7 @@ from ..sample import EditSample
 from .judging.logits_processors import TextWriter, WriterLogitsProcessor
 from .letters import script_of, without_wanted
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.local_expert import LocalExpert
+from .loading.local_expert import LocalExpert, patched_parts
 
 _END = "<|im_end|>"
 
@@ -136,11 +136,9 @@ class GotOcr(LocalExpert[Outcome]):
         model, ends = loaded.model, self._ends(loaded)
         decoders = [_GreedyDecoder(self.max_tokens, ends) for _ in pages]
         prompts = torch.cat([page.prompt for page in pages]).to(loaded.device)
-        saved = model.generation_config  # the checkpoint's settings would apply to options not given here
-        model.generation_config = GenerationConfig(
-            eos_token_id=ends[0], pad_token_id=ends[0], max_new_tokens=self.max_tokens + 1
-        )
-        try:
+        # The checkpoint's settings would apply to options not given here.
+        settings = GenerationConfig(eos_token_id=ends[0], pad_token_id=ends[0], max_new_tokens=self.max_tokens + 1)
+        with patched_parts(model, generation_config=settings):
             model.generate(
                 input_ids=prompts,
                 attention_mask=torch.ones_like(prompts),
@@ -149,8 +147,6 @@ class GotOcr(LocalExpert[Outcome]):
                 },
                 logits_processor=LogitsProcessorList([WriterLogitsProcessor(decoders, ends[0], self.counts)]),
             )
-        finally:
-            model.generation_config = saved
         return decoders
 
     def _ends(self, loaded: LoadedModel) -> list[int]:

@@ -17,8 +17,8 @@ from ..image import Image
 from ..queries.kinds import Detect, Detections
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.detection import as_module, check_scores, make_detections, patched_parts
-from .loading.local_expert import LocalExpert
+from .loading.detection import check_scores, make_detections
+from .loading.local_expert import LocalExpert, as_module, patched_parts
 
 FeatureMaps = list[Any]
 """Tensors d x rows x columns, the finest first: the encoder's input for one image."""

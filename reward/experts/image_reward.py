@@ -17,9 +17,8 @@ from ..image import Image
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.hub_files import find_file
+from .loading.hub_files import check_load_options, find_file, load_state, read_state, score_head, strip_prefix
 from .loading.image_rater import ImageRater
-from .loading.state_dicts import check_load_options, load_state, read_state, score_head, strip_prefix
 
 FILE = "ImageReward.pt"
 HEAD_WIDTH = 64

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -27,9 +27,10 @@ from ..queries.prompts import Prompts
 from ..queries.response_formats import FreeText, Levels, Message, Reply, check_max_tokens
 from ..queries.specs import Spec
 from ..sample import EditSample
+from .loading.local_expert import WrappingExpert
 
 
-class JudgeAdapter(Expert):
+class JudgeAdapter(WrappingExpert):
     """Answers its queries with a judge's replies. Subclasses define `kinds`, the prompts and the calls. judge: an
     expert that answers `Judge`, or its spec. prompts: a folder whose `<name>.txt` files replace the prompts of the same
     names. Usage, memory and unloading are those of the judge, and its id is part of this one's."""
@@ -53,7 +54,7 @@ class JudgeAdapter(Expert):
             )
         self.judge = judge
         self.prompts = prompts
-        self.judge_expert = judge_expert
+        self.judge_expert = self.wrapped = judge_expert
         prompt_texts = Prompts(self.package, prompts)
         self.texts = {topic: prompt_texts.render(topic) for topic in self.topics}
 
@@ -90,22 +91,6 @@ class JudgeAdapter(Expert):
         judge = self.judge_expert
         at_once = max(judge.batch if judge.concurrency == 1 else judge.concurrency, 1)
         return judge.deadline_s * math.ceil(self.batch * self.calls_per_query / at_once)
-
-    def load(self) -> None:
-        self.judge_expert.load()
-
-    def usage(self) -> Mapping[str, float]:
-        return self.judge_expert.usage()
-
-    def offload(self) -> None:
-        """Offload the judge's weights, if any."""
-        if hasattr(self.judge_expert, "offload"):
-            self.judge_expert.offload()
-
-    def unload(self) -> None:
-        """Unload the judge's weights, if any."""
-        if hasattr(self.judge_expert, "unload"):
-            self.judge_expert.unload()
 
     @property
     def bytes(self) -> dict[str, int]:

@@ -13,10 +13,8 @@ from typing_extensions import Unpack
 from ..image import Image
 from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.clip_towers import Vector, to_numpy_rows
-from .loading.hub_files import find_file
-from .loading.image_rater import ImageRater
-from .loading.state_dicts import check_load_options, load_state, read_state, score_head, strip_prefix
+from .loading.hub_files import check_load_options, find_file, load_state, read_state, score_head, strip_prefix
+from .loading.image_rater import ImageRater, Vector, to_numpy_rows
 
 FILE = "sac+logos+ava1-l14-linearMSE.pth"
 _IGNORED_KEYS = ["^text_model", "^text_projection", "^logit_scale", r"position_ids$"]

@@ -21,15 +21,13 @@ from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.detection import (
     NOT_FINITE,
-    as_module,
     check_scores,
     clip_tokens,
     group_by_image,
     make_detections,
     max_phrase_tokens,
-    patched_parts,
 )
-from .loading.local_expert import LocalExpert
+from .loading.local_expert import LocalExpert, as_module, patched_parts
 
 _COMMAND_PREFIX = re.compile(r"\W*(?:please\s+)?segment\s+(?:out\s+)?", re.IGNORECASE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
@@ -21,9 +21,9 @@ from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Outcome, Query, Upscale, UpscaledImage
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.hub_files import find_file
-from .loading.local_expert import LocalExpert
-from .loading.state_dicts import check_load_options, read_state
+from .loading.hub_files import check_load_options, find_file, read_state
+from .loading.local_expert import LocalExpert, WrappingExpert
+from .loading.remote_code import NullProcessor
 
 
 class Lanczos(Expert):
@@ -298,14 +298,6 @@ class RealEsrganWeights:
         return model, {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
 
 
-class PassthroughProcessor:
-    """No processor: images are only scaled to [0, 1]."""
-
-    @staticmethod
-    def from_pretrained(pretrained_model_name_or_path: str, **_: Any) -> None:
-        """Nothing."""
-
-
 class RealEsrgan(Upscaler):
     """Answers `Upscale` with Real-ESRGAN (Wang et al., 2021, arXiv:2107.10833), which DLEBench uses to enhance crops.
 
@@ -321,7 +313,7 @@ class RealEsrgan(Upscaler):
     """
 
     loader = RealEsrganWeights
-    processor = PassthroughProcessor
+    processor = NullProcessor
     weights_file = WEIGHTS
     # There is no image processor: a fixed backend gives one id everywhere.
     default_load_options: ClassVar[LoadOptions] = {**Upscaler.default_load_options, "backend": "pil"}
@@ -361,7 +353,7 @@ def _not_installed(package: str | None) -> ExpertDown:
     return ExpertDown(f"{package} is not installed: pip install 'editcritic[spandrel]'")
 
 
-class BestAvailableUpscaler(Expert):
+class BestAvailableUpscaler(WrappingExpert):
     """Answers `Upscale` with Real-ESRGAN if spandrel and the weights are available, else with Swin2SR, else Lanczos.
 
     The expert is chosen once, when the id is first used or on loading. The id is that of the chosen expert, so that
@@ -395,16 +387,15 @@ class BestAvailableUpscaler(Expert):
             for kind, weights in ((RealEsrgan, real_esrgan), (Swin2Sr, swin2sr))
             if weights
         ]
-        self._chosen: Expert | None = None
         self._choosing = ForkSafeLock()
 
     @property
     def chosen(self) -> Expert:
         """The chosen expert."""
         with self._choosing:
-            if self._chosen is None:
-                self._chosen = self._choice()
-            return self._chosen
+            if self.wrapped is None:
+                self.wrapped = self._choice()
+            return self.wrapped
 
     def _choice(self) -> Expert:
         missing = []
@@ -429,17 +420,3 @@ class BestAvailableUpscaler(Expert):
 
     def __call__(self, queries: Sequence[Upscale]) -> Sequence[Outcome]:
         return self.chosen(queries)
-
-    def usage(self) -> Mapping[str, float]:
-        """Of the chosen expert."""
-        return {} if self._chosen is None else self._chosen.usage()
-
-    def offload(self) -> None:
-        """Move the weights, if any, to CPU memory; the next query moves them back."""
-        if isinstance(self._chosen, LocalExpert):
-            self._chosen.offload()
-
-    def unload(self) -> None:
-        """Drop the weights, if any; the next query loads them again. The chosen expert stays the same."""
-        if isinstance(self._chosen, LocalExpert):
-            self._chosen.unload()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,14 +28,14 @@ from .judging.logits_processors import (
 from .judging.sent_images import after_jpeg, check_jpeg_quality, check_max_pixels, fitted
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.hub_files import weights_identity
-from .loading.local_expert import LocalExpert
+from .loading.local_expert import LocalExpert, patched_parts
 from .loading.vision_tokens import (
     EncodedPrompt,
     PrepareImage,
     VisionTokens,
     accepts_tokens,
     batch_prompts,
-    encode,
+    cached_tokens,
     patched_image_processor,
     without_pixels,
 )
@@ -201,14 +201,8 @@ class _VlmCall:
         }
         vision_tokens: list[VisionTokens] = []
 
-        def encoded(prepared: Mapping[str, Any]) -> VisionTokens:
-            self.judge.counts["image_passes"] += 1
-            return encode(self.model, self.dtype, prepared)
-
         def tokens_of(prepare: PrepareImage) -> Sequence[VisionTokens]:
-            by_digest = self.judge.feature_cache.get_or_compute(
-                images, lambda missing: [encoded(prepare(each)) for each in missing]
-            )
+            by_digest = cached_tokens(self.judge, self.model, self.dtype, images, prepare)
             vision_tokens[:] = [by_digest[image.digest] for image in query.images]
             return vision_tokens
 
@@ -305,22 +299,19 @@ class _VlmCall:
         self.judge.counts["prompt_tokens"] += sum(row.tokens for row in rows)
         end = next(iter(self.ends), self.pad)
         options = {"logits_to_keep": num_logits} if self.supports_logits_to_keep else {}
-        saved = self.model.generation_config
+        continued = [(row.prompt, row.writer.lead) for row in rows]
+        inputs = batch_prompts(continued, pad=self.pad, device=self.device, dtype=self.dtype)
         # The checkpoint's settings would apply to options not given here, and change the logits before the processors.
-        self.model.generation_config = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
-        try:
-            continued = [(row.prompt, row.writer.lead) for row in rows]
-            inputs = batch_prompts(continued, pad=self.pad, device=self.device, dtype=self.dtype)
+        settings = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
+        with patched_parts(self.model, generation_config=settings):
             self.model.generate(**inputs, logits_processor=LogitsProcessorList(processors), **options)
-        finally:
-            self.model.generation_config = saved
 
     def _outcome(self, query: Judge, row: _GenerationRow) -> Reply | Failure:
         form, writer = query.form, row.writer
         if isinstance(writer, TextWriter):
             text, calls = self._text_and_calls(query, row, writer.tokens)
             return parse_reply(form, text, calls=calls, finished=len(writer.tokens) < writer.limit)
-        masses = writer.masses()
+        masses = writer.trie.option_probabilities(writer.scored)
         mass = sum(masses.values())
         if mass <= 0 or mass < self.judge.min_option_mass:
             top_token = self.tokenizer.decode([writer.top_token])

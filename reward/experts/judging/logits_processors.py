@@ -100,7 +100,7 @@ class OptionLookup:
         self.lead = trie.lead_tokens(path)
         self.scored = {} if scored is None else scored
         self.top_token = -1
-        self._trie = trie
+        self.trie = trie
 
     def read(self, scores: Sequence[Any]) -> None:
         """scores: logits over the vocabulary, after the prompt and after each token of `lead`."""
@@ -108,20 +108,16 @@ class OptionLookup:
             probabilities = row.float().softmax(-1)
             if end == 0:
                 self.top_token = int(probabilities.argmax())
-            children = sorted(self._trie.children[self.lead[:end]])
+            children = sorted(self.trie.children[self.lead[:end]])
             self.scored[self.lead[:end]] = dict(zip(children, probabilities[children].tolist(), strict=True))
 
     def next_lookups(self) -> list[OptionLookup]:
         """The lookups still needed, none a prefix of another."""
         lookups: list[OptionLookup] = []
-        for path in self._trie.unscored_nodes(self.scored):
+        for path in self.trie.unscored_nodes(self.scored):
             if not any(path == lookup.lead[: len(path)] for lookup in lookups):
-                lookups.append(OptionLookup(self._trie, path, self.scored))
+                lookups.append(OptionLookup(self.trie, path, self.scored))
         return lookups
-
-    def masses(self) -> dict[str, float]:
-        """The probability of each option, once no lookups are left."""
-        return self._trie.option_probabilities(self.scored)
 
 
 class TextWriter:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -79,25 +78,3 @@ def _problem(tokenizer: Any, phrases: Sequence[str], max_tokens: int) -> str:
         if count > max_tokens:
             return f"the phrase {phrase!r:.80} takes {count} tokens, the model reads {max_tokens}: use fewer words"
     return ""
-
-
-def as_module(forward: Any) -> Any:
-    """A torch module that computes this."""
-    import torch
-
-    module: Any = torch.nn.Module()
-    module.forward = forward
-    return module
-
-
-@contextlib.contextmanager
-def patched_parts(owner: Any, **parts: Any) -> Iterator[None]:
-    """Context in which these attributes of the owner are replaced."""
-    original = {name: getattr(owner, name) for name in parts}
-    for name, part in parts.items():
-        setattr(owner, name, part)
-    try:
-        yield
-    finally:
-        for name, part in original.items():
-            setattr(owner, name, part)

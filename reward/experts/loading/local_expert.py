@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Unpack
@@ -182,6 +183,51 @@ class LocalExpert(Expert, Generic[A]):
     def bytes(self) -> dict[str, int]:
         """Memory of the weights by device, and of cached features as `cache`."""
         return {**self.checkpoint.bytes, "cache": self.feature_cache.used}
+
+
+class WrappingExpert(Expert):
+    """An expert that asks `wrapped`, if it is not None: usage and weights are those of it."""
+
+    wrapped: Expert | None = None
+
+    def load(self) -> None:
+        if self.wrapped is not None:
+            self.wrapped.load()
+
+    def usage(self) -> Mapping[str, float]:
+        return {} if self.wrapped is None else self.wrapped.usage()
+
+    def offload(self) -> None:
+        """Move the weights, if any, to CPU memory; the next query moves them back."""
+        if hasattr(self.wrapped, "offload"):
+            self.wrapped.offload()
+
+    def unload(self) -> None:
+        """Drop the weights, if any; the next query loads them again."""
+        if hasattr(self.wrapped, "unload"):
+            self.wrapped.unload()
+
+
+def as_module(forward: Any) -> Any:
+    """A torch module that computes this."""
+    import torch
+
+    module: Any = torch.nn.Module()
+    module.forward = forward
+    return module
+
+
+@contextlib.contextmanager
+def patched_parts(owner: Any, **parts: Any) -> Iterator[None]:
+    """Context in which these attributes of the owner are replaced."""
+    original = {name: getattr(owner, name) for name in parts}
+    for name, part in parts.items():
+        setattr(owner, name, part)
+    try:
+        yield
+    finally:
+        for name, part in original.items():
+            setattr(owner, name, part)
 
 
 def nested_nbytes(value: Any) -> int:

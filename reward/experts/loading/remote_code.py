@@ -76,7 +76,7 @@ class RemoteCodeModel:
 
 
 class NullProcessor:
-    """Replaces a processor class: the processor may be remote code too, and is loaded with the model."""
+    """Replaces a processor class where there is none, or one of remote code, which is loaded with the model."""
 
     @staticmethod
     def from_pretrained(**_: Any) -> None:

@@ -23,8 +23,7 @@ from typing import Any, ClassVar
 
 from ...queries.prompts import MAX_PROMPT_BYTES
 from ...regular_files import read_text
-from .hub_files import find_file
-from .state_dicts import read_state
+from .hub_files import find_file, read_state
 
 REWARD = "<|Reward|>"
 """The token whose hidden state is read; appended to the tokenizer's vocabulary."""

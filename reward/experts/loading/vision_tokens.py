@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from .local_expert import LocalExpert, patched_parts
 
 
 class VisionTokens(NamedTuple):
@@ -50,6 +52,19 @@ def encode(model: Any, dtype: Any, prepared: Mapping[str, Any]) -> VisionTokens:
     return VisionTokens(placeholders, features, type(outputs))
 
 
+def cached_tokens(
+    expert: LocalExpert[Any], model: Any, dtype: Any, images: Mapping[str, Any], prepare: PrepareImage
+) -> dict[str, VisionTokens]:
+    """The vision tokens of images, by key: those in the expert's cache are not encoded again."""
+
+    def encoded(image: Any) -> VisionTokens:
+        prepared = prepare(image)
+        expert.counts["image_passes"] += 1
+        return encode(model, dtype, prepared)
+
+    return expert.feature_cache.get_or_compute(images, lambda missing: [encoded(each) for each in missing])
+
+
 def merge_vision_tokens(images: Sequence[VisionTokens]) -> Any:
     """The vision tokens of several images, in order, as model input."""
     merged = {"pooler_output": _joined([image.features["pooler_output"] for image in images])}
@@ -65,18 +80,12 @@ def without_pixels(inputs: Mapping[str, Any], images: Sequence[VisionTokens]) ->
     return {name: value for name, value in inputs.items() if name not in pixels}
 
 
-@contextlib.contextmanager
 def patched_image_processor(
     processor: Any, tokens_of: Callable[[PrepareImage], Sequence[VisionTokens]]
-) -> Iterator[None]:
+) -> contextlib.AbstractContextManager[None]:
     """Context in which the processor uses the inputs of these vision tokens instead of its image processor's.
     tokens_of: returns those of all images of the prompt, in order; its argument prepares the missing ones."""
-    real = processor.image_processor
-    processor.image_processor = _PrecomputedImageProcessor(real, tokens_of)
-    try:
-        yield
-    finally:
-        processor.image_processor = real
+    return patched_parts(processor, image_processor=_PrecomputedImageProcessor(processor.image_processor, tokens_of))
 
 
 class _PrecomputedImageProcessor:

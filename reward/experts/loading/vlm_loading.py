@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .hub_files import find_file, split_repository
-from .state_dicts import read_state
+from .hub_files import find_file, read_state, split_repository
 
 MODEL_TYPE = "internvl_chat"
 

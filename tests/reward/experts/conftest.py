@@ -10,8 +10,8 @@ from editcritic.reward.experts.loading import checkpoint, devices
 from editcritic.reward.queries import Detections
 from editcritic.reward.retry import RetryPolicy
 
+from .checkpoints import DEVICE
 from .detectors import DETECTORS, Answer, Detector
-from .device import DEVICE
 
 
 @pytest.fixture(scope="session", autouse=True)

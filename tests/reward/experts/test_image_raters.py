@@ -22,7 +22,7 @@ from editcritic.reward import Image
 from editcritic.reward.experts.clip_preference import Hpsv2, PaddedImageProcessor, PickScore, clip_names
 from editcritic.reward.experts.image_reward import ImageReward, towers, vision_names
 from editcritic.reward.experts.laion_aesthetics import LaionAesthetics
-from editcritic.reward.experts.loading.state_dicts import score_head, strip_prefix
+from editcritic.reward.experts.loading.hub_files import score_head, strip_prefix
 from editcritic.reward.queries import Measurement, Rate
 
 from . import formats

@@ -11,8 +11,9 @@ from editcritic.reward import EditSample, Image
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import Failure, Grade, Judge, Levels, Message, Reply, YesNo
 from editcritic.reward.queries.prompts import Prompts
-from tests.reward.experts.vendor_server import LEVELS, VENDORS, opinion, serving_vendor
-from tests.reward.fakes import picture
+
+from ..fakes import picture
+from .vendor_server import LEVELS, VENDORS, opinion, serving_vendor
 
 
 def flat(brightness: float) -> Image:

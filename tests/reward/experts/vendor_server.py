@@ -23,7 +23,7 @@ from typing import Any, Literal
 import PIL.Image
 import PIL.ImageStat
 
-from tests.reward.experts.http_server import Answer, Loopback, ReceivedRequest, serving
+from .http_server import Answer, Loopback, ReceivedRequest, serving
 
 LEVELS = ("bad", "poor", "fair", "good", "excellent")
 END = ""

@@ -25,8 +25,7 @@ from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.queries import Embed, ExpertDown, Judge, Measurement, Message, Rate, Region, YesNo
 
 from ...fakes import PICTURE, picture, sample
-from ..checkpoints import without_weights
-from ..device import DEVICE
+from ..checkpoints import DEVICE, without_weights
 from ..tiny_dinos import tiny_dinov2, tiny_dinov3, train
 from ..tiny_vlms import tiny_llava
 

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from editcritic.reward.experts.loading.checkpoint import Checkpoint
-from editcritic.reward.experts.loading.state_dicts import read_state
+from editcritic.reward.experts.loading.hub_files import read_state
 from editcritic.reward.queries import ExpertDown
 
 torch = pytest.importorskip("torch")
