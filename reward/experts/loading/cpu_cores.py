@@ -71,13 +71,12 @@ class _CpuThread(threading.Thread):
                 job.done.set_exception(error)
             del job  # an idle thread holds no references to images
 
-
-def _dismiss() -> None:
-    """The thread stops when its job ends."""
-    global _worker  # noqa: PLW0603
-    with _CHANGED:
-        _worker = None
-        _CHANGED.notify_all()
+    def dismiss(self) -> None:
+        """Stop the thread when its job ends."""
+        global _worker  # noqa: PLW0603
+        with _CHANGED:
+            _worker = None
+            _CHANGED.notify_all()
 
 
 def _wait_seconds() -> float | None:
@@ -86,7 +85,7 @@ def _wait_seconds() -> float | None:
     now = time.monotonic()
     if _worker is None or not _worker.is_alive() or _worker.deadline <= now:
         _worker = _CpuThread()
-        start_daemon(_worker, _dismiss)
+        start_daemon(_worker, _worker.dismiss)
     return None if math.isinf(_worker.deadline) else min(_worker.deadline - now, threading.TIMEOUT_MAX)
 
 

@@ -95,13 +95,19 @@ QWENS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 """By kind: the configurations of the vision tower, of the language model, and of its rotary positions."""
 
 
-def tiny_qwen(folder: Path, kind: str, spread: float = 1.0, seed: int = 0, **vision: Any) -> None:
-    """One of `QWENS`. vision: what differs in its configuration of the tower."""
-    own, text, rope = QWENS[kind]
-    tokenizer, patch, is_3 = made_tokenizer(QWEN), 16 if "3" in kind else 14, "3" in kind
+def qwen_config(kind: str, tokenizer: Any, vision: dict[str, Any], **text: Any) -> Any:
+    """vision, text: what differs in the parts."""
+    own, words, rope = QWENS[kind]
     rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], **rope}
     ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN.items()}
-    parts = {"vision_config": {**own, **vision}, "text_config": {**_text(tokenizer), "rope_parameters": rope, **text}}
+    parts = {"vision_config": {**own, **vision}, "text_config": {**_text(tokenizer), "rope_parameters": rope, **words}}
+    parts["text_config"] |= text
+    return getattr(transformers, f"{kind}Config")(**parts, **ids)
+
+
+def tiny_qwen(folder: Path, kind: str, spread: float = 1.0, seed: int = 0, **vision: Any) -> None:
+    """One of `QWENS`. vision: what differs in its configuration of the tower."""
+    tokenizer, patch, is_3 = made_tokenizer(QWEN), 16 if "3" in kind else 14, "3" in kind
     size = {"shortest_edge": (2 * patch) ** 2, "longest_edge": (8 * patch) ** 2}
     processor = getattr(transformers, f"{'Qwen3VL' if is_3 else kind}Processor")(
         transformers.Qwen2VLImageProcessorPil(patch_size=patch, size=size),
@@ -109,7 +115,7 @@ def tiny_qwen(folder: Path, kind: str, spread: float = 1.0, seed: int = 0, **vis
         (transformers.Qwen3VLVideoProcessor if is_3 else transformers.Qwen2VLVideoProcessor)(),
         chat_template=QWEN_TEMPLATE + THINKING * (kind == "Qwen3_5"),
     )
-    config = getattr(transformers, f"{kind}Config")(**parts, **ids)
+    config = qwen_config(kind, tokenizer, vision)
     _save(folder, getattr(transformers, f"{kind}ForConditionalGeneration"), config, processor, spread, seed)
 
 

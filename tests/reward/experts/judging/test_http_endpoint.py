@@ -86,7 +86,8 @@ def test_a_body_without_end_is_not_swallowed_and_a_compressed_one_not_unpacked(s
     monkeypatch.setattr(http_errors, "MAX_RESPONSE_BYTES", 1 << 20)
     failure = outcome(Answer(flood=True, status=status), timeout_s=20.0)
     assert failure.reason.endswith("is longer than 1 MiB")
-    with serving(lambda *_: Answer(gzip.compress(bytes(64 << 20)), headers={"Content-Encoding": "gzip"})) as server:
+    packed = Answer(gzip.compress(bytes(64 << 20)), headers={"Content-Encoding": "gzip"})
+    with serving(lambda *_: packed) as server:
         (failure,) = judge(server)([question()])
         assert failure.reason.endswith("is compressed, and was to be as it is: turn compression off on the server")
         assert server.requests[0].headers["accept-encoding"] == "identity"

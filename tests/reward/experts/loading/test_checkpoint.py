@@ -193,9 +193,6 @@ def test_a_processor_says_whether_torchvision_is_missing_or_does_not_fit(dinov3,
     assert ("of another build than torch" if broken else "without torchvision: pip install torchvision") in said
 
 
-CLASSES = ("AutoModel", "AutoImageProcessor", "ViTImageProcessorPil")
-
-
 class Slow(LocalExpert[Measurement]):
     """Computes a number per image, and yields to other threads before it answers."""
 
