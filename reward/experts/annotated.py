@@ -180,7 +180,7 @@ class Annotated(WrappingExpert):
         key = (target.cx, target.cy, target.w, target.h)
         template = indexed.templates.get(key)
         if template is None:
-            (width, height) = base.size
+            width, height = base.size
             corners = (target.x0 * width, target.y0 * height, target.x1 * width, target.y1 * height)
             template = indexed.templates[key] = ObjectTemplate(indexed.pyramid, corners)
             if len(indexed.templates) > _MAX_TEMPLATES:
@@ -217,7 +217,8 @@ class _IndexedImage:
         height, width = pixels.shape[:2]
         left = top = 0
         if aspect:
-            left, top = (max(0, round(side)) // 2 for side in (height * aspect - width, width / aspect - height))
+            left = max(0, round(height * aspect) - width) // 2
+            top = max(0, round(width / aspect) - height) // 2
             mean = pixels.reshape(-1, 3).mean(0).tolist()  # the colour with the weakest edge overall
             padded = cv2.copyMakeBorder(pixels, top, top, left, left, cv2.BORDER_CONSTANT, value=mean)
             pixels = np.asarray(padded, np.uint8)

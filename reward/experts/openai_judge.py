@@ -110,7 +110,9 @@ class OpenAIJudge(EndpointExpert):
             )
         check_max_tokens(max_tokens)
         if not model and base_url is None:
-            raise ValueError("OpenAI has many models: name one, as in openai:gpt-4o, or give your server's base_url")
+            raise ValueError(
+                "OpenAI has many models: name one, as in openai:gpt-4o, or give the base_url of your server"
+            )
         super().__init__(model, base_url, api_key_env, **requests)
         self.logprobs = logprobs
         self.json_mode = json_mode

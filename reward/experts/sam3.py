@@ -19,14 +19,7 @@ from ..image import Image
 from ..queries.kinds import Detect, Detections, Mask, Segment
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.detection import (
-    NOT_FINITE,
-    check_scores,
-    clip_tokens,
-    group_by_image,
-    make_detections,
-    max_phrase_tokens,
-)
+from .loading.detection import NOT_FINITE, check_scores, clip_tokens, group_by_image, make_detections, max_phrase_tokens
 from .loading.local_expert import LocalExpert, as_module, patched_parts
 
 _COMMAND_PREFIX = re.compile(r"\W*(?:please\s+)?segment\s+(?:out\s+)?", re.IGNORECASE)
