@@ -25,17 +25,10 @@ from .judging.endpoint_expert import EndpointExpert, RequestOptions
 from .judging.http_errors import RequestRejected
 from .judging.logits_processors import sample_option
 from .judging.sent_images import Base64ImageCache, fitted
+from .loading import vision_tokens as vision
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
-from .loading.vision_tokens import (
-    PrepareImage,
-    VisionTokens,
-    accepts_tokens,
-    cached_tokens,
-    merge_vision_tokens,
-    patched_image_processor,
-    without_pixels,
-)
+from .loading.vision_tokens import PrepareImage, VisionTokens, accepts_tokens
 
 QUESTION = "judgement"
 """The name of a request's only question."""
@@ -326,15 +319,15 @@ class DecisionJudge(LocalExpert[Outcome]):
         shown = re.findall("|".join(map(re.escape, request.images)), f"{request.state}\n{question['instructions']}")
 
         def tokens_of(prepare: PrepareImage) -> Sequence[VisionTokens]:
-            by_digest = cached_tokens(self, loaded.model, loaded.dtype, images, prepare)
+            by_digest = vision.cached_tokens(self, loaded.model, loaded.dtype, images, prepare)
             vision_tokens.extend(by_digest[request.images[placeholder].digest] for placeholder in shown)
             return vision_tokens
 
-        with patched_image_processor(loaded.processor, tokens_of):
+        with vision.patched_image_processor(loaded.processor, tokens_of):
             model_inputs: dict[str, Any] = self.pipeline.preprocess({**payload, "assets": assets})
-        seen = {"mm_encoder_outputs": {"image": merge_vision_tokens(vision_tokens)}}
+        seen = {"mm_encoder_outputs": {"image": vision.merge_vision_tokens(vision_tokens)}}
         model_inputs["prompts"] = [
-            ({**without_pixels(inputs, vision_tokens), **seen}, questions)
+            ({**vision.without_pixels(inputs, vision_tokens), **seen}, questions)
             for inputs, questions in model_inputs["prompts"]
         ]
         return model_inputs

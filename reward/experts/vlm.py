@@ -14,31 +14,15 @@ from typing_extensions import Unpack
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
 from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, YesNo, check_max_tokens, parse_reply
+from .judging import logits_processors as decoding
 from .judging.chat_completions import chat_template_message, chat_template_tool, extract_tool_calls, parsed_tool_calls
-from .judging.logits_processors import (
-    JsonWriter,
-    OptionLookup,
-    OptionTrie,
-    TextWriter,
-    WriterLogitsProcessor,
-    build_option_trie,
-    check_logits,
-    sample_option,
-)
+from .judging.logits_processors import JsonWriter, OptionLookup, OptionTrie, TextWriter, WriterLogitsProcessor
 from .judging.sent_images import after_jpeg, check_jpeg_quality, check_max_pixels, fitted
+from .loading import vision_tokens as vision
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.hub_files import weights_identity
 from .loading.local_expert import LocalExpert, patched_parts
-from .loading.vision_tokens import (
-    EncodedPrompt,
-    PrepareImage,
-    VisionTokens,
-    accepts_tokens,
-    batch_prompts,
-    cached_tokens,
-    patched_image_processor,
-    without_pixels,
-)
+from .loading.vision_tokens import EncodedPrompt, PrepareImage, VisionTokens, accepts_tokens, patched_image_processor
 from .loading.vlm_loading import VisionLanguageModel, VisionLanguageProcessor
 
 _PADDING_RATIO, _PADDING_SLACK = 1.25, 64
@@ -202,7 +186,7 @@ class _VlmCall:
         vision_tokens: list[VisionTokens] = []
 
         def tokens_of(prepare: PrepareImage) -> Sequence[VisionTokens]:
-            by_digest = cached_tokens(self.judge, self.model, self.dtype, images, prepare)
+            by_digest = vision.cached_tokens(self.judge, self.model, self.dtype, images, prepare)
             vision_tokens[:] = [by_digest[image.digest] for image in query.images]
             return vision_tokens
 
@@ -221,7 +205,7 @@ class _VlmCall:
                 return_tensors="pt",
                 **options,
             )
-        return EncodedPrompt(without_pixels(inputs, vision_tokens), vision_tokens)
+        return EncodedPrompt(vision.without_pixels(inputs, vision_tokens), vision_tokens)
 
     def _writer(self, query: Judge) -> TextWriter | OptionLookup:
         match query.form:
@@ -229,7 +213,7 @@ class _VlmCall:
                 options = query.form.options
                 if options not in self.tries:
                     encode_text = partial(self.tokenizer.encode, add_special_tokens=False)
-                    self.tries[options] = build_option_trie(options, encode_text)
+                    self.tries[options] = decoding.build_option_trie(options, encode_text)
                 return OptionLookup(self.tries[options])
             case FreeText(limit, temperature):
                 return TextWriter(query.digest, temperature, self.judge.max_tokens or limit, self.ends)
@@ -286,7 +270,7 @@ class _VlmCall:
             hook.remove()
         self.judge.counts["forward_passes"] += 1
         (scores,) = outputs
-        check_logits(scores)
+        decoding.check_logits(scores)
         for i, lookup in enumerate(lookups):  # left padding: all rows end together
             lookup.read(scores[i, -1 - len(lookup.lead) :])
 
@@ -300,7 +284,7 @@ class _VlmCall:
         end = next(iter(self.ends), self.pad)
         options = {"logits_to_keep": num_logits} if self.supports_logits_to_keep else {}
         continued = [(row.prompt, row.writer.lead) for row in rows]
-        inputs = batch_prompts(continued, pad=self.pad, device=self.device, dtype=self.dtype)
+        inputs = vision.batch_prompts(continued, pad=self.pad, device=self.device, dtype=self.dtype)
         # The checkpoint's settings would apply to options not given here, and change the logits before the processors.
         settings = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
         with patched_parts(self.model, generation_config=settings):
@@ -319,7 +303,8 @@ class _VlmCall:
             return Failure(f"{reason} {top_token!r}", raw=top_token)
         probabilities = {option: p / mass for option, p in masses.items()}
         temperature = form.temperature if isinstance(form, Grade) else 0.0
-        return parse_reply(form, sample_option(probabilities, temperature, query.digest), probabilities, min(mass, 1.0))
+        chosen = decoding.sample_option(probabilities, temperature, query.digest)
+        return parse_reply(form, chosen, probabilities, min(mass, 1.0))
 
     def _text_and_calls(self, query: Judge, row: _GenerationRow, tokens: list[int]) -> tuple[str, tuple[Any, ...]]:
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)

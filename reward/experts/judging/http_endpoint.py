@@ -22,20 +22,9 @@ from ...queries.expert import ExpertDown
 from ...queries.outcomes import Failure
 from ...retry import RetryPolicy
 from ...timeout_compat import TIMEOUTS, timeout
+from . import http_errors
 from .addresses import Address, Addresses, AddressRequest
-from .http_errors import (
-    MAX_RAW_CHARACTERS,
-    RequestRejected,
-    ResponseRefused,
-    causes,
-    http_library,
-    is_retryable,
-    limit_response_size,
-    openai_package,
-    parse_error_body,
-    retry_after_seconds,
-    status_sent_as_success,
-)
+from .http_errors import MAX_RAW_CHARACTERS, RequestRejected, ResponseRefused, openai_package
 from .token_usage import TokenUsage
 
 if TYPE_CHECKING:
@@ -259,12 +248,12 @@ class Endpoint:
             return Failure(f"the response of {address.host_and_path} {error}")
         if status < 300:
             response = self._read(address, text)
-            status = status_sent_as_success(response)
+            status = http_errors.status_sent_as_success(response)
             if not status:
                 return response
         rejected = self._rejected(address, status, text)
-        if is_retryable(status):
-            raise _TransientError(f"HTTP {status}: {rejected.message}", retry_after_seconds(headers))
+        if http_errors.is_retryable(status):
+            raise _TransientError(f"HTTP {status}: {rejected.message}", http_errors.retry_after_seconds(headers))
         return rejected
 
     async def close(self) -> None:
@@ -286,7 +275,7 @@ class Endpoint:
     async def _send(self, url: str, body: Mapping[str, Any] | None = None) -> tuple[int, Mapping[str, str], str]:
         """Status, headers and text of a response; a GET without a body."""
         openai = openai_package()
-        http = http_library(openai)
+        http = http_errors.http_library(openai)
         client = self._client(openai)
         headers: dict[str, Any] = {"Accept-Encoding": "identity"}  # uncompressed, so that the byte limit holds
         if not self._key:
@@ -300,7 +289,7 @@ class Endpoint:
             if isinstance(error.__cause__, ResponseRefused):  # openai 2 reports any error as a lost connection
                 raise error.__cause__ from None
             # The causes are more specific; the request and response are not shown.
-            raise ConnectionError(f"no connection ({causes(error)})") from None
+            raise ConnectionError(f"no connection ({http_errors.causes(error)})") from None
         text = response.content.decode("utf-8", "replace")
         if len(self._key) >= _SECRET_CHARACTERS:  # replies and names of models are recorded
             text = self.redact(text)
@@ -313,10 +302,10 @@ class Endpoint:
     def _client(self, openai: Any) -> Any:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            stream = http_library(openai).AsyncByteStream
+            stream = http_errors.http_library(openai).AsyncByteStream
             hooks = {
                 "request": [self._count_bytes],
-                "response": [lambda response: limit_response_size(response, stream)],
+                "response": [lambda response: http_errors.limit_response_size(response, stream)],
             }
             self._clients[loop] = openai.AsyncOpenAI(
                 base_url=self.addresses.first.url,  # the others are given with each request
@@ -348,7 +337,7 @@ class Endpoint:
     def _rejected(self, address: Address, status: int, text: str) -> RequestRejected:
         """Raises `ExpertDown` for errors that affect all queries."""
         text = self.redact(text)
-        code, message = map(one_line, parse_error_body(text))
+        code, message = map(one_line, http_errors.parse_error_body(text))
         rejected = RequestRejected(status, code, message, text[:MAX_RAW_CHARACTERS])
         if status < 500 and (rejected.is_policy or rejected.is_about_logprobs):
             return rejected

@@ -23,16 +23,7 @@ from torch.nn import functional as F
 from editcritic.reward import Image
 from editcritic.reward.config import build
 from editcritic.reward.experts import upscalers
-from editcritic.reward.experts.upscalers import (
-    OVERLAP,
-    BestAvailableUpscaler,
-    Canvas,
-    Lanczos,
-    RealEsrgan,
-    Swin2Sr,
-    Tiling,
-    min_tile_size,
-)
+from editcritic.reward.experts.upscalers import BestAvailableUpscaler, Canvas, Lanczos, RealEsrgan, Swin2Sr, Tiling
 from editcritic.reward.queries import ExpertDown, Upscale, UpscaledImage
 
 from ..fakes import picture
@@ -362,13 +353,13 @@ SIDES = st.integers(1, 900)
 
 @given(st.tuples(SIDES, SIDES), st.integers(0, 200), st.sampled_from([1, 4, 8]))
 def test_tiles_are_no_larger_than_asked_for_and_overlap_their_neighbours(size, more, align):
-    side = min_tile_size(align) + more
+    side = upscalers.min_tile_size(align) + more
     tiles = list(Tiling(size, side, align))
     for low, high in ((0, 2), (1, 3)):
         spans = sorted({(tile[low], tile[high]) for tile in tiles})
         assert (spans[0][0], spans[-1][1]) == (0, size[low])
         assert all(start % align == 0 and 0 < end - start <= side for start, end in spans)
-        assert all(before[1] - after[0] == OVERLAP for before, after in itertools.pairwise(spans))
+        assert all(before[1] - after[0] == upscalers.OVERLAP for before, after in itertools.pairwise(spans))
         assert all(before[1] <= after[0] for before, after in zip(spans, spans[2:], strict=False))
     assert len(tiles) == len(set(tiles))
     with pytest.raises(ValueError, match="a tile has a side of 104 pixels or more, got 103"):
@@ -392,8 +383,9 @@ def test_what_a_model_makes_up_at_the_rim_of_a_tile_does_not_show_and_overshooti
     canvas = Canvas((300, 40), 2)
     for x0, y0, x1, y1 in Tiling((300, 40), 128):
         values = np.full(((y1 - y0) * 2, (x1 - x0) * 2, 3), 0.5, np.float32)
-        values[:, : OVERLAP // 2 if x0 else 0] = 1.0  # in pixels of the enlarged image: a quarter of the overlap
-        values[:, values.shape[1] - (OVERLAP // 2 if x1 < 300 else 0) :] = 0.0
+        rim = upscalers.OVERLAP // 2  # in pixels of the enlarged image: a quarter of the overlap
+        values[:, : rim if x0 else 0] = 1.0
+        values[:, values.shape[1] - (rim if x1 < 300 else 0) :] = 0.0
         canvas.add_tile((x0, y0, x1, y1), values)
     assert np.unique(canvas.pixels()).tolist() == [128]
     canvas = Canvas((1, 1), 2)
