@@ -139,12 +139,12 @@ class RapidOcr(Expert):
         _onnxruntime()
         from rapidocr import RapidOCR
 
-        path = self.recogniser or _model("rec")
+        detector, path = _model("det"), self.recogniser or _model("rec")
         right_to_left = self.recogniser and any(bidirectional(letter) in ("R", "AL") for letter in _characters(path))
         # With a path, no model is downloaded.
         return RapidOCR(
             params={
-                "Det.model_path": _model("det"),
+                "Det.model_path": detector,
                 "Rec.model_path": path,
                 "Global.use_cls": False,  # it wrongly rotates short upright words more often than it helps
                 "Global.text_score": 0.0,
