@@ -24,7 +24,7 @@ from ..queries.kinds import Detect, Detections, Match, Outcome, Query
 from ..queries.outcomes import Abstention
 from ..queries.specs import Spec
 from ..sample import EditSample
-from .loading.local_expert import LocalExpert
+from .loading.local_expert import WrappingExpert
 from .matching.edge_structure import Pyramid
 from .matching.object_matching import ObjectTemplate, TooLittleStructure
 
@@ -45,15 +45,11 @@ _MAX_SEARCHED = 128
 """Boxes of a query. Each is searched for about 10 ms in small images, and compared with all others; a hundred kilobytes
 of boxes took minutes and gigabytes."""
 
-_MAX_TEMPLATES = 256
-"""Templates that are kept of an image."""
+_MAX_TEMPLATES = 256  # templates that are kept of an image
+_FAR_OUTSIDE = 2  # of an image's side: numbers that are no fractions of it
 
 
-_FAR_OUTSIDE = 2
-"""Of an image's side: numbers that are no fractions of it."""
-
-
-class Annotated(Expert):
+class Annotated(WrappingExpert):
     """A detector for objects with annotated boxes in the base image (`EditSample.boxes`).
 
     `Detect` becomes `Match` against the sample's base image (`rewrite_query`). In that image itself, or a resized copy,
@@ -93,6 +89,7 @@ class Annotated(Expert):
             self.detector = otherwise if isinstance(otherwise, Expert) else build(otherwise, "editcritic.experts")
             if not isinstance(self.detector, Expert) or Detect not in self.detector.kinds:
                 raise ValueError(f"annotated needs a detector as otherwise, {type(self.detector).__name__} is none")
+            self.wrapped = self.detector
             self.batch, self.concurrency = self.detector.batch, 1
             self.deadline_s = max(self.deadline_s, self.detector.deadline_s)
         self._indexed: OrderedDict[tuple[str, float], _IndexedImage] = OrderedDict()
@@ -109,23 +106,6 @@ class Annotated(Expert):
         """Of its matching, and of the detector that is asked otherwise."""
         own = f"annotated@1 floor={self.min_score:g}"
         return own if self.detector is None else f"{own} otherwise {self.detector.id}"
-
-    def load(self) -> None:
-        if self.detector is not None:
-            self.detector.load()
-
-    def usage(self) -> Mapping[str, float]:
-        return {} if self.detector is None else self.detector.usage()
-
-    def offload(self) -> None:
-        """Offload the detector's weights, if any."""
-        if isinstance(self.detector, LocalExpert):
-            self.detector.offload()
-
-    def unload(self) -> None:
-        """Unload the detector's weights, if any."""
-        if isinstance(self.detector, LocalExpert):
-            self.detector.unload()
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Detect a phrase -> match the objects annotated with that name."""
@@ -147,7 +127,9 @@ class Annotated(Expert):
                     f"{len(targets):,} boxes are annotated up to {phrase!r}, and at most {_MAX_SEARCHED} objects are "
                     "searched at a time: annotate those that the instruction is about"
                 )
-        image, base = _undo_resize(query.image), sample.base
+        image, base = query.image, sample.base
+        while image.origin is not None and json.loads(image.origin[1])[0] == "resize":
+            image = image.origin[0]  # boxes are fractions and stay the same
         return Match(image, base.raw if image == base.raw else base, tuple(targets))
 
     def __call__(self, queries: Sequence[Match | Detect]) -> list[Outcome]:
@@ -176,12 +158,8 @@ class Annotated(Expert):
                     labels = dict.fromkeys(target.label for target in query.targets)
                     return self.detector([Detect(query.image, tuple(labels))])[0]
                 return Abstention(not_matched(target.label, str(error)))
-        boxes = [
-            box
-            for boxes_of_label in by_label.values()
-            for box in suppress_overlaps(best_first(boxes_of_label), _DUPLICATE_IOU)
-        ]
-        return Detections(best_first(boxes), self.min_score)
+        distinct = (suppress_overlaps(best_first(boxes), _DUPLICATE_IOU) for boxes in by_label.values())
+        return Detections(best_first([box for boxes in distinct for box in boxes]), self.min_score)
 
     def _find(self, query: Match, target: Box) -> Iterator[Box]:
         template = self._template(query.base, target)
@@ -218,11 +196,9 @@ class Annotated(Expert):
                 indexed = self._indexed[key] = _IndexedImage.of(image.pixels, aspect)
             self._indexed.move_to_end(key)
             # A call uses three at a time: the base image, and two views of the searched image.
-            while (
-                len(self._indexed) > 3 * self.concurrency
-                and sum(entry.bytes for entry in self._indexed.values()) > self.cache_bytes
-            ):
-                self._indexed.popitem(last=False)
+            used = sum(entry.bytes for entry in self._indexed.values())
+            while len(self._indexed) > 3 * self.concurrency and used > self.cache_bytes:
+                used -= self._indexed.popitem(last=False)[1].bytes
         return indexed
 
 
@@ -254,13 +230,6 @@ class _IndexedImage:
         return 3 * self.pixels + _BYTES_PER_PIXEL * min(self.pixels, 2**20) + _TEMPLATE_BYTES * len(self.templates)
 
 
-def _undo_resize(image: Image) -> Image:
-    """The image before resizing; boxes are fractions and stay the same."""
-    while image.origin is not None and json.loads(image.origin[1])[0] == "resize":
-        image = image.origin[0]
-    return image
-
-
 def _annotated_boxes(phrase: str, boxes: Mapping[str, Sequence[Box]]) -> list[Box]:
     """The boxes with a name: equal up to case, dots and articles, or else up to singular and plural."""
     plain = _plain(phrase)
@@ -274,11 +243,8 @@ def _plain(name: str) -> str:
 
 
 def _forms(plain: str) -> set[str]:
-    """A name and its possible singulars.
-
-    The released EdiVal code strips a trailing "es", or else "s", which may give a non-word ("hors"); the set also holds
-    the real singular ("horse").
-    """
+    """A name and its possible singulars. The released EdiVal code strips a trailing "es", or else "s", which may give a
+    non-word ("hors"); the set also holds the real singular ("horse")."""
     forms = {plain}
     for ending, instead in (("s", ""), ("es", ""), ("ies", "y")):
         if plain.endswith(ending) and len(plain) > len(ending):

@@ -12,7 +12,7 @@ from ..queries.expert import ExpertDown
 from ..queries.kinds import Embed, Embeddings, EmbedText, Outcome
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.clip_towers import Vector, embed_images, embed_texts, max_text_tokens, token_count
+from .loading.image_rater import embed_images, embed_texts, max_text_tokens, token_count
 from .loading.local_expert import LocalExpert
 
 
@@ -58,33 +58,23 @@ class Clip(LocalExpert[Outcome]):
             max_tokens = max_text_tokens(loaded)
             lengths = {key: token_count(loaded, text) for key, text in texts.items()}
             fitting = {key: text for key, text in texts.items() if lengths[key] <= max_tokens}
-            vectors = {
-                **self.feature_cache.get_or_compute(
-                    images, lambda new: self.run_microbatched(embed_images, loaded, new)
-                ),
-                **self.feature_cache.get_or_compute(
-                    fitting, lambda new: self.run_microbatched(embed_texts, loaded, new)
-                ),
-            }
-        return [
-            self._answer(query, vectors.get(_key(query)), lengths.get(_key(query), 0), max_tokens) for query in queries
-        ]
-
-    def _answer(
-        self, query: Embed | EmbedText, embedding: tuple[Vector, int] | None, length: int, max_tokens: int
-    ) -> Outcome:
-        if isinstance(query, Embed) and not _is_whole_image(query):
-            return Failure(
-                f"{self.name} has one vector for the whole image (pool cls, nothing excluded): bind Dino or "
-                "PixelFeatures for patches and regions"
-            )
-        if embedding is None:
-            return Failure(
-                f"a text of {length} tokens is longer than the {max_tokens} that {self.name} takes: shorten it"
-            )
-        vector, patches = embedding
-        count = len(query.regions) if isinstance(query, Embed) else 1
-        return Embeddings(np.repeat(vector[None], count, axis=0), np.full(count, patches, np.int64))
+            vectors = self.cached(embed_images, loaded, images) | self.cached(embed_texts, loaded, fitting)
+        outcomes: list[Outcome] = []
+        for query in queries:
+            if isinstance(query, Embed) and not _is_whole_image(query):
+                outcome: Outcome = Failure(
+                    f"{self.name} has one vector for the whole image (pool cls, nothing excluded): bind Dino or "
+                    "PixelFeatures for patches and regions"
+                )
+            elif _key(query) not in vectors:
+                long = f"a text of {lengths[_key(query)]} tokens is longer than the {max_tokens}"
+                outcome = Failure(f"{long} that {self.name} takes: shorten it")
+            else:
+                vector, patches = vectors[_key(query)]
+                count = len(query.regions) if isinstance(query, Embed) else 1
+                outcome = Embeddings(np.repeat(vector[None], count, axis=0), np.full(count, patches, np.int64))
+            outcomes.append(outcome)
+        return outcomes
 
 
 def _key(query: Embed | EmbedText) -> str:

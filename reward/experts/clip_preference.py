@@ -13,10 +13,8 @@ from typing_extensions import Unpack
 from ..image import Image
 from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.clip_towers import Vector, embed_images, embed_texts, max_text_tokens, token_count
-from .loading.hub_files import find_file
-from .loading.image_rater import ImageRater
-from .loading.state_dicts import check_load_options, load_state, read_state
+from .loading.hub_files import check_load_options, find_file, load_state, read_state
+from .loading.image_rater import ImageRater, Vector, embed_images, embed_texts, max_text_tokens, token_count
 
 _RENAMED = (
     (r"^visual\.class_embedding$", "vision_model.embeddings.class_embedding"),
@@ -36,8 +34,7 @@ _RENAMED = (
     (r"\.mlp\.c_fc\.", ".mlp.fc1."),
     (r"\.mlp\.c_proj\.", ".mlp.fc2."),
 )
-_TRANSPOSED = ("visual.proj", "text_projection")
-"""Matrices stored transposed."""
+_TRANSPOSED = ("visual.proj", "text_projection")  # matrices stored transposed
 _JOINED = ".attn.in_proj_"
 
 
@@ -82,36 +79,29 @@ class PaddedImageProcessor:
         """antialias: whether downscaling is antialiased."""
         import torch
         import transformers
-
-        pixels = torch.stack([self._prepared(image, antialias) for image in images])
-        return transformers.BatchFeature({"pixel_values": pixels})
-
-    def _prepared(self, image: Any, antialias: bool) -> Any:
-        import numpy as np
-        import torch
         from torch.nn import functional
         from transformers.image_utils import OPENAI_CLIP_MEAN, OPENAI_CLIP_STD
 
-        values = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1).float() / 255
-        height, width = values.shape[1:]
-        scale = self.side / max(height, width)
-        if scale != 1:
-            height, width = (max(1, round(side * scale)) for side in (height, width))
-            values = functional.interpolate(
-                values[None], (height, width), mode="bicubic", antialias=antialias, align_corners=False
-            )[0]
-        left, top = (self.side - width) // 2, (self.side - height) // 2
-        values = functional.pad(values, (left, self.side - width - left, top, self.side - height - top))
+        prepared = []
+        for image in images:
+            values = torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1).float() / 255
+            height, width = values.shape[1:]
+            scale = self.side / max(height, width)
+            if scale != 1:
+                height, width = (max(1, round(side * scale)) for side in (height, width))
+                values = functional.interpolate(
+                    values[None], (height, width), mode="bicubic", antialias=antialias, align_corners=False
+                )[0]
+            left, top = (self.side - width) // 2, (self.side - height) // 2
+            prepared.append(functional.pad(values, (left, self.side - width - left, top, self.side - height - top)))
         mean, deviation = (torch.tensor(each)[:, None, None] for each in (OPENAI_CLIP_MEAN, OPENAI_CLIP_STD))
-        return (values - mean) / deviation
+        return transformers.BatchFeature({"pixel_values": (torch.stack(prepared) - mean) / deviation})
 
 
 class CosineRater(ImageRater):
-    """Rates by the cosine similarity of the embeddings of image and prompt, times `scale`.
-
-    Each image and each prompt is encoded once. `usage`: `image_passes` counts embeddings computed, of images and
-    prompts; `prompts_cut` the queries whose prompt was truncated.
-    """
+    """Rates by the cosine similarity of the embeddings of image and prompt, times `scale`. Each image and each prompt
+    is encoded once. `usage`: `image_passes` counts embeddings computed, of images and prompts; `prompts_cut` the
+    queries whose prompt was truncated."""
 
     counters = ("prompts_cut",)
 
@@ -129,12 +119,7 @@ class CosineRater(ImageRater):
     def rate(self, loaded: LoadedModel, queries: Sequence[Rate]) -> list[float]:
         images = {f"picture {query.image.digest}": query.image for query in queries}
         texts = {f"text {query.prompt}": query.prompt for query in queries}
-        embeddings = {
-            **self.feature_cache.get_or_compute(
-                images, lambda new: self.run_microbatched(self.embed_images, loaded, new)
-            ),
-            **self.feature_cache.get_or_compute(texts, lambda new: self.run_microbatched(embed_texts, loaded, new)),
-        }
+        embeddings = self.cached(self.embed_images, loaded, images) | self.cached(embed_texts, loaded, texts)
         scale = self.scale(loaded)
         ratings = []
         for query in queries:
@@ -197,7 +182,7 @@ class Hpsv2Weights:
         import torch
         import transformers
 
-        check_load_options(**{key: value for key, value in options.items() if key != "output_loading_info"})
+        check_load_options(**options)
         state = clip_names(read_state(find_file(name, FILE, revision)))
         config = transformers.CLIPConfig.from_pretrained(base)
         with torch.device("meta"):

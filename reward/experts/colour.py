@@ -45,24 +45,10 @@ name of the nearest anchor. Chosen by hand against the XKCD colour survey (2010)
 COLOURS = tuple(_ANCHORS)
 """The supported colours."""
 
-_SYNONYMS = {
-    "grey": "gray",
-    "charcoal": "gray",
-    "violet": "purple",
-    "lavender": "purple",
-    "lilac": "purple",
-    "navy": "blue",
-    "azure": "blue",
-    "cobalt": "blue",
-    "sapphire": "blue",
-    "crimson": "red",
-    "scarlet": "red",
-    "emerald": "green",
-    "olive": "green",
-    "chocolate": "brown",
-    "ivory": "white",
-    "ebony": "black",
-}
+_SYNONYMS = {"chocolate": "brown", "ivory": "white", "ebony": "black"}
+_SYNONYMS |= dict.fromkeys(("grey", "charcoal"), "gray") | dict.fromkeys(("violet", "lavender", "lilac"), "purple")
+_SYNONYMS |= dict.fromkeys(("navy", "azure", "cobalt", "sapphire"), "blue")
+_SYNONYMS |= dict.fromkeys(("crimson", "scarlet"), "red") | dict.fromkeys(("emerald", "olive"), "green")
 _MODIFIERS = (
     "a an very light lighter dark darker bright brighter deep pale pastel vivid neon hot soft medium strong rich dusty "
     "faded matte matt glossy shiny solid plain pure sky royal baby midnight electric forest lime mint grass sea moss "
@@ -71,26 +57,16 @@ _MODIFIERS = (
 )
 """Words that may accompany a colour without changing it. Shade and finish are not judged: light blue is blue."""
 
-_MIN_SIDE = 4
-"""Minimum side in pixels; a smaller crop shows mostly background."""
-
-_SIDE = 48
-"""Longer side in pixels after downscaling, which averages out noise and JPEG blocks."""
-
-_LIGHTNESS = 0.6
-"""Weight of lightness relative to hue and chroma: shading changes lightness most."""
-
-_BLUR = 0.03
-"""OKLab distance over which one name changes into the next; human naming varies about as much."""
+_MIN_SIDE = 4  # minimum side in pixels; a smaller crop shows mostly background
+_SIDE = 48  # longer side in pixels after downscaling, which averages out noise and JPEG blocks
+_LIGHTNESS = 0.6  # weight of lightness relative to hue and chroma: shading changes lightness most
+_BLUR = 0.03  # OKLab distance over which one name changes into the next; human naming varies about as much
 
 _SPREAD = 0.81
 """Objects fill the middle of their boxes: pixel weights are exp(-r^2 / spread), with r = 1 at the nearest sides."""
 
-_RIM = (1.0, 1.5)
-"""Range of r^2 over which a pixel becomes a background sample: the corners of the box."""
-
-_ALIKE = (0.03, 0.25)
-"""A pixel is background-like if 3 % of the rim resembles it, and fully at 25 %."""
+_RIM = (1.0, 1.5)  # range of r^2 over which a pixel becomes a background sample: the corners of the box
+_ALIKE = (0.03, 0.25)  # A pixel is background-like if 3 % of the rim resembles it, and fully at 25 %
 
 _BACKGROUND_SUPPRESSION, _FULL = 0.85, (0.5, 0.9)
 """Background-like pixels lose up to 85 % of their weight; less if they are half of the image, and none at 90 %:
@@ -143,8 +119,7 @@ class ColourJudge(Expert):
         return [_answer(query) for query in queries]
 
 
-_TOPICS = {"edival/color": 1, "edival/color_pair": 2}
-"""Topic -> number of images."""
+_TOPICS = {"edival/color": 1, "edival/color_pair": 2}  # topic -> number of images
 
 
 def basic_colour(words: str) -> str | None:
@@ -155,12 +130,18 @@ def basic_colour(words: str) -> str | None:
 
 
 def probabilities(crop: Pixels) -> dict[str, float]:
-    """Probability of each basic colour for the object in the middle of a crop (H x W x 3 uint8 RGB), in [0, 1].
-
-    They are no distribution: an object half of one colour and half of another has 0.5 for both.
-    """
-    lab, size = _reduced(crop)
+    """Probability of each basic colour for the object in the middle of a crop (H x W x 3 uint8 RGB), in [0, 1]. They
+    are no distribution: an object half of one colour and half of another has 0.5 for both."""
+    height, width = crop.shape[:2]
+    scale = min(1.0, _SIDE / max(height, width))
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    lab = _oklab(crop, size)
     return _probabilities(_shares(lab, _weights(lab, size)))
+
+
+class _Shares(NamedTuple):
+    own: Floats  # share of the object with each name
+    shaded: Floats  # [i, j]: share named j that is surface i in shade
 
 
 def _probabilities(shares: _Shares) -> dict[str, float]:
@@ -186,16 +167,13 @@ def _answer(query: Judge) -> Outcome:
     colour = basic_colour(value)
     if colour is None:
         return Abstention(unknown_colour(value, COLOURS))
-    if len(query.images) != _TOPICS[query.topic]:
-        return Abstention(
-            f"a colour judge cannot tell the {name} in {len(query.images)} images: "
-            f"{query.topic} has {_TOPICS[query.topic]}"
-        )
+    number, expected = len(query.images), _TOPICS[query.topic]
+    if number != expected:
+        return Abstention(f"a colour judge cannot tell the {name} in {number} images: {query.topic} has {expected}")
     edited = query.images[-1]
     if min(edited.size) < _MIN_SIDE:
-        return Abstention(
-            f"a colour judge cannot tell the colour of the {name} in {edited.width} x {edited.height} pixels"
-        )
+        size = f"{edited.width} x {edited.height}"
+        return Abstention(f"a colour judge cannot tell the colour of the {name} in {size} pixels")
     if query.topic == "edival/color_pair" and "box" in slots:
         return _recoloured(query.images[0].pixels, edited.pixels, slots["box"], colour)
     yes = probabilities(edited.pixels)[colour]
@@ -244,19 +222,6 @@ much at most: orange in a dim room has the pixels of brown."""
 def _exposure(crop: Pixels) -> float:
     light = float(np.percentile(_LINEAR[crop.reshape(-1, 3)] @ np.array([0.2126, 0.7152, 0.0722]), _LIT))
     return min(max(_WHITE / max(light, 1e-3), 1.0), _MAX_EXPOSURE)
-
-
-class _Shares(NamedTuple):
-    own: Floats  # share of the object with each name
-    shaded: Floats  # [i, j]: share named j that is surface i in shade
-
-
-def _reduced(crop: Pixels) -> tuple[Floats, tuple[int, int]]:
-    """The pixels of a crop, averaged, and its size."""
-    height, width = crop.shape[:2]
-    scale = min(1.0, _SIDE / max(height, width))
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    return _oklab(crop, size), size
 
 
 def _shares(lab: Floats, weight: Floats) -> _Shares:

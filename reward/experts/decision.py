@@ -25,17 +25,10 @@ from .judging.endpoint_expert import EndpointExpert, RequestOptions
 from .judging.http_errors import RequestRejected
 from .judging.logits_processors import sample_option
 from .judging.sent_images import Base64ImageCache, fitted
+from .loading import vision_tokens as vision
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
-from .loading.vision_tokens import (
-    PrepareImage,
-    VisionTokens,
-    accepts_tokens,
-    encode,
-    merge_vision_tokens,
-    patched_image_processor,
-    without_pixels,
-)
+from .loading.vision_tokens import PrepareImage, VisionTokens, accepts_tokens
 
 QUESTION = "judgement"
 """The name of a request's only question."""
@@ -51,24 +44,20 @@ class DecisionRequest:
 
 
 def make_request(query: Judge) -> DecisionRequest | Failure:
-    """The request of a query. The last text part is the question, everything before it the state.
-
-    The parts of a message are concatenated without separators, as in chat templates. An image that appears twice is one
-    asset with two placeholders. Placeholders contain the query's digest, so that no text can contain one.
-    """
+    """The request of a query. The last text part is the question, everything before it the state. The parts of a
+    message are concatenated without separators, as in chat templates. An image that appears twice is one asset with two
+    placeholders. Placeholders contain the query's digest, so that no text can contain one."""
     if isinstance(query.form, FreeText | Json):
         return Failure("this endpoint generates no text, it selects options: bind a chat judge to this role")
-    positions = [(m, p) for m, message in enumerate(query.messages) for p, part in enumerate(message.content)]
-    question_position = next(
-        (
-            position
-            for position in reversed(positions)
-            if isinstance(query.messages[position[0]].content[position[1]], str)
-        ),
-        None,
-    )
-    if question_position is None:
+    texts = [
+        (m, p)
+        for m, message in enumerate(query.messages)
+        for p, part in enumerate(message.content)
+        if isinstance(part, str)
+    ]
+    if not texts:
         return Failure("the query has images only: add the question as text after them")
+    question_position = texts[-1]
     placeholders: dict[Image, str] = {}
     for image in query.images:
         placeholders.setdefault(image, f"<picture-{len(placeholders) + 1}-{query.digest[:12]}>")
@@ -86,17 +75,19 @@ def make_request(query: Judge) -> DecisionRequest | Failure:
 
 
 def parse_answers(query: Judge, answers: object) -> Reply | Failure:
-    """The reply from the answers to a request: the probability of every option, and the most probable one as text.
-
-    A `Grade` at a temperature above 0 is sampled, seeded by the query's digest. `option_mass` is None: the model
-    normalises over the options. Anything but a finite distribution over the options is a `Failure`.
-    """
+    """The reply from the answers to a request: the probability of every option, and the most probable one as text. A
+    `Grade` at a temperature above 0 is sampled, seeded by the query's digest. `option_mass` is None: the model
+    normalises over the options. Anything but a finite distribution over the options is a `Failure`."""
     answer = answers.get(QUESTION) if isinstance(answers, Mapping) else None
     try:
         probabilities = _probabilities(query, answer)
     except (KeyError, TypeError, ValueError) as error:
         problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        return Failure(f"the answer is no decision on this question: {problem}", raw=_raw(answers))
+        try:
+            raw = json.dumps(answers)
+        except (TypeError, ValueError):
+            raw = repr(answers)
+        return Failure(f"the answer is no decision on this question: {problem}", raw=raw[:2000])
     temperature = query.form.temperature if isinstance(query.form, Grade) else 0.0
     return parse_reply(query.form, sample_option(probabilities, temperature, query.digest), probabilities)
 
@@ -150,18 +141,8 @@ def _number(value: Any) -> float:
     return min(max(float(value), 0.0), 1.0)
 
 
-def _raw(answers: object) -> str:
-    try:
-        return json.dumps(answers)[:2000]
-    except (TypeError, ValueError):
-        return repr(answers)[:2000]
-
-
-_VERSION = 3
-"""Of the request format and the parsing of replies; part of the id."""
-
-_MAX_IMAGES = 4
-"""Per request; limit of the API."""
+_VERSION = 3  # of the request format and the parsing of replies; part of the id
+_MAX_IMAGES = 4  # per request; limit of the API
 
 
 class SystemOneJudge(EndpointExpert):
@@ -234,10 +215,8 @@ class DecisionModelLoader:
         else:
             load = transformers.AutoModelForCausalLM.from_pretrained
         model, info = load(name, revision=revision, **options)
-        if head is not None:
-            info["missing_keys"] = set(info["missing_keys"]) - {
-                "proj.bias"
-            }  # some heads have none; the default is zero
+        if head is not None:  # some have no bias; the default is zero
+            info["missing_keys"] = set(info["missing_keys"]) - {"proj.bias"}
         model.decision_config = decisions or DecisionConfig.from_pretrained(name, revision=revision)
         return model, info
 
@@ -320,9 +299,8 @@ class DecisionJudge(LocalExpert[Outcome]):
         length = int(prompt["input_ids"].shape[1])
         max_length = getattr(loaded.model.config.get_text_config(), "max_position_embeddings", None)
         if max_length is not None and length > max_length:
-            return Failure(
-                f"{self.name} cannot answer this query: its context is {max_length} tokens, the prompt has {length}"
-            )
+            problem = f"its context is {max_length} tokens, the prompt has {length}"
+            return Failure(f"{self.name} cannot answer this query: {problem}")
         assert not other_prompts  # one query, one prompt
         self.counts["forward_passes"] += 1
         self.counts["prompt_tokens"] += length
@@ -334,42 +312,22 @@ class DecisionJudge(LocalExpert[Outcome]):
         assets = {placeholder: images[image.digest] for placeholder, image in request.images.items()}
         payload: dict[str, Any] = {"state": request.state, "questions": request.questions}
         if not (assets and accepts_tokens(loaded.model)):
-            model_inputs: dict[str, Any] = self.pipeline.preprocess(
-                {**payload, "assets": assets} if assets else payload
-            )
-            return model_inputs
+            plain: dict[str, Any] = self.pipeline.preprocess({**payload, "assets": assets} if assets else payload)
+            return plain
         vision_tokens: list[VisionTokens] = []
+        (question,) = request.questions.values()
+        shown = re.findall("|".join(map(re.escape, request.images)), f"{request.state}\n{question['instructions']}")
 
         def tokens_of(prepare: PrepareImage) -> Sequence[VisionTokens]:
-            by_digest = self.feature_cache.get_or_compute(
-                images, lambda missing: [self._encoded(loaded, prepare(each)) for each in missing]
-            )
-            vision_tokens.extend(
-                by_digest[request.images[placeholder].digest] for placeholder in _placeholders_in_order(request)
-            )
+            by_digest = vision.cached_tokens(self, loaded.model, loaded.dtype, images, prepare)
+            vision_tokens.extend(by_digest[request.images[placeholder].digest] for placeholder in shown)
             return vision_tokens
 
-        with patched_image_processor(loaded.processor, tokens_of):
-            model_inputs = self.pipeline.preprocess({**payload, "assets": assets})
+        with vision.patched_image_processor(loaded.processor, tokens_of):
+            model_inputs: dict[str, Any] = self.pipeline.preprocess({**payload, "assets": assets})
+        seen = {"mm_encoder_outputs": {"image": vision.merge_vision_tokens(vision_tokens)}}
         model_inputs["prompts"] = [
-            (
-                {
-                    **without_pixels(inputs, vision_tokens),
-                    "mm_encoder_outputs": {"image": merge_vision_tokens(vision_tokens)},
-                },
-                questions,
-            )
+            ({**vision.without_pixels(inputs, vision_tokens), **seen}, questions)
             for inputs, questions in model_inputs["prompts"]
         ]
         return model_inputs
-
-    def _encoded(self, loaded: LoadedModel, prepared: Mapping[str, Any]) -> VisionTokens:
-        self.counts["image_passes"] += 1
-        return encode(loaded.model, loaded.dtype, prepared)
-
-
-def _placeholders_in_order(request: DecisionRequest) -> list[str]:
-    """The placeholders of images in reading order: the state, then the question."""
-    (question,) = request.questions.values()
-    either = "|".join(map(re.escape, request.images))
-    return re.findall(either, f"{request.state}\n{question['instructions']}")

@@ -60,10 +60,7 @@ class Dino(LocalExpert[Embeddings]):
     def answer_batch(self, queries: Sequence[Embed]) -> list[Embeddings]:
         with self.checkpoint.use() as loaded:
             registers, _, grid = self._layout(loaded)
-            maps = self.feature_cache.get_or_compute(
-                {query.image.digest: query.image for query in queries},
-                lambda images: self.run_microbatched(self._tokens, loaded, images),
-            )
+            maps = self.cached(self._tokens, loaded, {query.image.digest: query.image for query in queries})
         return [pool_query(maps[query.image.digest], registers, grid, query) for query in queries]
 
     def _layout(self, loaded: LoadedModel) -> tuple[int, dict[str, int], Grid]:
@@ -77,21 +74,13 @@ class Dino(LocalExpert[Embeddings]):
                 f"{self.name} has patches of {patch_height} x {patch_width} pixels, which do not divide "
                 f"{sides['height']} x {sides['width']}: give a multiple as size"
             )
-        return (
-            getattr(config, "num_register_tokens", 0),
-            sides,
-            (sides["height"] // patch_height, sides["width"] // patch_width),
-        )
+        grid = sides["height"] // patch_height, sides["width"] // patch_width
+        return getattr(config, "num_register_tokens", 0), sides, grid
 
     def _tokens(self, loaded: LoadedModel, images: Sequence[Image]) -> list[Tokens]:
         registers, sides, (rows, columns) = self._layout(loaded)
-        pixels = loaded.processor(
-            images=[image.pil() for image in images],
-            do_resize=True,
-            size=sides,
-            do_center_crop=False,
-            return_tensors="pt",
-        )["pixel_values"]
+        whole = {"do_resize": True, "size": sides, "do_center_crop": False, "return_tensors": "pt"}
+        pixels = loaded.processor(images=[image.pil() for image in images], **whole)["pixel_values"]
         states = loaded.model(pixel_values=pixels.to(loaded.device, loaded.dtype)).last_hidden_state
         if states.shape[1] != 1 + registers + rows * columns:
             raise ExpertDown(

@@ -17,7 +17,7 @@ from ..sample import EditSample
 from .judging.logits_processors import TextWriter, WriterLogitsProcessor
 from .letters import script_of, without_wanted
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.local_expert import LocalExpert
+from .loading.local_expert import LocalExpert, patched_parts
 
 _END = "<|im_end|>"
 
@@ -109,12 +109,13 @@ class GotOcr(LocalExpert[Outcome]):
     def _page(self, loaded: LoadedModel, index: int, query: ReadText) -> _OcrRequest:
         import torch
 
+        vision = loaded.model.config.vision_config
         inputs = loaded.processor(
             query.image.pil(),
             format=self.markdown_output,
             crop_to_patches=self.crop_to_patches,
             max_patches=self.max_patches,
-            num_image_tokens=_tokens_per_image(loaded.model.config.vision_config),
+            num_image_tokens=int((vision.image_size // vision.patch_size // 4) ** 2),  # halved twice in both directions
             return_tensors="pt",
         )
         features = self.run_microbatched(self._encode, loaded, list(inputs["pixel_values"]))
@@ -135,11 +136,9 @@ class GotOcr(LocalExpert[Outcome]):
         model, ends = loaded.model, self._ends(loaded)
         decoders = [_GreedyDecoder(self.max_tokens, ends) for _ in pages]
         prompts = torch.cat([page.prompt for page in pages]).to(loaded.device)
-        saved = model.generation_config  # the checkpoint's settings would apply to options not given here
-        model.generation_config = GenerationConfig(
-            eos_token_id=ends[0], pad_token_id=ends[0], max_new_tokens=self.max_tokens + 1
-        )
-        try:
+        # The checkpoint's settings would apply to options not given here.
+        settings = GenerationConfig(eos_token_id=ends[0], pad_token_id=ends[0], max_new_tokens=self.max_tokens + 1)
+        with patched_parts(model, generation_config=settings):
             model.generate(
                 input_ids=prompts,
                 attention_mask=torch.ones_like(prompts),
@@ -148,8 +147,6 @@ class GotOcr(LocalExpert[Outcome]):
                 },
                 logits_processor=LogitsProcessorList([WriterLogitsProcessor(decoders, ends[0], self.counts)]),
             )
-        finally:
-            model.generation_config = saved
         return decoders
 
     def _ends(self, loaded: LoadedModel) -> list[int]:
@@ -174,23 +171,17 @@ class GotOcr(LocalExpert[Outcome]):
                 if part:
                     line_logprobs.setdefault(line + offset, []).append(logprob)
             line += len(parts) - 1
-        lines = enumerate(text.split("\n"))
-        return RecognizedText(
-            tuple(
-                TextLine(
-                    words.strip(), Box(0.5, 0.5, 1.0, 1.0, math.exp(sum(line_logprobs[n]) / len(line_logprobs[n])))
-                )
-                for n, words in lines
-                if words.strip()
-            )
-        )
+        lines = []
+        for n, words in enumerate(text.split("\n")):
+            if words.strip():
+                sure = math.exp(sum(line_logprobs[n]) / len(line_logprobs[n]))
+                lines.append(TextLine(words.strip(), Box(0.5, 0.5, 1.0, 1.0, sure)))
+        return RecognizedText(tuple(lines))
 
 
 class _GreedyDecoder(TextWriter):
-    """Greedy decoding. is_complete: whether the text ended; is_repeating: whether it repeats itself.
-
-    logprobs: of the tokens.
-    """
+    """Greedy decoding. is_complete: whether the text ended; is_repeating: whether it repeats itself. logprobs: of the
+    tokens."""
 
     def __init__(self, limit: int, stop_tokens: Collection[int]) -> None:
         super().__init__("", 0.0, limit, stop_tokens)
@@ -215,8 +206,3 @@ def is_repeating(tokens: Sequence[int]) -> bool:
         if len(last) == length and last[period:] == last[:-period]:
             return True
     return False
-
-
-def _tokens_per_image(config: Any) -> int:
-    """One for each patch, halved twice in both directions."""
-    return int((config.image_size // config.patch_size // 4) ** 2)

@@ -6,7 +6,6 @@ the phrases: it runs once per image, and its features are cached.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,7 +18,7 @@ from ..queries.kinds import Detect, Detections
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.detection import check_scores, make_detections
-from .loading.local_expert import LocalExpert
+from .loading.local_expert import LocalExpert, as_module, patched_parts
 
 FeatureMaps = list[Any]
 """Tensors d x rows x columns, the finest first: the encoder's input for one image."""
@@ -137,9 +136,17 @@ class GroundingDino(LocalExpert[Detections | Failure]):
         return [features[index] for index in range(len(images))]
 
     def _levels(self, loaded: LoadedModel, pixels: Sequence[Any]) -> list[FeatureMaps]:
+        """The encoder's inputs, d x rows x columns each: backbone, then projections."""
         import torch
 
-        levels = _levels(loaded.model.model, torch.cat(list(pixels)).to(loaded.device, loaded.dtype))
+        core, batch = loaded.model.model, torch.cat(list(pixels)).to(loaded.device, loaded.dtype)
+        mask = batch.new_ones((len(batch), *batch.shape[-2:]))
+        maps = [features for features, _ in core.backbone.conv_encoder(batch, mask)]
+        levels: list[Any] = []
+        for number, project in enumerate(core.input_proj_vision):
+            # Levels coarser than the backbone's are computed from each other, the first from the backbone's last map.
+            source = maps[number] if number < len(maps) else maps[-1] if number == len(maps) else levels[-1]
+            levels.append(project(source))
         return [[level[row].clone() for level in levels] for row in range(len(pixels))]
 
     def _answer(self, loaded: LoadedModel, pairs: Sequence[_DetectionRequest]) -> dict[int, Detections | Failure]:
@@ -162,26 +169,25 @@ class GroundingDino(LocalExpert[Detections | Failure]):
             ids[row, : len(pair.caption.ids)] = torch.tensor(pair.caption.ids)
             mask[row, : len(pair.caption.ids)] = 1
         ids, mask = ids.to(loaded.device), mask.to(loaded.device)
-        with _precomputed_features(loaded.model.model, levels):
-            # Of pixel_values, only the batch size is used.
+        # The forward starts from these levels instead of the pixels, of which only the batch size is used.
+        masks = [level.new_ones((len(level), *level.shape[-2:]), dtype=torch.bool) for level in levels]
+        start = as_module(lambda pixels, mask: list(zip(levels, masks, strict=True)))
+        core, identities = loaded.model.model, torch.nn.ModuleList(torch.nn.Identity() for _ in levels)
+        with (
+            patched_parts(core.backbone, conv_encoder=start),
+            patched_parts(core, input_proj_vision=identities),
+        ):
             outputs = loaded.model(pixel_values=levels[0], input_ids=ids, attention_mask=mask)
         self.counts["joint_passes"] += len(pairs)
         probabilities = outputs.logits.float().sigmoid().cpu().numpy()
         boxes = outputs.pred_boxes.float().cpu().numpy()
-        return {
-            pair.index: self._detections(pair, *prediction)
-            for pair, *prediction in zip(pairs, probabilities, boxes, strict=True)
-        }
-
-    def _detections(self, pair: _DetectionRequest, probabilities: Any, boxes: Any) -> Detections | Failure:
-        """probabilities: boxes x tokens, in [0, 1]. boxes: n x 4, fractions, centre and size."""
-        owners = np.array(pair.caption.owners)
-        by_phrase = np.stack(
-            [probabilities[:, : len(owners)][:, owners == n].max(1) for n in range(len(pair.phrases))], 1
-        )
-        return make_detections(
-            boxes, probabilities.max(1), [pair.phrases[n] for n in by_phrase.argmax(1)], self.min_score
-        )
+        outcomes = {}
+        for pair, by_token, pair_boxes in zip(pairs, probabilities, boxes, strict=True):
+            owners = np.array(pair.caption.owners)
+            of_phrases = [by_token[:, : len(owners)][:, owners == n].max(1) for n in range(len(pair.phrases))]
+            labels = [pair.phrases[n] for n in np.stack(of_phrases, 1).argmax(1)]
+            outcomes[pair.index] = make_detections(pair_boxes, by_token.max(1), labels, self.min_score)
+        return outcomes
 
 
 def _caption(loaded: LoadedModel, phrases: tuple[str, ...]) -> _Caption | Failure:
@@ -191,18 +197,16 @@ def _caption(loaded: LoadedModel, phrases: tuple[str, ...]) -> _Caption | Failur
     cleaned = [" ".join(phrase.lower().replace(".", " ").split()) for phrase in phrases]
     ids = tokenizer(" ".join(f"{phrase} ." for phrase in cleaned))["input_ids"]
     if len(ids) > max_tokens:
-        return Failure(
-            f"the phrases take {len(ids)} tokens together, the model reads {max_tokens}: use fewer per query"
-        )
+        taken = f"the phrases take {len(ids)} tokens together, the model reads {max_tokens}"
+        return Failure(f"{taken}: use fewer per query")
     dot, owners, phrase = tokenizer.convert_tokens_to_ids("."), [], 0
     separators = {dot, tokenizer.cls_token_id, tokenizer.sep_token_id}
     for token in ids:
         owners.append(-1 if token in separators else phrase)
         phrase += token == dot
+    known = {owner for owner, token in zip(owners, ids, strict=True) if token != tokenizer.unk_token_id}
     for number, original in enumerate(phrases):
-        if not any(
-            owner == number and token != tokenizer.unk_token_id for owner, token in zip(owners, ids, strict=True)
-        ):
+        if number not in known:
             return Failure(f"the phrase {original!r} has no word known to the model: use English")
     return _Caption(ids, owners)
 
@@ -216,32 +220,3 @@ def _of_one_size(pairs: Sequence[_DetectionRequest], max_pairs: int) -> Iterator
         group.sort(key=lambda pair: len(pair.caption.ids))
         for start in range(0, len(group), max_pairs):
             yield group[start : start + max_pairs]
-
-
-def _levels(core: Any, pixels: Any) -> list[Any]:
-    """Feature maps of n images as the encoder takes them, n x d x rows x columns: backbone, then projections."""
-    mask = pixels.new_ones((len(pixels), *pixels.shape[-2:]))
-    maps = [features for features, _ in core.backbone.conv_encoder(pixels, mask)]
-    levels: list[Any] = []
-    for number, project in enumerate(core.input_proj_vision):
-        # Levels coarser than the backbone's are computed from each other, the first from the backbone's last map.
-        source = maps[number] if number < len(maps) else maps[-1] if number == len(maps) else levels[-1]
-        levels.append(project(source))
-    return levels
-
-
-@contextlib.contextmanager
-def _precomputed_features(core: Any, levels: Sequence[Any]) -> Iterator[None]:
-    """Context in which the model's forward starts from these levels instead of the pixels."""
-    import torch
-
-    backbone, projections = core.backbone.conv_encoder, core.input_proj_vision
-    masks = [level.new_ones((len(level), *level.shape[-2:]), dtype=torch.bool) for level in levels]
-    stub = torch.nn.Module()
-    stub.forward = lambda pixels, mask: list(zip(levels, masks, strict=True))
-    core.backbone.conv_encoder = stub
-    core.input_proj_vision = torch.nn.ModuleList(torch.nn.Identity() for _ in levels)
-    try:
-        yield
-    finally:
-        core.backbone.conv_encoder, core.input_proj_vision = backbone, projections

@@ -17,9 +17,8 @@ from ..image import Image
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.hub_files import find_file
+from .loading.hub_files import check_load_options, find_file, load_state, read_state, score_head, strip_prefix
 from .loading.image_rater import ImageRater
-from .loading.state_dicts import check_load_options, load_state, read_state, score_head, strip_prefix
 
 FILE = "ImageReward.pt"
 HEAD_WIDTH = 64
@@ -39,13 +38,12 @@ _RENAMED = (
 
 def vision_names(state: Mapping[str, Any]) -> dict[str, Any]:
     """The vision tower's weights under transformers' names."""
-
-    def renamed(name: str) -> str:
+    renamed = {}
+    for name, value in state.items():
         for old, new in _RENAMED:
             name = re.sub(old, new, name)
-        return name
-
-    return {renamed(name): value for name, value in state.items()}
+        renamed[name] = value
+    return renamed
 
 
 def towers(vision: Mapping[str, Any], text: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -84,13 +82,11 @@ class ImageRewardWeights:
     def from_pretrained(
         name: str, *, base: str = "", revision: str | None = None, dtype: Any = None, **options: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """The model in evaluation mode, and loading info. Raises ValueError for another kind of file.
-
-        Parts that only BLIP's own training uses are left out.
-        """
+        """The model in evaluation mode, and loading info. Raises ValueError for another kind of file. Parts that only
+        BLIP's own training uses are left out."""
         import torch
 
-        check_load_options(**{key: value for key, value in options.items() if key != "output_loading_info"})
+        check_load_options(**options)
         state = read_state(find_file(name, FILE, revision))
         vision = vision_names(strip_prefix(state, "blip.visual_encoder."))
         text = strip_prefix(state, "blip.text_encoder.")
@@ -198,9 +194,7 @@ class ImageReward(ImageRater):
         for start in range(0, len(pairs), self.batch):
             batch = pairs[start : start + self.batch]
             batch_images = {digest: images[digest] for digest, _ in batch}
-            features = self.feature_cache.get_or_compute(
-                batch_images, lambda new: self.run_microbatched(_encode, loaded, new)
-            )
+            features = self.cached(_encode, loaded, batch_images)
             inputs = [(features[digest], prompt) for digest, prompt in batch]
             rewards |= zip(batch, self.run_microbatched(self._rewards, loaded, inputs), strict=True)
         return [rewards[query.image.digest, query.prompt] for query in queries]

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -27,14 +27,13 @@ from ..queries.prompts import Prompts
 from ..queries.response_formats import FreeText, Levels, Message, Reply, check_max_tokens
 from ..queries.specs import Spec
 from ..sample import EditSample
+from .loading.local_expert import WrappingExpert
 
 
-class JudgeAdapter(Expert):
-    """Answers its queries with a judge's replies. Subclasses define `kinds`, the prompts and the calls.
-
-    judge: an expert that answers `Judge`, or its spec. prompts: a folder whose `<name>.txt` files replace the prompts
-    of the same names. Usage, memory and unloading are those of the judge, and its id is part of this one's.
-    """
+class JudgeAdapter(WrappingExpert):
+    """Answers its queries with a judge's replies. Subclasses define `kinds`, the prompts and the calls. judge: an
+    expert that answers `Judge`, or its spec. prompts: a folder whose `<name>.txt` files replace the prompts of the same
+    names. Usage, memory and unloading are those of the judge, and its id is part of this one's."""
 
     topics: ClassVar[tuple[str, ...]]
     """Names of the prompts that the query consists of."""
@@ -55,7 +54,7 @@ class JudgeAdapter(Expert):
             )
         self.judge = judge
         self.prompts = prompts
-        self.judge_expert = judge_expert
+        self.judge_expert = self.wrapped = judge_expert
         prompt_texts = Prompts(self.package, prompts)
         self.texts = {topic: prompt_texts.render(topic) for topic in self.topics}
 
@@ -89,29 +88,9 @@ class JudgeAdapter(Expert):
     @property
     def deadline_s(self) -> float:  # type: ignore[override]
         """The judge's deadline times the number of its sequential calls."""
-        at_once = max(
-            self.judge_expert.batch if self.judge_expert.concurrency == 1 else self.judge_expert.concurrency, 1
-        )
-        return self.judge_expert.deadline_s * math.ceil(self.batch * self.calls_per_query / at_once)
-
-    def load(self) -> None:
-        self.judge_expert.load()
-
-    def usage(self) -> Mapping[str, float]:
-        return self.judge_expert.usage()
-
-    def offload(self) -> None:
-        """Offload the judge's weights, if any."""
-        self._call_if_supported("offload")
-
-    def unload(self) -> None:
-        """Unload the judge's weights, if any."""
-        self._call_if_supported("unload")
-
-    def _call_if_supported(self, name: str) -> None:
-        method = getattr(self.judge_expert, name, None)
-        if method is not None:
-            method()
+        judge = self.judge_expert
+        at_once = max(judge.batch if judge.concurrency == 1 else judge.concurrency, 1)
+        return judge.deadline_s * math.ceil(self.batch * self.calls_per_query / at_once)
 
     @property
     def bytes(self) -> dict[str, int]:
@@ -121,14 +100,11 @@ class JudgeAdapter(Expert):
 
 
 class JudgeRater(JudgeAdapter):
-    """Answers `Rate` of one quality with a judge's reply. Subclasses make the query and parse the rating.
-
-    judge, prompts: see `JudgeAdapter`. draws: samples per image; the rating is their mean. temperature: of the judge;
-    more than one draw needs one above 0.
-
-    An image is rated alone: the query's `prompt` and `sources` are ignored. If the judge fails on a draw, or its reply
-    is no number of the scale, the query fails with that reply; if it abstains, so does this expert.
-    """
+    """Answers `Rate` of one quality with a judge's reply. Subclasses make the query and parse the rating. judge,
+    prompts: see `JudgeAdapter`. draws: samples per image; the rating is their mean. temperature: of the judge; more
+    than one draw needs one above 0. An image is rated alone: the query's `prompt` and `sources` are ignored. If the
+    judge fails on a draw, or its reply is no number of the scale, the query fails with that reply; if it abstains, so
+    does this expert."""
 
     kinds = (Rate,)
     quality: ClassVar[str]
@@ -154,20 +130,24 @@ class JudgeRater(JudgeAdapter):
         """The rating in the reply's text or probabilities. Raises ValueError if there is none."""
 
     def __call__(self, queries: Sequence[Rate]) -> list[Outcome]:
-        images = {query.image.digest: query.image for query in queries if self._unsupported(query) is None}
-        judge_queries = {digest: self.make_query(image) for digest, image in images.items()}
-        samples = [(digest, replace(each, draw=n)) for digest, each in judge_queries.items() for n in range(self.draws)]
-        ratings: dict[str, list[Measurement | Abstention | Failure]] = {digest: [] for digest in judge_queries}
-        replies = self.ask_judge([judge_query for _, judge_query in samples])
-        for (digest, judge_query), reply in zip(samples, replies, strict=True):
-            ratings[digest].append(self._rating(judge_query, reply))
-        means = {digest: _mean(outcomes) for digest, outcomes in ratings.items()}
-        return [self._unsupported(query) or means[query.image.digest] for query in queries]
-
-    def _unsupported(self, query: Rate) -> Failure | None:
-        if query.quality == self.quality:
-            return None
-        return Failure(f"{type(self).__name__} rates {self.quality} only, got {query.quality}")
+        images = {query.image.digest: query.image for query in queries if query.quality == self.quality}
+        asked = {digest: self.make_query(image) for digest, image in images.items()}
+        samples = [(digest, replace(query, draw=n)) for digest, query in asked.items() for n in range(self.draws)]
+        ratings: dict[str, list[Measurement | Abstention | Failure]] = {digest: [] for digest in asked}
+        for (digest, query), reply in zip(samples, self.ask_judge([query for _, query in samples]), strict=True):
+            ratings[digest].append(self._rating(query, reply))
+        means: dict[str, Outcome] = {}
+        for digest, outcomes in ratings.items():
+            # The mean rating, or else the first failure, or else the first abstention.
+            values = [outcome.value for outcome in outcomes if isinstance(outcome, Measurement)]
+            failed = [outcome for kind in (Failure, Abstention) for outcome in outcomes if isinstance(outcome, kind)]
+            means[digest] = failed[0] if failed else Measurement(sum(value or 0.0 for value in values) / len(values))
+        return [
+            means[query.image.digest]
+            if query.quality == self.quality
+            else Failure(f"{type(self).__name__} rates {self.quality} only, got {query.quality}")
+            for query in queries
+        ]
 
     def _rating(self, judge_query: Judge, reply: Outcome) -> Measurement | Abstention | Failure:
         if isinstance(reply, Abstention | Failure):
@@ -191,15 +171,6 @@ class JudgeRater(JudgeAdapter):
 
     def options_id(self) -> str:
         return f"draws={self.draws} temperature={self.temperature:g}" if self.draws > 1 or self.temperature else ""
-
-
-def _mean(outcomes: Sequence[Any]) -> Outcome:
-    """The mean rating, or else the first failure, or else the first abstention."""
-    for kind in (Failure, Abstention):
-        for outcome in outcomes:
-            if isinstance(outcome, kind):
-                return outcome
-    return Measurement(sum(outcome.value for outcome in outcomes) / len(outcomes))
 
 
 _SCHEMA = json.dumps(
@@ -256,11 +227,8 @@ class QInsight(JudgeRater):
 SIDE = 448
 """Side in pixels of the square that every image is resized to, whatever its aspect ratio."""
 
-RATING_TOKENS = tuple(
-    first + chr(ord("a") + number)
-    for first, count in (("a", 26), ("c", 25), ("d", 25), ("e", 25))
-    for number in range(count)
-)
+_COUNTS = {"a": 26, "c": 25, "d": 25, "e": 25}
+RATING_TOKENS = tuple(first + chr(ord("a") + number) for first, count in _COUNTS.items() for number in range(count))
 """Names of 0 to 100; each is a single token."""
 
 _LEVELS = Levels(RATING_TOKENS, tuple(map(float, range(len(RATING_TOKENS)))), max_tokens=4)
@@ -343,13 +311,13 @@ class JudgeReader(JudgeAdapter):
         return ReadText(query.image) if isinstance(query, ReadText) else query
 
     def __call__(self, queries: Sequence[ReadText]) -> list[Outcome]:
-        questions = [self._question(query) for query in queries]
+        questions = [self.make_query(query.image) for query in queries]
         replies = self.ask_judge(questions)
         return [_reading(question, reply) for question, reply in zip(questions, replies, strict=True)]
 
-    def _question(self, query: ReadText) -> Judge:
-        text = self.texts["judge_reader"]
-        return Judge((Message((query.image, text)),), FreeText(self.max_tokens), "judge_reader")
+    def make_query(self, image: Image) -> Judge:
+        """The judge query of an image."""
+        return Judge((Message((image, self.texts["judge_reader"])),), FreeText(self.max_tokens), "judge_reader")
 
 
 def _reading(question: Judge, reply: Outcome) -> Outcome:

@@ -13,21 +13,17 @@ from typing_extensions import Unpack
 from ..image import Image
 from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.clip_towers import Vector, to_numpy_rows
-from .loading.hub_files import find_file
-from .loading.image_rater import ImageRater
-from .loading.state_dicts import check_load_options, load_state, read_state, score_head, strip_prefix
+from .loading.hub_files import check_load_options, find_file, load_state, read_state, score_head, strip_prefix
+from .loading.image_rater import ImageRater, Vector, to_numpy_rows
 
 FILE = "sac+logos+ava1-l14-linearMSE.pth"
-
-_TOWER_PREFIXES = ("vision_model.", "visual_projection.")
 _IGNORED_KEYS = ["^text_model", "^text_projection", "^logit_scale", r"position_ids$"]
 
 
 class AestheticWeights:
     """Loads a head and the CLIP below it: a `ModuleDict` of `tower` and `head`."""
 
-    base_prefixes = _TOWER_PREFIXES
+    base_prefixes = ("vision_model.", "visual_projection.")
 
     @staticmethod
     def from_pretrained(
@@ -37,10 +33,13 @@ class AestheticWeights:
         import torch
         import transformers
 
-        check_load_options(**{key: value for key, value in options.items() if key != "output_loading_info"})
+        check_load_options(**options)
         state = read_state(find_file(name, FILE, revision))
-        tower_state = {key: value for key, value in state.items() if key.startswith(_TOWER_PREFIXES)}
-        head, info = score_head(_without_prefix({key: value for key, value in state.items() if key not in tower_state}))
+        tower_state = {key: value for key, value in state.items() if key.startswith(AestheticWeights.base_prefixes)}
+        head_state = {key: value for key, value in state.items() if key not in tower_state}
+        # The authors' prefix is `layers.` in version 2 and none in version 1; a port uses `predictor.`.
+        prefixed = (strip_prefix(head_state, prefix) for prefix in ("layers.", "predictor."))
+        head, info = score_head(next((one for one in prefixed if len(one) == len(head_state)), head_state))
         missing = [f"head {key}" for key in info["missing_keys"]]
         if tower_state:  # a port with both in one file
             tower_state.pop("vision_model.embeddings.position_ids", None)
@@ -63,19 +62,8 @@ class AestheticWeights:
                 f"its head expects vectors of length {expected}, those of {base} have {width}: give its CLIP as base, "
                 "openai/clip-vit-large-patch14 for 768"
             )
-        return torch.nn.ModuleDict({"tower": tower.to(dtype), "head": head}).eval(), {
-            "missing_keys": missing,
-            "unexpected_keys": [],
-        }
-
-
-def _without_prefix(state: dict[str, Any]) -> dict[str, Any]:
-    """The authors' prefix is `layers.` in version 2 and none in version 1; a port uses `predictor.`."""
-    for prefix in ("layers.", "predictor."):
-        stripped = strip_prefix(state, prefix)
-        if len(stripped) == len(state):
-            return stripped
-    return state
+        model = torch.nn.ModuleDict({"tower": tower.to(dtype), "head": head})
+        return model.eval(), {"missing_keys": missing, "unexpected_keys": []}
 
 
 class LaionAesthetics(ImageRater):
@@ -110,10 +98,7 @@ class LaionAesthetics(ImageRater):
         super().__init__(name, base=base, truncate_prompt=None, batch=batch, cache_bytes=cache_bytes, **loading)
 
     def rate(self, loaded: LoadedModel, queries: Sequence[Rate]) -> list[float]:
-        vectors = self.feature_cache.get_or_compute(
-            {query.image.digest: query.image for query in queries},
-            lambda new: self.run_microbatched(_image_embeddings, loaded, new),
-        )
+        vectors = self.cached(_image_embeddings, loaded, {query.image.digest: query.image for query in queries})
         ratings = dict(zip(vectors, self.run_microbatched(_ratings, loaded, list(vectors.values())), strict=True))
         return [ratings[query.image.digest] for query in queries]
 

@@ -12,10 +12,8 @@ _NAMES = {"Cjk": "Han", "Katakana-Hiragana": "Katakana", "Halfwidth": "Katakana"
 
 
 def script_of(letter: str) -> str:
-    """The script of a letter, such as `Cyrillic`; empty for what is no letter.
-
-    The first word of its name, which is the script's in all of Unicode but for a few letters of formulas and notation.
-    """
+    """The script of a letter, such as `Cyrillic`; empty for what is no letter. The first word of its name, which is the
+    script's in all of Unicode but for a few letters of formulas and notation."""
     if not letter.isalpha():
         return ""
     script = name(letter, "unnamed").split(" ")[0].capitalize()
@@ -23,11 +21,9 @@ def script_of(letter: str) -> str:
 
 
 def without_wanted(query: ReadText, knows: Callable[[str], bool]) -> ReadText | Abstention:
-    """The query without its wanted text; an abstention if that has characters that a reader does not know.
-
-    knows: whether the reader does, by character. Asked about the compatibility form (NFKC), and neither about spaces
-    and punctuation, which no comparison counts, nor about marks, which belong to their letter.
-    """
+    """The query without its wanted text; an abstention if that has characters that a reader does not know. knows:
+    whether the reader does, by character. Asked about the compatibility form (NFKC), and neither about spaces and
+    punctuation, which no comparison counts, nor about marks, which belong to their letter."""
     shown = [letter for letter in normalize("NFKC", query.wanted) if category(letter)[0] in "LNS"]
     unknown = list(dict.fromkeys(letter for letter in shown if not knows(letter)))
     if not unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from typing_extensions import Unpack
@@ -14,35 +14,17 @@ from ..image import ImageError
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
-from ..queries.response_formats import (
-    FreeText,
-    Grade,
-    Json,
-    Levels,
-    Reply,
-    ResponseFormat,
-    YesNo,
-    check_max_tokens,
-    parse_reply,
-)
+from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, YesNo, check_max_tokens, parse_reply
 from .judging.chat_completions import chat_messages, chat_template_tool, parse_completion
 from .judging.endpoint_expert import EndpointExpert, RequestOptions
 from .judging.http_errors import MAX_RAW_CHARACTERS, RequestRejected
 from .judging.logprobs import MAX_TOP_LOGPROBS, allowed_logprobs, answer_probabilities
 from .judging.sent_images import Base64ImageCache, RequestByIds, SentImages, image_ids
 
-_VERSION = 3
-"""Of the request format and the parsing of replies; part of the id."""
+_VERSION = 3  # of the request format and the parsing of replies; part of the id
 
 _SCHEMA_ERROR_WORDS = ("response_format", "schema", "json", "guided", "grammar", "structured")
 """Words in the errors of servers that reject a schema."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableReply:
-    """A refusal, or a reply that cannot be parsed."""
-
-    failure: Failure
 
 
 class OpenAIJudge(EndpointExpert):
@@ -167,10 +149,8 @@ class OpenAIJudge(EndpointExpert):
             "limit": self.max_tokens_field,
             "extra": json.dumps(self.extra, sort_keys=True, separators=(",", ":")) if self.extra else "",
         }
-        option_text = " ".join(
-            f"{name}={value}" for name, value in options.items() if value not in ("", 0) or value is False
-        )
-        return f"served@{_VERSION} {self.served} {self.endpoint.host_and_path} {option_text}"
+        shown = (f"{name}={value}" for name, value in options.items() if value not in ("", 0) or value is False)
+        return f"served@{_VERSION} {self.served} {self.endpoint.host_and_path} {' '.join(shown)}"
 
     @property
     def served(self) -> str:
@@ -208,24 +188,24 @@ class OpenAIJudge(EndpointExpert):
         urls = {image: f"data:image/{images.kind};base64,{text}" for image, text in encoded.items()}
         ids = image_ids(encoded) if self.media_ids else {}
         messages = chat_messages(query.messages, urls, self.detail, ids)
-        reply = await self._ask(query, messages, group)
-        if isinstance(reply, UnreadableReply):
-            # Served models vary, also at temperature 0: a refusal or unreadable reply may not recur.
-            reply = await self._ask(query, messages, group)
-        return reply.failure if isinstance(reply, UnreadableReply) else reply
+        reply: Reply | Failure = Failure("")
+        for _ in range(2):  # served models vary, also at temperature 0: a refusal or unreadable reply may not recur
+            response = await self._ask(query, messages, group)
+            if isinstance(response, RequestRejected | Failure):
+                return response
+            reply = self._reply(query, response)
+            if isinstance(reply, Reply):
+                break
+        return reply
 
     async def _ask(
         self, query: Judge, messages: list[dict[str, Any]], group: str
-    ) -> Reply | Failure | RequestRejected | UnreadableReply:
-        body = self._body(query, messages)
-        response = await self._post(query, body, group)
-        while isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response):
+    ) -> dict[str, Any] | Failure | RequestRejected:
+        while True:
             body = self._body(query, messages)
             response = await self._post(query, body, group)
-        if isinstance(response, RequestRejected | Failure):
-            return response
-        reply = self._reply(query, response)
-        return UnreadableReply(reply) if isinstance(reply, Failure) else reply
+            if not (isinstance(response, RequestRejected) and self._drop_unsupported(query, body, response)):
+                return response
 
     async def _post(self, query: Judge, body: dict[str, Any], group: str) -> dict[str, Any] | RequestRejected | Failure:
         path, images = "/chat/completions", len(query.images)
@@ -239,8 +219,6 @@ class OpenAIJudge(EndpointExpert):
                 request.was_answered()
             return response
 
-    # -- requests -----------------------------------------------------------------------------------------------------
-
     def _body(self, query: Judge, messages: list[dict[str, Any]]) -> dict[str, Any]:
         form = query.form
         field = self.max_tokens_field
@@ -250,7 +228,7 @@ class OpenAIJudge(EndpointExpert):
         body: dict[str, Any] = {
             "model": self.served,
             "messages": messages,
-            field: self._limit(form),
+            field: (self.max_tokens or form.max_tokens) + self.thinking_tokens,
             "temperature": temperature,
         }
         if temperature > 0:
@@ -263,9 +241,6 @@ class OpenAIJudge(EndpointExpert):
         if isinstance(form, FreeText) and form.tools:
             body["tools"] = [chat_template_tool(tool) for tool in form.tools]
         return {name: value for name, value in (body | self.extra).items() if value is not None}
-
-    def _limit(self, form: ResponseFormat) -> int:
-        return (self.max_tokens or form.max_tokens) + self.thinking_tokens
 
     def _drop_unsupported(self, query: Judge, body: Mapping[str, Any], rejected: RequestRejected) -> bool:
         """Record an unsupported optional feature after a rejection. Returns whether to retry without it."""
@@ -290,14 +265,12 @@ class OpenAIJudge(EndpointExpert):
                 )
             self._unsupported.add("logprobs")
             return "logprobs" not in self.extra
-        constrained = isinstance(query.form, Json) and "response_format" in body
-        if constrained and any(word in error_text for word in _SCHEMA_ERROR_WORDS):
-            assert isinstance(query.form, Json)
-            self._unsupported.add(query.form.schema)
-            return "response_format" not in self.extra
-        return False
-
-    # -- replies ------------------------------------------------------------------------------------------------------
+        if not (isinstance(query.form, Json) and "response_format" in body):
+            return False
+        if not any(word in error_text for word in _SCHEMA_ERROR_WORDS):
+            return False
+        self._unsupported.add(query.form.schema)
+        return "response_format" not in self.extra
 
     def _reply(self, query: Judge, response: dict[str, Any]) -> Reply | Failure:
         def raw() -> str:
@@ -311,24 +284,25 @@ class OpenAIJudge(EndpointExpert):
         if isinstance(completion, Failure):
             return completion
         form, finish = query.form, completion.finish_reason
-        if not completion.text.strip() and not (completion.calls and isinstance(form, FreeText)):
-            reasoning_only = f", only reasoning ({finish}): set thinking_tokens"
-            hides_reasoning = completion.has_reasoning or not completion.is_finished
-            explanation = reasoning_only if hides_reasoning else f" (finish_reason {finish})"
-            return Failure(f"the judge returned no text{explanation}", raw=raw())
         finished = completion.is_finished
+        if not completion.text.strip() and not (completion.calls and isinstance(form, FreeText)):
+            if completion.has_reasoning or not finished:
+                finish = f", only reasoning ({finish}): set thinking_tokens"
+            else:
+                finish = f" (finish_reason {finish})"
+            return Failure(f"the judge returned no text{finish}", raw=raw())
         probabilities: dict[str, float] = {}
         mass: float | None = None
         if isinstance(form, YesNo | Levels | Grade) and self.logprobs:
             try:
-                probabilities, mass = answer_probabilities(
-                    form.options, completion.text, completion.logprobs, finished=finished
-                )
+                reply_tokens = completion.text, completion.logprobs
+                probabilities, mass = answer_probabilities(form.options, *reply_tokens, finished=finished)
             except ValueError as error:
                 return Failure(f"the server's logprobs are invalid: {error}", raw=raw())
         reply = parse_reply(form, completion.text, probabilities, mass, completion.calls, finished=finished)
         if isinstance(reply, Failure):
-            truncation = "" if finished else f" (truncated after {self._limit(form)} tokens)"
+            limit = (self.max_tokens or form.max_tokens) + self.thinking_tokens
+            truncation = "" if finished else f" (truncated after {limit} tokens)"
             return Failure(reply.reason + truncation, raw=self.endpoint.redact(reply.raw)[:MAX_RAW_CHARACTERS])
         if isinstance(form, YesNo | Levels | Grade) and self.logprobs is True and not reply.probabilities:
             return Failure("the server's logprobs do not determine the options' probabilities", raw=raw())

@@ -65,18 +65,14 @@ class Owl(LocalExpert[Detections | Failure]):
             by_image, failed = group_by_image(queries, loaded.processor.tokenizer, max_phrase_tokens(loaded))
             outcomes: dict[int, Detections | Failure] = {**failed}
             phrases = {f"phrase {p}": p for indices in by_image.values() for n in indices for p in queries[n].phrases}
-            texts = self.feature_cache.get_or_compute(
-                phrases, lambda missing: self.run_microbatched(self._encode_phrases, loaded, missing)
-            )
+            texts = self.cached(self._encode_phrases, loaded, phrases)
             images = list(by_image)
             for start in range(0, len(images), self.batch):
                 batch = {f"picture {image.digest}": image for image in images[start : start + self.batch]}
-                features = self.feature_cache.get_or_compute(
-                    batch, lambda missing: self.run_microbatched(self._encode_images, loaded, missing)
-                )
+                features = self.cached(self._encode_images, loaded, batch)
                 for key, image in batch.items():
-                    phrases_by_index = {index: queries[index].phrases for index in by_image[image]}
-                    outcomes |= self._answer(loaded, image, features[key], phrases_by_index, texts)
+                    asked = {index: queries[index].phrases for index in by_image[image]}
+                    outcomes |= self._answer(loaded, image, features[key], asked, texts)
         return [outcomes[index] for index in range(len(queries))]
 
     def _encode_phrases(self, loaded: LoadedModel, phrases: Sequence[str]) -> list[Any]:
@@ -96,20 +92,14 @@ class Owl(LocalExpert[Detections | Failure]):
         return [(embeddings.clone(), corners.clone()) for embeddings, corners in zip(patches, boxes, strict=True)]
 
     def _answer(
-        self,
-        loaded: LoadedModel,
-        image: Image,
-        features: tuple[Any, Any],
-        phrases_by_index: dict[int, tuple[str, ...]],
-        texts: dict[str, Any],
+        self, loaded: LoadedModel, image: Image, features: Any, asked: dict[int, tuple[str, ...]], texts: dict[str, Any]
     ) -> dict[int, Detections | Failure]:
         """Detections of one image by query index; all its phrases go through the class head together."""
         import torch
 
         patches, boxes = features
         columns = {
-            phrase: n
-            for n, phrase in enumerate(dict.fromkeys(p for phrases in phrases_by_index.values() for p in phrases))
+            phrase: n for n, phrase in enumerate(dict.fromkeys(p for phrases in asked.values() for p in phrases))
         }
         embeddings = torch.stack([texts[f"phrase {phrase}"] for phrase in columns])
         logits, _ = loaded.model.class_predictor(patches[None], embeddings[None])
@@ -120,9 +110,8 @@ class Owl(LocalExpert[Detections | Failure]):
             width, height = image.size
             image_boxes = image_boxes * np.array([max(image.size) / width, max(image.size) / height] * 2)
         outcomes: dict[int, Detections | Failure] = {}
-        for index, phrases in phrases_by_index.items():
+        for index, phrases in asked.items():
             selected = probabilities[:, [columns[phrase] for phrase in phrases]]
-            outcomes[index] = make_detections(
-                image_boxes, selected.max(1), [phrases[n] for n in selected.argmax(1)], self.min_score
-            )
+            labels = [phrases[n] for n in selected.argmax(1)]
+            outcomes[index] = make_detections(image_boxes, selected.max(1), labels, self.min_score)
         return outcomes

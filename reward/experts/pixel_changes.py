@@ -10,30 +10,18 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ..image import Image, Pixels
+from ..image import Pixels
 from ..lru_cache import FeatureCache
 from ..queries.change_map import BANDS, ChangeMap
 from ..queries.expert import Expert
 from ..queries.kinds import MapChanges, Measurement, Outcome, Query, RateRegion, Remains
 from .loading.pooling import free_pixels
+from .matching import patch_descriptors as descriptors
 from .matching.alignment import Alignment, align, displaced
 from .matching.appearance import in_one_focus, with_tone_of
-from .matching.patch_descriptors import (
-    PatchDescriptors,
-    describe,
-    fine_structure,
-    layout,
-    layout_agreement,
-    log_spectra,
-    no_sharper,
-    periodic_excess,
-    to_lab,
-    typical_gain,
-)
+from .matching.patch_descriptors import PatchDescriptors, Plane, describe, to_lab
 from .matching.remains import CutOut, cut_out, kept_around, standing_share, unchanged_share
 from .region_rating import rate_region
-
-Plane = NDArray[np.float32]
 
 _CELLS = 32  # on the longer side
 _CELL_SIDES = (8, 16)  # pixels at which a patch is compared: small images are enlarged to the former
@@ -77,11 +65,8 @@ class PixelChanges(Expert):
     def __call__(self, queries: Sequence[MapChanges | Remains | RateRegion]) -> list[Outcome]:
         """A ChangeMap, a Measurement or a RegionRating each; for any sizes, since edits are resized to their source."""
         plain = {query.before.digest: query.before for query in queries if _is_of_source(query)}
-        sources = self._sources.get_or_compute(plain, _sources)
-        return [
-            _answer(query, sources[query.before.digest]) if _is_of_source(query) else _answer_alone(query)
-            for query in queries
-        ]
+        sources = self._sources.get_or_compute(plain, lambda images: [_source(image.pixels) for image in images])
+        return [_answer(query, sources.get(query.before.digest)) for query in queries]
 
     def usage(self) -> Mapping[str, float]:
         """envelopes: how many sources were measured."""
@@ -113,10 +98,6 @@ class _Source:
         return sum(int(plane.nbytes) for plane in (*planes, *further)) + self.patches.nbytes
 
 
-def _sources(images: Sequence[Image]) -> list[_Source]:
-    return [_source(image.pixels) for image in images]
-
-
 def _source(pixels: Pixels) -> _Source:
     grid, size = _grid_and_size(pixels.shape[1], pixels.shape[0])
     fitted = _fitted(pixels, size)
@@ -135,8 +116,8 @@ def _source(pixels: Pixels) -> _Source:
         fitted,
         _grey(fitted),
         patches,
-        layout(lab),
-        log_spectra(_grey(pixels)),
+        descriptors.layout(lab),
+        descriptors.log_spectra(_grey(pixels)),
         _detail(pixels, grid),
         np.asarray(cv2.dilate(features, spread), np.float32),
         np.asarray(cv2.dilate(colours, spread), np.float32),
@@ -148,25 +129,23 @@ def _is_of_source(query: MapChanges | Remains | RateRegion) -> bool:
     return isinstance(query, Remains) or (isinstance(query, MapChanges) and not query.beside)
 
 
-def _answer(query: MapChanges | Remains | RateRegion, source: _Source) -> Outcome:
+def _answer(query: MapChanges | Remains | RateRegion, source: _Source | None) -> Outcome:
+    """source: what is kept of it, for queries that it answers."""
+    if isinstance(query, RateRegion):
+        return rate_region(query.before, query.after, query.box, query.change)
+    if isinstance(query, MapChanges) and query.beside:
+        return _change_beside(query)
+    assert source is not None
     after = query.after.resized(*query.before.size).pixels
     if isinstance(query, Remains):
         return _remains(source, after, query)
-    return _change_map(source, after, is_finer=_area(query.after) > _FINER * _area(query.before))
-
-
-def _answer_alone(query: MapChanges | Remains | RateRegion) -> Outcome:
-    if isinstance(query, RateRegion):
-        return rate_region(query.before, query.after, query.box, query.change)
-    assert isinstance(query, MapChanges)
-    return _change_beside(query)
+    area, source_area = (image.width * image.height for image in (query.after, query.before))
+    return _change_map(source, after, is_finer=area > _FINER * source_area)
 
 
 def _change_beside(query: MapChanges) -> ChangeMap:
     """The map of changes to what the source becomes by a change of tone or focus; its envelope is that of the result.
-
-    Compared at the smaller size of the two, at most: what a smaller edit lacks in detail is no change of focus.
-    """
+    Compared at the smaller size of the two, at most: what a smaller edit lacks in detail is no change of focus."""
     size = min(query.before.size, query.after.size)
     before, after = (image.resized(*size, "area").pixels for image in (query.before, query.after))
     free = free_pixels(query.exclude, size)
@@ -182,11 +161,13 @@ def _change_map(source: _Source, after: Pixels, *, is_finer: bool = False) -> Ch
     height, width = source.grey.shape
     edited = _fitted(after, (width, height))
     if is_finer:
-        edited = no_sharper(edited, source.pixels, source.grid)
-    detail = None if source.detail is None else _detail(after, source.grid)
+        edited = descriptors.no_sharper(edited, source.pixels, source.grid)
+    lost = 0.0
+    if source.detail is not None and (detail := _detail(after, source.grid)) is not None:
+        lost = max(0.0, -descriptors.typical_gain(source.detail, detail))
     alignment, comparison = _aligned(source, edited)
     after_lab = to_lab(edited)
-    spectrum = None if source.spectra is None else log_spectra(_grey(after))
+    spectrum = None if source.spectra is None else descriptors.log_spectra(_grey(after))
     return ChangeMap(
         comparison.features,
         comparison.colour,
@@ -197,9 +178,9 @@ def _change_map(source: _Source, after: Pixels, *, is_finer: bool = False) -> Ch
         aligned=alignment is not None,
         scale=1.0 if alignment is None else alignment.scale,
         shift=(0.0, 0.0) if alignment is None else alignment.shift,
-        periodicity=periodic_excess(source.spectra, spectrum),
-        structure=layout_agreement(source.layout, layout(after_lab)),
-        detail_loss=0.0 if source.detail is None or detail is None else max(0.0, -typical_gain(source.detail, detail)),
+        periodicity=descriptors.periodic_excess(source.spectra, spectrum),
+        structure=descriptors.layout_agreement(source.layout, descriptors.layout(after_lab)),
+        detail_loss=lost,
     )
 
 
@@ -230,8 +211,7 @@ def _with_frame(source: _Source, edited: Plane, alignment: Alignment, aligned: _
     return _Comparison(features, np.where(is_more[:, :, None], colour, aligned.colour), aligned.gain)
 
 
-_SEEN = 0.05
-"""Share of a pixel from which on what is beyond the source is looked at."""
+_SEEN = 0.05  # share of a pixel from which on what is beyond the source is looked at
 
 
 def _remains(source: _Source, after: Pixels, query: Remains) -> Measurement:
@@ -265,8 +245,7 @@ def _remains(source: _Source, after: Pixels, query: Remains) -> Measurement:
 _IN_PLACE, _CLEARLY_IN_PLACE = 0.35, 0.75
 """Share of the structure around an object from which on it is where it was, and from which on nobody looks elsewhere:
 other pictures have 0.3 and less, mirrored symmetric ones up to 0.6, pictures that an editor drew anew 0.85 and more."""
-_LEAST_SHOWN = 0.2
-"""Share of the source that a displaced image has to show."""
+_LEAST_SHOWN = 0.2  # share of the source that a displaced image has to show
 
 
 def _shows(visible: NDArray[np.bool_], cut: CutOut) -> bool:
@@ -304,9 +283,6 @@ def _in_envelopes(source: _Source, before: PatchDescriptors, after: PatchDescrip
     return np.asarray(np.sqrt(np.sqrt((ratios**4).mean(axis=2))), np.float32)
 
 
-# -- sizes ------------------------------------------------------------------------------------------------------------
-
-
 def _grid_and_size(width: int, height: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """(rows, columns), and (width, height) at which images of this size are compared."""
     longer = max(width, height)
@@ -315,8 +291,7 @@ def _grid_and_size(width: int, height: int) -> tuple[tuple[int, int], tuple[int,
     return (rows, columns), (columns * cell, rows * cell)
 
 
-_FINER = 1.1
-"""Pixels of an edited image, in those of its source, from which on it has another resolution."""
+_FINER = 1.1  # pixels of an edited image, in those of its source, from which on it has another resolution
 _DETAIL_SIDES = (640, 1024)
 """Pixels of the longer side from which on a source has detail beyond what is compared, and at which that is measured:
 editors answer in a megapixel."""
@@ -325,15 +300,9 @@ editors answer in a megapixel."""
 def _detail(pixels: Pixels, grid: tuple[int, int]) -> Plane | None:
     """rows x columns: fine structure at the source's own resolution; None for small sources."""
     least, most = _DETAIL_SIDES
-    height, width = pixels.shape[:2]
-    if max(height, width) < least:
+    if max(pixels.shape[:2]) < least:
         return None
-    ratio = min(1.0, most / max(height, width))
-    return fine_structure(_fitted(pixels, (max(1, round(ratio * width)), max(1, round(ratio * height)))), grid)
-
-
-def _area(image: Image) -> int:
-    return image.width * image.height
+    return descriptors.fine_structure(_fitted(pixels, descriptors.size_within(pixels, most)), grid)
 
 
 def _fitted(pixels: Pixels, size: tuple[int, int]) -> Plane:
@@ -345,9 +314,6 @@ def _fitted(pixels: Pixels, size: tuple[int, int]) -> Plane:
 
 def _grey(pixels: Pixels | Plane) -> Plane:
     return np.asarray(cv2.cvtColor(pixels.astype(np.float32), cv2.COLOR_RGB2GRAY), np.float32)
-
-
-# -- what is harmless -------------------------------------------------------------------------------------------------
 
 
 def _smoothed(pixels: Pixels) -> Pixels:
@@ -394,11 +360,6 @@ def _noise_level(pixels: Pixels) -> float:
 
 
 HARMLESS_VARIANTS: tuple[Callable[[Pixels], Pixels], ...] = (
-    _smoothed,
-    _compressed,
-    _resized_and_back,
-    _shifted,
-    _brightened,
-    _with_noise,
+    *(_smoothed, _compressed, _resized_and_back, _shifted, _brightened, _with_noise),
 )
 """Each returns an image of the same size that shows the same."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import cv2
 import numpy as np
@@ -46,22 +46,27 @@ class PixelDifferences(Expert):
 
     def __call__(self, queries: Sequence[Differ]) -> list[Outcome]:
         """Detections, or an abstention for a pair of unequal size."""
-        return [self._differ(query) for query in queries]
-
-    def _differ(self, query: Differ) -> Outcome:
-        if query.before.size != query.after.size:
-            return Abstention(f"images of {query.before.size} and {query.after.size} cannot be compared pixel by pixel")
-        return Detections(self._regions(query.before.pixels, query.after.pixels))
+        return [
+            Detections(self._regions(query.before.pixels, query.after.pixels))
+            if query.before.size == query.after.size
+            else Abstention(f"images of {query.before.size} and {query.after.size} cannot be compared pixel by pixel")
+            for query in queries
+        ]
 
     def _regions(self, before: Pixels, after: Pixels) -> tuple[Box, ...]:
         height, width = before.shape[:2]
         absolute = cv2.absdiff(cv2.blur(before, (5, 5)), cv2.blur(after, (5, 5)))
         difference: NDArray[Any] = np.maximum(np.maximum(absolute[..., 0], absolute[..., 1]), absolute[..., 2])
-        if max(width, height) < _SMALL:
-            difference = np.maximum(difference.astype(np.float32), _spread(before, after) * _SPREAD)
+        if max(width, height) < _SMALL:  # the standard deviation too, of the channel where it is largest
+            apart = before.astype(np.float32) - after
+            mean = cv2.blur(apart, (5, 5))
+            spread = np.sqrt(np.maximum(cv2.blur(apart * apart, (5, 5)) - mean * mean, 0)).max(axis=2)
+            difference = np.maximum(difference.astype(np.float32), spread * _SPREAD)
         changed = difference > self.threshold
-        radius = max(1, round(self.join_distance * max(width, height) / 2))
-        merged = _dilated(changed, 2 * radius + 1)
+        side = 2 * max(1, round(self.join_distance * max(width, height) / 2)) + 1
+        # By rows, then columns, which is faster than by a square.
+        merged = cv2.dilate(changed.view(np.uint8), np.ones((1, side), np.uint8))
+        merged = cv2.dilate(merged, np.ones((side, 1), np.uint8))
         _, labels, stats, _ = cv2.connectedComponentsWithStats(merged)
         pixels = np.bincount(labels[changed], minlength=len(stats))
         regions: list[tuple[Box, NDArray[np.bool_], Corners]] = []
@@ -73,27 +78,8 @@ class PixelDifferences(Expert):
             corners = (x0 + int(left), y0 + int(top), x0 + int(right), y0 + int(bottom))
             regions.append((Box.from_corners(*corners, (width, height)), inside[top:bottom, left:right], corners))
         regions.sort(key=lambda region: -region[0].area)
-        return tuple(
-            _scored_region(box, inside, difference, corners) for box, inside, corners in regions[: self.max_regions]
-        )
-
-
-def _dilated(changed: NDArray[np.bool_], side: int) -> NDArray[np.uint8]:
-    """Dilation by a square of `side` pixels; by rows, then columns, which is faster."""
-    across = cv2.dilate(changed.view(np.uint8), np.ones((1, side), np.uint8))
-    return cast("NDArray[np.uint8]", cv2.dilate(across, np.ones((side, 1), np.uint8)))
-
-
-def _scored_region(box: Box, inside: NDArray[np.bool_], difference: NDArray[Any], corners: Corners) -> Box:
-    """The box of a region with the mean difference of its changed pixels as score."""
-    x0, y0, x1, y1 = corners
-    strength = float(difference[y0:y1, x0:x1][inside].astype(np.float32).mean()) / 255
-    return replace(box, score=strength)
-
-
-def _spread(before: Pixels, after: Pixels) -> NDArray[np.float32]:
-    """Standard deviation of the difference in a 5 x 5 window, of the channel where it is largest."""
-    difference = before.astype(np.float32) - after
-    mean = cv2.blur(difference, (5, 5))
-    variance = cv2.blur(difference * difference, (5, 5)) - mean * mean
-    return np.sqrt(np.maximum(variance, 0)).max(axis=2)
+        scored = []
+        for box, inside, (x0, y0, x1, y1) in regions[: self.max_regions]:
+            strength = float(difference[y0:y1, x0:x1][inside].astype(np.float32).mean()) / 255
+            scored.append(replace(box, score=strength))
+        return tuple(scored)

@@ -67,8 +67,6 @@ class PixelFeatures(Expert):
         return outcomes
 
 
-# -- features ---------------------------------------------------------------------------------------------------------
-
 _SIDE = 448
 _GRID = 14
 _MIN_SIDE = 4
@@ -81,17 +79,14 @@ _FREQUENCIES = 256
 _LUMINANCE, _CHROMA, _LOG_CONTRAST, _DIRECTEDNESS = 0.08, 0.04, 0.5, 0.4
 _FLOOR = 0.03
 
-_LUMA_CHROMA = (
-    np.array([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]], np.float32) / 255
-)
+_LUMA_CHROMA = np.array([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]], np.float32)
+_LUMA_CHROMA /= 255
 
 
 def _frequencies() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """For patches ((statistics + 2 positions) x n) and for the whole image ((statistics of all cells) x n).
-
-    Two of every three frequencies are lowered, which gives the similarity a long tail; those of positions are not, so
-    that the common part of all patches cannot dominate their mean.
-    """
+    """For patches ((statistics + 2 positions) x n) and for the whole image ((statistics of all cells) x n). Two of
+    every three frequencies are lowered, which gives the similarity a long tail; those of positions are not, so that the
+    common part of all patches cannot dominate their mean."""
     # numpy guarantees RandomState's stream; that of its newer generators may change.
     random = np.random.RandomState(0)
     lowered = np.resize([0.25, 0.5, 1.0], _FREQUENCIES)
@@ -120,11 +115,8 @@ def _tokens(pixels: Pixels) -> Tokens:
 
 
 def _centred(embeddings: Embeddings, query: Embed) -> Embeddings:
-    """The vectors, with positions inside masks relative to the mask's centre.
-
-    A token holds cosines and sines of phases that are linear in the position: another origin rotates all of them, and
-    hence their mean, by the same angles.
-    """
+    """The vectors, with positions inside masks relative to the mask's centre. A token holds cosines and sines of phases
+    that are linear in the position: another origin rotates all of them, and hence their mean, by the same angles."""
     values = embeddings.values.copy()
     for row, region in zip(values, query.regions, strict=True):
         if region.inside is not None and row.any():
@@ -210,8 +202,6 @@ def _log_amplitude(energy: Plane, floor: float) -> Plane:
     return np.log(energy + floor**2) / 2
 
 
-# -- measures ---------------------------------------------------------------------------------------------------------
-
 _WINDOW = 11
 
 
@@ -266,20 +256,8 @@ def _sharpness(a: Pixels, free: NDArray[np.bool_]) -> float:
     return float(np.abs(cv2.Laplacian(_luminance(a), cv2.CV_32F))[free].mean(dtype=np.float64))
 
 
-def _luma99(a: Pixels, free: NDArray[np.bool_]) -> float:
-    return float(np.quantile(_luminance(a)[free], 0.99))
-
-
-def _luma999(a: Pixels, free: NDArray[np.bool_]) -> float:
-    return float(np.quantile(_luminance(a)[free], 0.999))
-
-
-def _linear_luma99(a: Pixels, free: NDArray[np.bool_]) -> float:
-    return float(np.quantile(_linear_luminance(a)[free], 0.99))
-
-
-def _linear_luma999(a: Pixels, free: NDArray[np.bool_]) -> float:
-    return float(np.quantile(_linear_luminance(a)[free], 0.999))
+def _bright(share: float, luminance: Callable[[Pixels], Plane]) -> Callable[[Pixels, NDArray[np.bool_]], float]:
+    return lambda a, free: float(np.quantile(luminance(a)[free], share))
 
 
 def _luminance(pixels: Pixels) -> Plane:
@@ -301,10 +279,10 @@ def _of_look(quantity: str) -> Callable[[Pixels, Pixels, NDArray[np.bool_]], flo
 _SINGLE_MEASURES: dict[str, Callable[[Pixels, NDArray[np.bool_]], float]] = {
     "spread": _spread,
     "sharpness": _sharpness,
-    "luma99": _luma99,
-    "luma999": _luma999,
-    "linear_luma99": _linear_luma99,
-    "linear_luma999": _linear_luma999,
+    "luma99": _bright(0.99, _luminance),
+    "luma999": _bright(0.999, _luminance),
+    "linear_luma99": _bright(0.99, _linear_luminance),
+    "linear_luma999": _bright(0.999, _linear_luminance),
     "chroma": typical_chroma,
 }
 _PAIR_MEASURES: dict[str, Callable[[Pixels, Pixels, NDArray[np.bool_]], float]] = {

@@ -27,11 +27,8 @@ from ..sample import EditSample
 from .letters import script_of, without_wanted
 
 _PACKAGE = "rapidocr"
-_VERSION = 2
-"""Of pre- and post-processing (the constants below); part of the expert's id."""
-
-_MIN_SIDE = 4
-"""Pixels: no script is legible in fewer rows or columns."""
+_VERSION = 2  # of pre- and post-processing (the constants below); part of the expert's id
+_MIN_SIDE = 4  # pixels: no script is legible in fewer rows or columns
 
 _TINY, _SMALL, _LONGEST = 96, 256, 2000
 """Pixels. The text detector was trained on pages and street scenes: it misses letters that fill the image or are only
@@ -43,11 +40,8 @@ _MARGIN, _MAX_MARGIN = 0.25, 48
 """Border padding that replicates the rim: a share of the short side, and a maximum in pixels. Without it, letters that
 touch the rim are not detected."""
 
-_ELONGATED = 4
-"""Longer images are padded to this aspect ratio, the limit of the detector's training data."""
-
-_COVERED = 0.7
-"""A line with this share of its area inside another is a duplicate."""
+_ELONGATED = 4  # longer images are padded to this aspect ratio, the limit of the detector's training data
+_COVERED = 0.7  # A line with this share of its area inside another is a duplicate
 
 _SINGLE_CHARACTER_SCORE = 0.95
 """Minimum score of a single character: on photographs without text, rims and handles are detected as letters with
@@ -60,8 +54,7 @@ Words in scripts that the recogniser does not know are mostly read as blanks; wh
 without text is mostly read as some letter, has a lower score, is round, or is a wall or a floor that fills the image.
 """
 
-_ROUND = frozenset("0OoQCc8")
-"""How glasses, coins, wheels and buttons in a row are read."""
+_ROUND = frozenset("0OoQCc8")  # how glasses, coins, wheels and buttons in a row are read
 
 
 class RapidOcr(Expert):
@@ -101,19 +94,25 @@ class RapidOcr(Expert):
     ) -> None:
         if not 0 <= min_score <= 1:
             raise ValueError(f"min_score must lie in [0, 1], got {min_score}")
-        if threads < 1:
-            raise ValueError(f"threads must be at least 1, got {threads}")
-        if concurrency < 1:
-            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
+        for name, number in (("threads", threads), ("concurrency", concurrency)):
+            if number < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
         if not 96 <= short_side <= _LONGEST:
             raise ValueError(f"short_side must lie in [96, {_LONGEST}] pixels, got {short_side}")
         self.min_score = min_score
         self.threads = threads
         self.short_side = short_side
         self.recogniser = recogniser
-        self.id = f"rapidocr@{_version()} layout={_VERSION} working={short_side} min_score={min_score:g}"
+        try:  # of the installed package, which determines the models; without importing it
+            package = distribution(_PACKAGE).version
+        except PackageNotFoundError:
+            package = "absent"
+        self.id = f"rapidocr@{package} layout={_VERSION} working={short_side} min_score={min_score:g}"
         if recogniser:
-            self.id += f" recogniser={_file_digest(recogniser)}"
+            try:
+                self.id += f" recogniser={sha256(Path(recogniser))[:16]}"
+            except OSError as error:
+                raise ValueError(f"recogniser: {recogniser}: {error.strerror}") from None
         self.concurrency = concurrency
         self._idle: list[Any] = []  # models that no call uses
         at_fork(self, RapidOcr._in_child)
@@ -140,11 +139,13 @@ class RapidOcr(Expert):
         _onnxruntime()
         from rapidocr import RapidOCR
 
+        detector, path = _model("det"), self.recogniser or _model("rec")
+        right_to_left = self.recogniser and any(bidirectional(letter) in ("R", "AL") for letter in _characters(path))
         # With a path, no model is downloaded.
         return RapidOCR(
             params={
-                "Det.model_path": _model("det"),
-                "Rec.model_path": self._recogniser_path(),
+                "Det.model_path": detector,
+                "Rec.model_path": path,
                 "Global.use_cls": False,  # it wrongly rotates short upright words more often than it helps
                 "Global.text_score": 0.0,
                 "Global.log_level": "critical",
@@ -154,14 +155,8 @@ class RapidOcr(Expert):
                 "EngineConfig.onnxruntime.intra_op_num_threads": min(self.threads, os.cpu_count() or 1),
                 "EngineConfig.onnxruntime.inter_op_num_threads": 1,
             }
-            | ({"Rec.lang_type": "arabic"} if self.recogniser and self._reads_from_the_right() else {})
+            | ({"Rec.lang_type": "arabic"} if right_to_left else {})
         )
-
-    def _recogniser_path(self) -> str:
-        return self.recogniser or _model("rec")
-
-    def _reads_from_the_right(self) -> bool:
-        return any(bidirectional(letter) in ("R", "AL") for letter in _characters(self._recogniser_path()))
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Without the wanted text; an abstention if it has letters that the recogniser does not know."""
@@ -170,7 +165,7 @@ class RapidOcr(Expert):
     def _knows(self, letter: str) -> bool:
         if letter.isascii():
             return True
-        characters = _characters(self._recogniser_path())
+        characters = _characters(self.recogniser or _model("rec"))
         if script_of(letter) == "Greek" and "ά" not in characters:
             return False
         return not characters.isdisjoint((letter, letter.lower(), letter.upper()))
@@ -201,18 +196,13 @@ class RapidOcr(Expert):
             (x0, y0), (x1, y1) = quads[i].min(0), quads[i].max(0)
             return Box.from_corners(float(x0), float(y0), float(x1), float(y1), (width, height), score=score)
 
-        kept = [i for i, text in enumerate(texts) if text and scores[i] >= self._threshold(text)]
+        least = [self.min_score if len(text) > 1 else max(self.min_score, _SINGLE_CHARACTER_SCORE) for text in texts]
+        kept = [i for i, text in enumerate(texts) if text and scores[i] >= least[i]]
         lines = tuple(TextLine(texts[i], box(i, scores[i])) for i in _in_reading_order(quads, kept))
         shown = np.ptp(quads, axis=1).prod(-1) * scale**2 / np.ptp(corners, axis=1).prod(-1)
-        unread = [
-            i
-            for i, text in enumerate(texts)
-            if shown[i] >= _SHOWN and _is_long(corners[i]) and _is_illegible(text, scores[i], sure[i])
-        ]
+        long = [i for i in range(len(texts)) if shown[i] >= _SHOWN and _is_long(corners[i])]
+        unread = [i for i in long if _is_illegible(texts[i], scores[i], sure[i])]
         return RecognizedText(lines, tuple(box(i, sure[i]) for i in _in_reading_order(quads, unread)))
-
-    def _threshold(self, text: str) -> float:
-        return self.min_score if len(text) > 1 else max(self.min_score, _SINGLE_CHARACTER_SCORE)
 
 
 def _is_long(quad: NDArray[np.float64]) -> bool:
@@ -249,21 +239,6 @@ def _characters(path: str) -> frozenset[str]:
     return frozenset(characters.splitlines())
 
 
-def _file_digest(path: str) -> str:
-    try:
-        return sha256(Path(path))[:16]
-    except OSError as error:
-        raise ValueError(f"recogniser: {path}: {error.strerror}") from None
-
-
-def _version() -> str:
-    """Of the installed package, which determines the models; without importing it."""
-    try:
-        return distribution(_PACKAGE).version
-    except PackageNotFoundError:
-        return "absent"
-
-
 def _model(part: str) -> str:
     """The path of a model from the wheel; other, downloaded models may be in the same folder."""
     package = distribution(_PACKAGE)
@@ -294,10 +269,7 @@ def _canvas(pixels: Pixels, short_side: int) -> tuple[Pixels, float, tuple[int, 
 
 
 def _in_reading_order(quads: NDArray[np.float64], kept: Sequence[int]) -> list[int]:
-    """The lines `kept` without duplicates, row by row.
-
-    quads: n x 4 corners x 2, clockwise from the left upper one.
-    """
+    """The lines `kept` without duplicates, row by row. quads: n x 4 corners x 2, clockwise from the left upper one."""
     if not kept:
         return []
     along = quads[:, 1] - quads[:, 0] + quads[:, 2] - quads[:, 3]

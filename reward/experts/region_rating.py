@@ -44,19 +44,15 @@ MOST = 3.0
 MOST_ALONE = 2.5
 """What one statistic counts at most, in logits: none decides alone."""
 
-_GROUPS: Mapping[str, str] = MappingProxyType(
-    {"seam": "seam", "step": "seam", "side": "seam", "interpolated": "smear", "far": "neighbours"}
-    | {"remains": "source", "kept": "source", "kept share": "source"}
-)
+_GROUPS = {"seam": "seam", "step": "seam", "side": "seam", "interpolated": "smear", "far": "neighbours"}
+_GROUPS |= {"remains": "source", "kept": "source", "kept share": "source"}
 """First part of a statistic's name -> the fault that it is reported as; `detail` for others."""
 
 
 def rate_region(before: Image, after: Image, box: Box, change: RegionChange) -> RegionRating | Abstention:
-    """The rating of a place, 1 where nothing was redrawn in it. The edit is resized to the source.
-
-    The value is the logistic function of how sure a place without faults is, less its faults. Abstains on places with
-    a side of less than `SMALLEST_PLACE` pixels of the source.
-    """
+    """The rating of a place, 1 where nothing was redrawn in it. The edit is resized to the source. The value is the
+    logistic function of how sure a place without faults is, less its faults. Abstains on places with a side of less
+    than `SMALLEST_PLACE` pixels of the source."""
     corners = box.clipped_corners(before.size)
     if corners is None or min(corners[2] - corners[0], corners[3] - corners[1]) < SMALLEST_PLACE:
         return Abstention(f"a place of less than {SMALLEST_PLACE} pixels has nothing to compare")

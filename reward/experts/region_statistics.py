@@ -14,9 +14,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from .matching.patch_descriptors import to_lab
+from .matching.patch_descriptors import Plane, averaged, to_lab
 
-Plane = NDArray[np.float32]
 Bits = NDArray[np.bool_]
 Corners = tuple[int, int, int, int]
 
@@ -30,12 +29,10 @@ _VISIBLE = 12.0  # Lab units per pixel: stronger edges count no more
 
 @dataclass(frozen=True)
 class _Place:
-    """A place with its surroundings, at the size at which it is compared. before, after: H x W x 3, CIE L*a*b*.
-
-    box: x0, y0, x1, y1 in pixels, of the place or of all that was redrawn. redrawn: what differs from the source in and
-    near the box, or all of the box where nearly nothing does. inside: what is compared. outside: with what. inner:
-    pixels that have surroundings.
-    """
+    """A place with its surroundings, at the size at which it is compared. before, after: H x W x 3, CIE L*a*b*. box:
+    x0, y0, x1, y1 in pixels, of the place or of all that was redrawn. redrawn: what differs from the source in and near
+    the box, or all of the box where nearly nothing does. inside: what is compared. outside: with what. inner: pixels
+    that have surroundings."""
 
     before: Plane
     after: Plane
@@ -49,11 +46,9 @@ class _Place:
 def region_statistics(
     before: Plane, after: Plane, corners: Corners, *, as_drawn: bool = False
 ) -> Mapping[str, float] | None:
-    """Name -> statistic of a place; None where nothing was redrawn.
-
-    before, after: H x W x 3 RGB of 0 to 255, of one size. corners: x0, y0, x1, y1 of the place in pixels. as_drawn:
-    whether seams are looked for around all that was redrawn, instead of around the place.
-    """
+    """Name -> statistic of a place; None where nothing was redrawn. before, after: H x W x 3 RGB of 0 to 255, of one
+    size. corners: x0, y0, x1, y1 of the place in pixels. as_drawn: whether seams are looked for around all that was
+    redrawn, instead of around the place."""
     place = _place(before, after, corners, as_drawn)
     if place is None:
         return None
@@ -76,7 +71,7 @@ def _place(before: Plane, after: Plane, corners: Corners, as_drawn: bool) -> _Pl
         rows, columns = crops[0].shape[:2]
         size = (max(8, round(columns * scale)), max(8, round(rows * scale)))
         box *= np.array([size[0] / columns, size[1] / rows] * 2)
-        crops = [np.asarray(cv2.resize(crop, size, interpolation=cv2.INTER_AREA), np.float32) for crop in crops]
+        crops = [averaged(crop, size) for crop in crops]
     source, edited = (to_lab(crop) for crop in crops)
     whole = _rectangle(source.shape[:2], box, 1.0)
     near = _rectangle(source.shape[:2], box, 1.35)
@@ -118,13 +113,9 @@ def _rectangle(shape: tuple[int, ...], box: Sequence[float] | NDArray[np.float64
     return inside
 
 
-# -- detail -----------------------------------------------------------------------------------------------------------
-
-
 def _textures(lab: Plane) -> dict[str, Plane]:
     """Logarithms of the strength of detail around each pixel. fine, middle, coarse: of L* in octaves. chroma: of a* and
-    b*. across, along: of gradients of L* in the direction in which they are strongest, and in the other one.
-    """
+    b*. across, along: of gradients of L* in the direction in which they are strongest, and in the other one."""
     light = lab[:, :, 0]
     textures: dict[str, Plane] = {}
     previous = light
@@ -157,9 +148,9 @@ def _detail(place: _Place, textures: Mapping[str, Plane]) -> dict[str, float]:
     for name, texture in textures.items():
         inside, outside = texture[place.inside], texture[place.outside]
         for percent in (20, 50, 80):
-            statistics[f"{name}.{percent}"] = _quantile(inside, percent) - _quantile(outside, percent)
-        statistics[f"{name}.below"] = float((inside < _quantile(outside, 3) - 0.1).mean())
-        statistics[f"{name}.above"] = float((inside > _quantile(outside, 97) + 0.1).mean())
+            statistics[f"{name}.{percent}"] = _percentile(inside, percent) - _percentile(outside, percent)
+        statistics[f"{name}.below"] = float((inside < _percentile(outside, 3) - 0.1).mean())
+        statistics[f"{name}.above"] = float((inside > _percentile(outside, 97) + 0.1).mean())
     for name, strong, weak in (("slope", "fine", "coarse"), ("direction", "across", "along")):
         ratio = textures[strong] - textures[weak]
         statistics[name] = float(np.median(ratio[place.inside]) - np.median(ratio[place.outside]))
@@ -172,7 +163,7 @@ def _detail(place: _Place, textures: Mapping[str, Plane]) -> dict[str, float]:
     return statistics
 
 
-def _quantile(values: Plane, percent: float) -> float:
+def _percentile(values: Plane, percent: float) -> float:
     return float(np.percentile(values, percent))
 
 
@@ -180,13 +171,9 @@ def _peakedness(gradient: Plane) -> float:
     return float(np.log(((gradient**2).mean() + 0.01) / (gradient.mean() ** 2 + 0.01)))
 
 
-# -- seams ------------------------------------------------------------------------------------------------------------
-
-
 def _seams(place: _Place) -> dict[str, float]:
     """Edges and steps of colour along the outlines of the box and of the ellipse in it. That of what was redrawn may be
-    an outline of what is there now.
-    """
+    an outline of what is there now."""
     whole = _rectangle(place.redrawn.shape, place.box, 1.0)
     ellipse = np.zeros(whole.shape, np.uint8)
     x0, y0, x1, y1 = place.box
@@ -238,8 +225,7 @@ def _edge_on_outline(place: _Place, area: Bits) -> float:
 
 def _step_over_outline(place: _Place, area: Bits) -> float:
     """Difference of mean colours just inside and just outside of an outline, less that in the source, relative to those
-    over outlines beside it.
-    """
+    over outlines beside it."""
     distance = _distance_inside(area)
     here, *beside = (_mean_step(place, distance, offset) for offset in (0, -9, -14, 8))
     if here is None:
@@ -279,8 +265,7 @@ def _mean_step(place: _Place, distance: Plane, offset: int, width: int = 3) -> _
 
 def _new_edges_on_sides(place: _Place) -> list[float]:
     """Edges along each side of the box that the source does not have and that end at its corners, strongest first; 0
-    for sides on the border. A door frame or a horizon goes on beyond the corners.
-    """
+    for sides on the border. A door frame or a horizon goes on beyond the corners."""
     strengths = []
     corners = [round(corner) for corner in place.box]
     for vertical in (True, False):
@@ -295,15 +280,12 @@ def _new_edges_on_sides(place: _Place) -> list[float]:
 
 def _edges_along(place: _Place, vertical: bool) -> tuple[Plane, Plane]:
     """Strength of vertical or horizontal edges, and what the source does not have of it."""
-    before, after = (
-        np.minimum(
-            np.sqrt(
-                sum((_gradients(lab[:, :, channel])[0 if vertical else 1] ** 2 for channel in range(3)), np.float32(0))
-            ),
-            _VISIBLE,
-        )
+    order = 0 if vertical else 1
+    energies = (
+        sum((_gradients(lab[:, :, channel])[order] ** 2 for channel in range(3)), np.float32(0))
         for lab in (place.before, place.after)
     )
+    before, after = (np.minimum(np.sqrt(energy), _VISIBLE) for energy in energies)
     return after, np.maximum(0, after - cv2.dilate(before, np.ones((3, 3), np.uint8)))
 
 
@@ -322,16 +304,12 @@ def _edge_on_side(edges: Plane, new: Plane, at: int, low: int, high: int, reach:
     return strongest
 
 
-# -- the source and the surroundings ----------------------------------------------------------------------------------
-
-
 _PLAIN = 0.25  # of L*, squared: weaker structure cannot be seen
 
 
 def _remains(place: _Place) -> dict[str, float]:
     """Correlation with the source inside, in three bands: `remains`, near 0 where the source is too plain to be seen,
-    and `kept`, near 1 there, with the share of the source's structure that is left.
-    """
+    and `kept`, near 1 there, with the share of the source's structure that is left."""
     statistics = {}
     for name, low, high in (("fine", 0.8, 2.0), ("middle", 2.0, 5.0), ("coarse", 5.0, 12.0)):
         before, after = (
@@ -360,10 +338,11 @@ def _neighbours(place: _Place, textures: Mapping[str, Plane]) -> dict[str, float
     patches = (np.stack(layers, axis=2) / _UNITS)[_STEP // 2 :: _STEP, _STEP // 2 :: _STEP]
     # numpy guarantees RandomState's stream; that of its newer generators may change.
     random = np.random.RandomState(0)
-    inside, outside = (
-        _some(patches[area[_STEP // 2 :: _STEP, _STEP // 2 :: _STEP]], most, random)
-        for area, most in ((place.inside, _MOST_INSIDE), (place.outside, _MOST_OUTSIDE))
-    )
+    chosen = []
+    for area, most in ((place.inside, _MOST_INSIDE), (place.outside, _MOST_OUTSIDE)):
+        found = patches[area[_STEP // 2 :: _STEP, _STEP // 2 :: _STEP]]
+        chosen.append(found if len(found) <= most else found[random.permutation(len(found))[:most]])
+    inside, outside = chosen
     names = {"all": slice(0, 8), "texture": slice(3, 8), "colour": slice(0, 3)}
     if len(inside) <= 3 or len(outside) <= 20:
         return {f"far.{name}.{percent}": 0.0 for name in names for percent in (50, 85)}
@@ -374,13 +353,9 @@ def _neighbours(place: _Place, textures: Mapping[str, Plane]) -> dict[str, float
         far = _nearest(inside[:, part], outside[:, part])
         usual = _nearest(shuffled[:half, part], shuffled[half:, part])
         for percent in (50, 85):
-            ratio = (_quantile(far, percent) + 0.2) / (_quantile(usual, percent) + 0.2)
+            ratio = (_percentile(far, percent) + 0.2) / (_percentile(usual, percent) + 0.2)
             statistics[f"far.{name}.{percent}"] = float(np.log(ratio))
     return statistics
-
-
-def _some(patches: Plane, most: int, random: np.random.RandomState) -> Plane:
-    return patches if len(patches) <= most else patches[random.permutation(len(patches))[:most]]
 
 
 def _nearest(patches: Plane, others: Plane) -> Plane:
@@ -389,17 +364,13 @@ def _nearest(patches: Plane, others: Plane) -> Plane:
     return np.sqrt(np.maximum(squares.min(1), 0))
 
 
-# -- interpolation ----------------------------------------------------------------------------------------------------
-
 _SMALL = 64  # pixels of the longer side of the place
 
 
 def _interpolated(place: _Place) -> float:
-    """How far the place is from the best interpolation of its own border, relative to how varied the border is.
-
-    Near 0 and above for what was photographed or drawn, and on plain ground; far below where a varied border was
-    smeared, faded or diffused inwards.
-    """
+    """How far the place is from the best interpolation of its own border, relative to how varied the border is. Near 0
+    and above for what was photographed or drawn, and on plain ground; far below where a varied border was smeared,
+    faded or diffused inwards."""
     small = _shrunk(place)
     if small is None:
         return 0.0

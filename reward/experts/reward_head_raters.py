@@ -43,8 +43,6 @@ class RewardInput(NamedTuple):
 
 
 class _TokenizedInput(NamedTuple):
-    """A row and its tokens."""
-
     row: RewardInput
     tokens: list[int]
 
@@ -102,8 +100,6 @@ class RewardHeadExpert(LocalExpert[Outcome]):
             return Failure(f"{self.name} gave a mean of {mean:g} and a standard deviation of exp({log_sigma:g})")
         return Measurement(mean, sigma=math.exp(log_sigma))
 
-    # -- reading ------------------------------------------------------------------------------------------------------
-
     def _tokenize(self, loaded: LoadedModel, row: RewardInput) -> _TokenizedInput:
         config = loaded.model.config
         sizes = [loaded.processor.tokens_of(image.width, image.height) for image in row.pictures]
@@ -115,19 +111,15 @@ class RewardHeadExpert(LocalExpert[Outcome]):
 
     def _read(self, loaded: LoadedModel, inputs: Sequence[_TokenizedInput]) -> list[HeadOutput]:
         images = {image.digest: image for item in inputs for image in item.row.pictures}
-        encoded = self.feature_cache.get_or_compute(
-            images, lambda missing: self.run_microbatched(self._encode, loaded, missing)
-        )
+        encoded = self.cached(self._encode, loaded, images)
 
         def compute(loaded: LoadedModel, batch: Sequence[_TokenizedInput]) -> list[HeadOutput]:
             return self._forward(loaded, batch, encoded)
 
         # Sorted by length: padding tokens cost as much as text tokens.
         order = sorted(range(len(inputs)), key=lambda index: len(inputs[index].tokens))
-        outputs = dict(
-            zip(order, self.run_microbatched(compute, loaded, [inputs[index] for index in order]), strict=True)
-        )
-        return [outputs[index] for index in range(len(inputs))]
+        outputs = self.run_microbatched(compute, loaded, [inputs[index] for index in order])
+        return [output for _, output in sorted(zip(order, outputs, strict=True), key=lambda pair: pair[0])]
 
     def _encode(self, loaded: LoadedModel, images: Sequence[Image]) -> list[Any]:
         prepared = loaded.processor.prepared([image.pil() for image in images])
@@ -155,8 +147,7 @@ class RewardHeadExpert(LocalExpert[Outcome]):
         return list(outputs.cpu().numpy().astype(np.float64))
 
 
-_MAX_LOG_SIGMA = 700.0
-"""The largest logarithm that `exp` can take."""
+_MAX_LOG_SIGMA = 700.0  # the largest logarithm that `exp` can take
 
 
 class HpsHeads(RewardHeads):

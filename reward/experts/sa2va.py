@@ -23,12 +23,9 @@ from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
 from .loading.remote_code import NullProcessor, RemoteCodeModel, is_pinned, remote_code_errors
 
-_SEG_TOKEN = "[SEG]"
-"""The token with which Sa2VA requests a mask."""
-_IMAGE_TOKEN = "<image>"
-"""The image's position in the prompt."""
-_END_TOKENS = re.compile(r"<\|[^|<>]*\|>|</?s>")
-"""End-of-turn tokens, which its output contains."""
+_SEG_TOKEN = "[SEG]"  # the token with which Sa2VA requests a mask
+_IMAGE_TOKEN = "<image>"  # the image's position in the prompt
+_END_TOKENS = re.compile(r"<\|[^|<>]*\|>|</?s>")  # end-of-turn tokens, which its output contains
 
 
 class Sa2va(LocalExpert[Mask | Failure]):
@@ -89,10 +86,9 @@ class Sa2va(LocalExpert[Mask | Failure]):
 
     def answer_batch(self, queries: Sequence[Segment]) -> list[Mask | Failure]:
         with self.checkpoint.use() as loaded:
-            return self.run_microbatched(self._masks, loaded, queries)
-
-    def _masks(self, loaded: LoadedModel, queries: Sequence[Segment]) -> list[Mask | Failure]:
-        return [self._mask(loaded, query) for query in queries]
+            return self.run_microbatched(
+                lambda model, part: [self._mask(model, query) for query in part], loaded, queries
+            )
 
     def _mask(self, loaded: LoadedModel, query: Segment) -> Mask | Failure:
         command = query.command.strip()
@@ -101,26 +97,26 @@ class Sa2va(LocalExpert[Mask | Failure]):
         if _IMAGE_TOKEN in command:
             return Failure(f"the command contains {_IMAGE_TOKEN}, the image token: leave it out")
         processor = loaded.model.words
+        if not re.search(r"\b(segment|mask)", command, re.IGNORECASE):
+            command = f"Please segment {command.rstrip('.')}."
         arguments = {
             "image": query.image.pil(),
-            "text": f"{_IMAGE_TOKEN}\n{_as_sentence(command)}",
+            "text": f"{_IMAGE_TOKEN}\n{command}",
             "tokenizer": getattr(processor, "tokenizer", processor),
             "processor": processor if hasattr(processor, "tokenizer") else None,
         }
         parameters = self._predict_parameters(loaded)
+        taken = {name: value for name, value in arguments.items() if name in parameters}
         with self._remote_code(loaded):
-            output = loaded.model.predict_forward(
-                **{name: value for name, value in arguments.items() if name in parameters}
-            )
+            output = loaded.model.predict_forward(**taken)
         return self._read(query, output)
 
     def _read(self, query: Segment, output: Any) -> Mask | Failure:
         try:
             text, masks = str(output["prediction"]), list(output["prediction_masks"])
         except (KeyError, TypeError):
-            return Failure(
-                f"it returned no prediction and prediction_masks, but {type(output).__name__}", raw=f"{output!r:.500}"
-            )
+            kind = type(output).__name__
+            return Failure(f"it returned no prediction and prediction_masks, but {kind}", raw=f"{output!r:.500}")
         height, width = query.image.height, query.image.width
         arrays = [np.asarray(mask).astype(bool) for mask in masks]
         if any(mask.shape[-2:] != (height, width) for mask in arrays):
@@ -161,10 +157,3 @@ class Sa2va(LocalExpert[Mask | Failure]):
                 raise ExpertDown(
                     f"the code that {self.name} brings works on CUDA only, and the model is on {loaded.device}: {error}"
                 ) from error
-
-
-def _as_sentence(command: str) -> str:
-    """A command as a sentence; a bare name is completed."""
-    if re.search(r"\b(segment|mask)", command, re.IGNORECASE):
-        return command
-    return f"Please segment {command.rstrip('.')}."

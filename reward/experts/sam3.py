@@ -6,10 +6,9 @@ their features are computed only for `Segment`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -21,7 +20,7 @@ from ..queries.kinds import Detect, Detections, Mask, Segment
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.detection import NOT_FINITE, check_scores, clip_tokens, group_by_image, make_detections, max_phrase_tokens
-from .loading.local_expert import LocalExpert
+from .loading.local_expert import LocalExpert, as_module, patched_parts
 
 _COMMAND_PREFIX = re.compile(r"\W*(?:please\s+)?segment\s+(?:out\s+)?", re.IGNORECASE)
 
@@ -84,16 +83,12 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
 
     def answer_batch(self, queries: Sequence[Detect | Segment]) -> list[Detections | Mask | Failure]:
         masks = any(isinstance(query, Segment) for query in queries)  # all queries of a call are of one kind
-        detect_queries = [Detect(q.image, (_phrase(q.command),)) if isinstance(q, Segment) else q for q in queries]
+        asked = [Detect(q.image, (_phrase(q.command),)) if isinstance(q, Segment) else q for q in queries]
         with self.checkpoint.use() as loaded:
-            by_image, failed = group_by_image(detect_queries, loaded.processor.tokenizer, max_phrase_tokens(loaded))
+            by_image, failed = group_by_image(asked, loaded.processor.tokenizer, max_phrase_tokens(loaded))
             outcomes: dict[int, Detections | Mask | Failure] = {**failed}
-            phrases = {
-                f"phrase {p}": p for indices in by_image.values() for n in indices for p in detect_queries[n].phrases
-            }
-            texts = self.feature_cache.get_or_compute(
-                phrases, lambda missing: self.run_microbatched(self._encode_phrases, loaded, missing)
-            )
+            phrases = {f"phrase {p}": p for indices in by_image.values() for n in indices for p in asked[n].phrases}
+            texts = self.cached(self._encode_phrases, loaded, phrases)
             images = list(by_image)
             # Mask features are large, and held until the masks are computed.
             step = self.microbatcher.size if masks else self.batch
@@ -101,22 +96,16 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
                 batch = {image.digest: image for image in images[start : start + step]}
                 features = self._image_features(loaded, batch, masks)
                 indices = [index for image in batch.values() for index in by_image[image]]
-                pairs = dict.fromkeys(
-                    (detect_queries[n].image.digest, phrase) for n in indices for phrase in detect_queries[n].phrases
-                )
+                pairs = list(dict.fromkeys((asked[n].image.digest, p) for n in indices for p in asked[n].phrases))
                 inputs = [(features[f"picture {digest}"], texts[f"phrase {phrase}"]) for digest, phrase in pairs]
                 if masks:
-                    mask_inputs = [(features[f"finer {digest}"], batch[digest].size) for digest, _ in pairs]
-                    mask_outcomes = self.run_microbatched(
-                        self._masks, loaded, list(zip(inputs, mask_inputs, strict=True))
-                    )
-                    by_pair = dict(zip(pairs, mask_outcomes, strict=True))
-                    outcomes |= {
-                        n: by_pair[detect_queries[n].image.digest, detect_queries[n].phrases[0]] for n in indices
-                    }
+                    finer = [(features[f"finer {digest}"], batch[digest].size) for digest, _ in pairs]
+                    drawn = self.run_microbatched(self._masks, loaded, list(zip(inputs, finer, strict=True)))
+                    by_pair = dict(zip(pairs, drawn, strict=True))
+                    outcomes |= {n: by_pair[asked[n].image.digest, asked[n].phrases[0]] for n in indices}
                 else:
                     joint_outputs = dict(zip(pairs, self.run_microbatched(self._joint, loaded, inputs), strict=True))
-                    outcomes |= {index: self._detections(detect_queries[index], joint_outputs) for index in indices}
+                    outcomes |= {index: self._detections(asked[index], joint_outputs) for index in indices}
         return [outcomes[index] for index in range(len(queries))]
 
     def _image_features(self, loaded: LoadedModel, images: Mapping[str, Image], masks: bool) -> dict[str, Any]:
@@ -149,7 +138,7 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
         # Finer maps are for masks, and the last one is unused. Positions would stay in transformers' cache.
         layers = encoder.neck.fpn_layers
         used_layers = torch.nn.ModuleList(layers[:-1] if masks else [layers[-2]])
-        with _patched_parts(encoder.neck, fpn_layers=used_layers, position_encoding=_module(lambda *_: None)):
+        with patched_parts(encoder.neck, fpn_layers=used_layers, position_encoding=as_module(lambda *_: None)):
             maps = encoder(prepared["pixel_values"].to(loaded.device, loaded.dtype)).fpn_hidden_states
         self.counts["image_passes"] += len(images)
         return [tuple(level.clone() for level in levels) for levels in zip(*maps, strict=True)]
@@ -178,8 +167,8 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
         # transformers' cache on this method would keep the decoder's weights alive after unloading.
         coordinates = functools.partial(type(model.detr_decoder)._get_coords.__wrapped__, model.detr_decoder)
         with (
-            _patched_parts(model, mask_decoder=_module(capture)),
-            _patched_parts(model.detr_decoder, _get_coords=coordinates),
+            patched_parts(model, mask_decoder=as_module(capture)),
+            patched_parts(model.detr_decoder, _get_coords=coordinates),
         ):
             outputs = model(vision_embeds=vision, text_embeds=text, attention_mask=attention_mask)
         self.counts["joint_passes"] += len(pairs)
@@ -229,33 +218,11 @@ class Sam3(LocalExpert[Detections | Mask | Failure]):
         scores, corners = zip(*(joint_outputs[query.image.digest, phrase] for phrase in phrases), strict=True)
         low, high = np.split(np.concatenate(corners), 2, axis=1)
         labels = [phrase for phrase, instance_scores in zip(phrases, scores, strict=True) for _ in instance_scores]
-        return make_detections(
-            np.hstack([(low + high) / 2, high - low]), np.concatenate(scores), labels, self.min_score
-        )
+        boxes = np.hstack([(low + high) / 2, high - low])
+        return make_detections(boxes, np.concatenate(scores), labels, self.min_score)
 
 
 def _phrase(command: str) -> str:
     """The noun phrase of a segmentation command, without command words and full stop."""
     lead = _COMMAND_PREFIX.match(command)
     return command[lead.end() if lead else 0 :].strip().rstrip(".!").rstrip()
-
-
-def _module(forward: Any) -> Any:
-    import torch
-
-    module: Any = torch.nn.Module()
-    module.forward = forward
-    return module
-
-
-@contextlib.contextmanager
-def _patched_parts(owner: Any, **parts: Any) -> Iterator[None]:
-    """Context in which these attributes of the owner are replaced."""
-    original = {name: getattr(owner, name) for name in parts}
-    for name, part in parts.items():
-        setattr(owner, name, part)
-    try:
-        yield
-    finally:
-        for name, part in original.items():
-            setattr(owner, name, part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar
@@ -21,9 +21,9 @@ from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Outcome, Query, Upscale, UpscaledImage
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
-from .loading.hub_files import find_file
-from .loading.local_expert import LocalExpert
-from .loading.state_dicts import check_load_options, read_state
+from .loading.hub_files import check_load_options, find_file, read_state
+from .loading.local_expert import LocalExpert, WrappingExpert
+from .loading.remote_code import NullProcessor
 
 
 class Lanczos(Expert):
@@ -34,12 +34,9 @@ class Lanczos(Expert):
     batch = 16
 
     def __call__(self, queries: Sequence[Upscale]) -> list[Outcome]:
-        return [UpscaledImage(_enlarged(query.image, query.factor)) for query in queries]
-
-
-def _enlarged(image: Image, factor: int) -> Image:
-    larger = image.resized(image.width * factor, image.height * factor)
-    return Image.of(larger.pixels)  # resampled here, not lazily
+        sizes = ((query.image.width * query.factor, query.image.height * query.factor) for query in queries)
+        larger = (query.image.resized(*size) for query, size in zip(queries, sizes, strict=True))
+        return [UpscaledImage(Image.of(image.pixels)) for image in larger]  # resampled here, not lazily
 
 
 OVERLAP = 32
@@ -51,11 +48,9 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Tiles of an image of `size` (width, height), `tile_size` pixels a side or fewer.
-
-    align: tiles begin at multiples of this many pixels, for models with a fixed grid of windows. Raises ValueError for
-    a tile_size that is too small for the overlap.
-    """
+    """Tiles of an image of `size` (width, height), `tile_size` pixels a side or fewer. align: tiles begin at multiples
+    of this many pixels, for models with a fixed grid of windows. Raises ValueError for a tile_size that is too small
+    for the overlap."""
 
     size: Size
     tile_size: int
@@ -101,10 +96,8 @@ class Canvas:
         shared = OVERLAP * self._factor
         rising = np.clip(((np.arange(shared) + 0.5) / shared - 0.25) * 2, 0, 1).astype(np.float32)
         weights = np.ones(length, np.float32)
-        if before:
-            weights[:shared] *= rising
-        if after:
-            weights[-shared:] *= rising[::-1]
+        weights[:shared] *= rising if before else 1
+        weights[-shared:] *= rising[::-1] if after else 1
         return weights
 
     @property
@@ -172,19 +165,31 @@ class Upscaler(LocalExpert[Outcome]):
     def answer_batch(self, queries: Sequence[Upscale]) -> list[Outcome]:
         with self.checkpoint.use() as loaded:
             scale = self.scale(loaded)
-            images = {query.image.digest: query.image for query in queries if query.factor <= scale}
+            # Groups of one size; tiled images one by one, since their tiles are held until all are done.
+            groups: dict[tuple[Size, str], dict[str, Image]] = {}
+            for image in (query.image for query in queries if query.factor <= scale):
+                is_tiled = max(image.size) > self.tile_size
+                groups.setdefault((image.size, image.digest if is_tiled else ""), {})[image.digest] = image
             enlarged: dict[str, Pixels | None] = {}
-            for group in self._group_by_size(images.values()):
-                outputs = self._enlarged(loaded, group, scale, self.grid(loaded))
-                enlarged |= dict(zip((image.digest for image in group), outputs, strict=True))
-        return [self._answer(query, enlarged.get(query.image.digest), scale) for query in queries]
-
-    def _group_by_size(self, images: Iterable[Image]) -> list[list[Image]]:
-        """Groups of one size; tiled images one by one, since their tiles are held until all are done."""
-        groups: dict[tuple[Size, str], list[Image]] = {}
-        for image in images:
-            groups.setdefault((image.size, image.digest if max(image.size) > self.tile_size else ""), []).append(image)
-        return list(groups.values())
+            for group in groups.values():
+                outputs = self._enlarged(loaded, list(group.values()), scale, self.grid(loaded))
+                enlarged |= dict(zip(group, outputs, strict=True))
+        outcomes: list[Outcome] = []
+        for query in queries:
+            if query.factor > scale:
+                outcomes.append(
+                    Failure(
+                        f"{self.name} enlarges {scale} times, the query asks for {query.factor}: bind an upscaler of "
+                        f"{query.factor} or more, or Lanczos, which adds no detail"
+                    )
+                )
+            elif (pixels := enlarged[query.image.digest]) is None:
+                problem = f"values that are not finite in {self.dtype}: try dtype='float32'"
+                outcomes.append(Failure(f"{self.name} returned {problem}"))
+            else:
+                size = (query.image.width * query.factor, query.image.height * query.factor)
+                outcomes.append(UpscaledImage(Image.of(Image.of(pixels).resized(*size).pixels)))
+        return outcomes
 
     def _enlarged(self, loaded: LoadedModel, images: Sequence[Image], scale: int, grid: int) -> list[Pixels | None]:
         """Enlarge images of one size. None for an output that is not finite."""
@@ -202,25 +207,13 @@ class Upscaler(LocalExpert[Outcome]):
                 canvas.add_tile(corners, values)
         return [canvas.pixels() if canvas.is_finite else None for canvas in canvases]
 
-    def _answer(self, query: Upscale, enlarged: Pixels | None, scale: int) -> Outcome:
-        if query.factor > scale:
-            return Failure(
-                f"{self.name} enlarges {scale} times, the query asks for {query.factor}: bind an upscaler of "
-                f"{query.factor} or more, or Lanczos, which adds no detail"
-            )
-        if enlarged is None:
-            return Failure(f"{self.name} returned values that are not finite in {self.dtype}: try dtype='float32'")
-        size = (query.image.width * query.factor, query.image.height * query.factor)
-        return UpscaledImage(Image.of(Image.of(enlarged).resized(*size).pixels))
-
 
 def unsupported_upscaler(name: str, description: str) -> ExpertDown:
-    """Error for a checkpoint that loads but is no supported upscaler."""
+    """For a checkpoint that loads."""
     return ExpertDown(f"{name} {description}: give a model that enlarges RGB images 2, 3 or 4 times")
 
 
-_MIN_SIDE = 4
-"""Pixels: half a window."""
+_MIN_SIDE = 4  # pixels: half a window
 
 
 class Swin2Sr(Upscaler):
@@ -271,8 +264,7 @@ class Swin2Sr(Upscaler):
 
 WEIGHTS = "RealESRGAN_x4plus.pth"
 
-_KINDS = ("ESRGAN", "Compact")
-"""spandrel's names of the two Real-ESRGAN architectures: RRDBNet and SRVGGNetCompact."""
+_KINDS = ("ESRGAN", "Compact")  # spandrel's names of the two Real-ESRGAN architectures: RRDBNet and SRVGGNetCompact
 
 
 class RealEsrganWeights:
@@ -280,7 +272,7 @@ class RealEsrganWeights:
 
     @staticmethod
     def from_pretrained(
-        name: str, *, revision: str | None = None, dtype: Any = None, output_loading_info: bool = True, **options: Any
+        name: str, *, revision: str | None = None, dtype: Any = None, **options: Any
     ) -> tuple[Any, dict[str, Any]]:
         """The network with spandrel's `descriptor`, and loading info. Raises `ExpertDown` and ValueError."""
         try:
@@ -293,32 +285,17 @@ class RealEsrganWeights:
             descriptor = spandrel.ModelLoader().load_from_state_dict(state)
         except spandrel.UnsupportedModelError:
             raise ExpertDown(f"{name} has weights of no network known to spandrel {spandrel.__version__}") from None
-        except (
-            RuntimeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ) as error:  # spandrel does not check for missing weights
+        except (RuntimeError, LookupError, TypeError, ValueError) as error:  # it does not check for missing weights
             reason = " ".join(str(error).split())[:300]
             raise ExpertDown(f"{name} does not match the detected network: {reason}") from None
-        if descriptor.architecture.id not in _KINDS:
-            raise ExpertDown(f"{name} is a {descriptor.architecture.name}, no Real-ESRGAN network")
-        parameters = descriptor.model.state_dict()
+        kind, parameters = descriptor.architecture, descriptor.model.state_dict()
+        if kind.id not in _KINDS:
+            raise ExpertDown(f"{name} is a {kind.name}, no Real-ESRGAN network")
         if len(parameters) != len(state):  # spandrel ignores unknown weights of an RRDBNet
-            raise ExpertDown(
-                f"{name} has {len(state)} weights, expected {len(parameters)} for {descriptor.architecture.name}"
-            )
+            raise ExpertDown(f"{name} has {len(state)} weights, expected {len(parameters)} for {kind.name}")
         model = descriptor.model.to(dtype).eval()
         model.descriptor = descriptor
         return model, {"missing_keys": [], "unexpected_keys": [], "mismatched_keys": []}
-
-
-class PassthroughProcessor:
-    """No processor: images are only scaled to [0, 1]."""
-
-    @staticmethod
-    def from_pretrained(pretrained_model_name_or_path: str, **_: Any) -> None:
-        """Nothing."""
 
 
 class RealEsrgan(Upscaler):
@@ -336,7 +313,7 @@ class RealEsrgan(Upscaler):
     """
 
     loader = RealEsrganWeights
-    processor = PassthroughProcessor
+    processor = NullProcessor
     weights_file = WEIGHTS
     # There is no image processor: a fixed backend gives one id everywhere.
     default_load_options: ClassVar[LoadOptions] = {**Upscaler.default_load_options, "backend": "pil"}
@@ -376,7 +353,7 @@ def _not_installed(package: str | None) -> ExpertDown:
     return ExpertDown(f"{package} is not installed: pip install 'editcritic[spandrel]'")
 
 
-class BestAvailableUpscaler(Expert):
+class BestAvailableUpscaler(WrappingExpert):
     """Answers `Upscale` with Real-ESRGAN if spandrel and the weights are available, else with Swin2SR, else Lanczos.
 
     The expert is chosen once, when the id is first used or on loading. The id is that of the chosen expert, so that
@@ -410,16 +387,15 @@ class BestAvailableUpscaler(Expert):
             for kind, weights in ((RealEsrgan, real_esrgan), (Swin2Sr, swin2sr))
             if weights
         ]
-        self._chosen: Expert | None = None
         self._choosing = ForkSafeLock()
 
     @property
     def chosen(self) -> Expert:
         """The chosen expert."""
         with self._choosing:
-            if self._chosen is None:
-                self._chosen = self._choice()
-            return self._chosen
+            if self.wrapped is None:
+                self.wrapped = self._choice()
+            return self.wrapped
 
     def _choice(self) -> Expert:
         missing = []
@@ -444,17 +420,3 @@ class BestAvailableUpscaler(Expert):
 
     def __call__(self, queries: Sequence[Upscale]) -> Sequence[Outcome]:
         return self.chosen(queries)
-
-    def usage(self) -> Mapping[str, float]:
-        """Of the chosen expert."""
-        return {} if self._chosen is None else self._chosen.usage()
-
-    def offload(self) -> None:
-        """Move the weights, if any, to CPU memory; the next query moves them back."""
-        if isinstance(self._chosen, LocalExpert):
-            self._chosen.offload()
-
-    def unload(self) -> None:
-        """Drop the weights, if any; the next query loads them again. The chosen expert stays the same."""
-        if isinstance(self._chosen, LocalExpert):
-            self._chosen.unload()

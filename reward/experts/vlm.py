@@ -4,50 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from typing_extensions import Unpack
 
 from ..queries.kinds import Judge, Outcome
 from ..queries.outcomes import Failure
-from ..queries.response_formats import (
-    FreeText,
-    Grade,
-    Json,
-    Levels,
-    Reply,
-    ToolCall,
-    YesNo,
-    check_max_tokens,
-    parse_reply,
-)
+from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, YesNo, check_max_tokens, parse_reply
+from .judging import logits_processors as decoding
 from .judging.chat_completions import chat_template_message, chat_template_tool, extract_tool_calls, parsed_tool_calls
-from .judging.logits_processors import (
-    JsonWriter,
-    OptionLookup,
-    OptionTrie,
-    TextWriter,
-    WriterLogitsProcessor,
-    build_option_trie,
-    check_logits,
-    sample_option,
-)
+from .judging.logits_processors import JsonWriter, OptionLookup, OptionTrie, TextWriter, WriterLogitsProcessor
 from .judging.sent_images import after_jpeg, check_jpeg_quality, check_max_pixels, fitted
+from .loading import vision_tokens as vision
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.hub_files import weights_identity
-from .loading.local_expert import LocalExpert
-from .loading.vision_tokens import (
-    EncodedPrompt,
-    PrepareImage,
-    VisionTokens,
-    accepts_tokens,
-    batch_prompts,
-    encode,
-    patched_image_processor,
-    without_pixels,
-)
+from .loading.local_expert import LocalExpert, patched_parts
+from .loading.vision_tokens import EncodedPrompt, PrepareImage, VisionTokens, accepts_tokens, patched_image_processor
 from .loading.vlm_loading import VisionLanguageModel, VisionLanguageProcessor
 
 _PADDING_RATIO, _PADDING_SLACK = 1.25, 64
@@ -68,7 +43,6 @@ class _GenerationRow:
 
     @property
     def is_lookup(self) -> bool:
-        """Whether the row only reads option probabilities and generates nothing."""
         return isinstance(self.writer, OptionLookup)
 
 
@@ -182,7 +156,10 @@ class _VlmCall:
         for index, query in enumerate(queries):
             try:
                 row = _GenerationRow(index, self._prompt(query), self._writer(query))
-                self._check_length(row)
+                most = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+                reply = row.writer.limit
+                if most is not None and row.tokens + reply > most:
+                    raise ValueError(f"its context is {most} tokens, prompt {row.tokens} and reply up to {reply}")
                 rows.append(row)
             except (ValueError, TypeError, LookupError, TemplateError) as error:
                 outcomes[index] = Failure(f"{self.judge.name} cannot answer this query: {error}")
@@ -192,16 +169,11 @@ class _VlmCall:
                 with self.judge.microbatcher.track_memory(len(batch), self.device):
                     (self._read_options if batch[0].is_lookup else self._generate_text)(batch)
             lookups = [(row, row.writer) for row in rows if isinstance(row.writer, OptionLookup)]
-            pending = [
-                _GenerationRow(row.index, row.prompt, following)
-                for row, lookup in lookups
-                for following in lookup.next_lookups()
-            ]
+            following = [(row, lookup) for row, done in lookups for lookup in done.next_lookups()]
+            pending = [_GenerationRow(row.index, row.prompt, lookup) for row, lookup in following]
         for row in rows:
             outcomes[row.index] = self._outcome(queries[row.index], row)
         return [outcomes[index] for index in range(len(queries))]
-
-    # -- prompts ------------------------------------------------------------------------------------------------------
 
     def _prompt(self, query: Judge) -> EncodedPrompt:
         tools = query.form.tools if isinstance(query.form, FreeText) else ()
@@ -214,9 +186,7 @@ class _VlmCall:
         vision_tokens: list[VisionTokens] = []
 
         def tokens_of(prepare: PrepareImage) -> Sequence[VisionTokens]:
-            by_digest = self.judge.feature_cache.get_or_compute(
-                images, lambda missing: [self._encoded(prepare(each)) for each in missing]
-            )
+            by_digest = vision.cached_tokens(self.judge, self.model, self.dtype, images, prepare)
             vision_tokens[:] = [by_digest[image.digest] for image in query.images]
             return vision_tokens
 
@@ -235,35 +205,21 @@ class _VlmCall:
                 return_tensors="pt",
                 **options,
             )
-        return EncodedPrompt(without_pixels(inputs, vision_tokens), vision_tokens)
-
-    def _encoded(self, prepared: Mapping[str, Any]) -> VisionTokens:
-        self.judge.counts["image_passes"] += 1
-        return encode(self.model, self.dtype, prepared)
+        return EncodedPrompt(vision.without_pixels(inputs, vision_tokens), vision_tokens)
 
     def _writer(self, query: Judge) -> TextWriter | OptionLookup:
         match query.form:
             case YesNo() | Levels() | Grade():
                 options = query.form.options
                 if options not in self.tries:
-                    self.tries[options] = build_option_trie(options, self._encode)
+                    encode_text = partial(self.tokenizer.encode, add_special_tokens=False)
+                    self.tries[options] = decoding.build_option_trie(options, encode_text)
                 return OptionLookup(self.tries[options])
             case FreeText(limit, temperature):
                 return TextWriter(query.digest, temperature, self.judge.max_tokens or limit, self.ends)
             case Json(schema, limit, temperature):
                 limit = self.judge.max_tokens or limit
                 return JsonWriter(self._matcher(schema), query.digest, temperature, limit, self.ends)
-
-    def _encode(self, text: str) -> Sequence[int]:
-        tokens: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return tokens
-
-    def _check_length(self, row: _GenerationRow) -> None:
-        max_length = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        if max_length is not None and row.tokens + row.writer.limit > max_length:
-            raise ValueError(
-                f"its context is {max_length} tokens, prompt {row.tokens} and reply up to {row.writer.limit}"
-            )
 
     def _matcher(self, schema: str) -> Any:
         try:
@@ -285,20 +241,15 @@ class _VlmCall:
             raise ValueError(f"generation cannot be constrained to this schema: {matcher.get_error()}")
         return matcher
 
-    # -- writing ------------------------------------------------------------------------------------------------------
-
     def _batches(self, rows: Sequence[_GenerationRow]) -> Iterator[list[_GenerationRow]]:
         max_rows = self.judge.microbatcher.size if self.accepts_tokens else 1
         batch: list[_GenerationRow] = []
         for row in sorted(rows, key=lambda row: (row.is_lookup, row.tokens)):
-            is_full = len(batch) == max_rows
-            if batch and (
-                is_full
-                or row.is_lookup != batch[0].is_lookup
-                or row.tokens > _PADDING_RATIO * batch[0].tokens + _PADDING_SLACK
-            ):
-                yield batch
-                batch = []
+            if batch:
+                is_longer = row.tokens > _PADDING_RATIO * batch[0].tokens + _PADDING_SLACK
+                if len(batch) == max_rows or row.is_lookup != batch[0].is_lookup or is_longer:
+                    yield batch
+                    batch = []
             batch.append(row)
         if batch:
             yield batch
@@ -319,7 +270,7 @@ class _VlmCall:
             hook.remove()
         self.judge.counts["forward_passes"] += 1
         (scores,) = outputs
-        check_logits(scores)
+        decoding.check_logits(scores)
         for i, lookup in enumerate(lookups):  # left padding: all rows end together
             lookup.read(scores[i, -1 - len(lookup.lead) :])
 
@@ -332,26 +283,19 @@ class _VlmCall:
         self.judge.counts["prompt_tokens"] += sum(row.tokens for row in rows)
         end = next(iter(self.ends), self.pad)
         options = {"logits_to_keep": num_logits} if self.supports_logits_to_keep else {}
-        saved = self.model.generation_config
-        # The checkpoint's settings would apply to options not given here, and change the logits before the processors.
-        self.model.generation_config = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
-        try:
-            self.model.generate(**self._inputs(rows), logits_processor=LogitsProcessorList(processors), **options)
-        finally:
-            self.model.generation_config = saved
-
-    def _inputs(self, rows: Sequence[_GenerationRow]) -> dict[str, Any]:
         continued = [(row.prompt, row.writer.lead) for row in rows]
-        return batch_prompts(continued, pad=self.pad, device=self.device, dtype=self.dtype)
-
-    # -- replies ------------------------------------------------------------------------------------------------------
+        inputs = vision.batch_prompts(continued, pad=self.pad, device=self.device, dtype=self.dtype)
+        # The checkpoint's settings would apply to options not given here, and change the logits before the processors.
+        settings = GenerationConfig(eos_token_id=[end], pad_token_id=self.pad, max_new_tokens=limit)
+        with patched_parts(self.model, generation_config=settings):
+            self.model.generate(**inputs, logits_processor=LogitsProcessorList(processors), **options)
 
     def _outcome(self, query: Judge, row: _GenerationRow) -> Reply | Failure:
         form, writer = query.form, row.writer
         if isinstance(writer, TextWriter):
             text, calls = self._text_and_calls(query, row, writer.tokens)
             return parse_reply(form, text, calls=calls, finished=len(writer.tokens) < writer.limit)
-        masses = writer.masses()
+        masses = writer.trie.option_probabilities(writer.scored)
         mass = sum(masses.values())
         if mass <= 0 or mass < self.judge.min_option_mass:
             top_token = self.tokenizer.decode([writer.top_token])
@@ -359,9 +303,10 @@ class _VlmCall:
             return Failure(f"{reason} {top_token!r}", raw=top_token)
         probabilities = {option: p / mass for option, p in masses.items()}
         temperature = form.temperature if isinstance(form, Grade) else 0.0
-        return parse_reply(form, sample_option(probabilities, temperature, query.digest), probabilities, min(mass, 1.0))
+        chosen = decoding.sample_option(probabilities, temperature, query.digest)
+        return parse_reply(form, chosen, probabilities, min(mass, 1.0))
 
-    def _text_and_calls(self, query: Judge, row: _GenerationRow, tokens: list[int]) -> tuple[str, tuple[ToolCall, ...]]:
+    def _text_and_calls(self, query: Judge, row: _GenerationRow, tokens: list[int]) -> tuple[str, tuple[Any, ...]]:
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
         if not (isinstance(query.form, FreeText) and query.form.tools):
             return text, ()

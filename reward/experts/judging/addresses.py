@@ -8,13 +8,13 @@ this backoff it is half open, one request tries it, and if it answers, its group
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ...forks import ForkSafeLock, at_fork
+from ...lru_cache import LruCache
 from ...queries.kinds import Judge
 from ...routing import Server, choose_server
 
@@ -29,8 +29,7 @@ MIN_BOUNDED_LOAD = 16
 class Address(Server):
     """An address. failures: since the start; of requests that fail together, one counts. backoff_s: after the last
     failure; 0 once it has answered. half_open: the request that tries it after the backoff. is_checked: its model is
-    known to be the expected one.
-    """
+    known to be the expected one."""
 
     failures: int = 0
     backoff_s: float = 0.0
@@ -60,12 +59,9 @@ class AddressRequest:
 
 
 class Addresses:
-    """The addresses of one API. Thread-safe.
-
-    base_url: one, several with commas between them, or a sequence. max_retry_after_s: the longest that an address is
-    unavailable because it asks for it. Raises ValueError for none, for invalid and repeated URLs, and for one with a
-    password or query, which would appear in ids.
-    """
+    """The addresses of one API. Thread-safe. base_url: one, several with commas between them, or a sequence.
+    max_retry_after_s: the longest that an address is unavailable because it asks for it. Raises ValueError for none,
+    for invalid and repeated URLs, and for one with a password or query, which would appear in ids."""
 
     def __init__(self, base_url: str | Sequence[str], max_retry_after_s: float) -> None:
         urls: object = base_url.split(",") if isinstance(base_url, str) else base_url  # as files may have it
@@ -149,33 +145,25 @@ def _address(url: object) -> Address:
     return Address(f"{parts.scheme}://{parts.netloc}{path}")
 
 
-_MAX_PICTURES = 20_000
-"""Pictures whose groups are kept: the most recent ones."""
+_MAX_PICTURES = 20_000  # pictures whose groups are kept: the most recent ones
 
 
 class PrefixGroups:
-    """Groups queries by what they begin with. Thread-safe.
-
-    A query is in the group of its first picture: that of the query which showed this picture first, or a new one.
-    Prompts show the source and then the edit; so all queries about a source are one group, those about one of its edits
-    alone join it, and a server encodes each of these pictures once. Without pictures there is little in common, and
-    each query is a group of its own.
-    """
+    """Groups queries by what they begin with. Thread-safe. A query is in the group of its first picture: that of the
+    query which showed this picture first, or a new one. Prompts show the source and then the edit; so all queries about
+    a source are one group, those about one of its edits alone join it, and a server encodes each of these pictures
+    once. Without pictures there is little in common, and each query is a group of its own."""
 
     def __init__(self) -> None:
-        self._groups: OrderedDict[str, str] = OrderedDict()
-        self._lock = ForkSafeLock()
+        self._groups: LruCache[str, str] = LruCache(_MAX_PICTURES)
 
     def of(self, query: Judge) -> str:
         """The group of a query, by the digest of the picture that it is named after."""
         pictures = [image.digest for image in query.images]
         if not pictures:
             return query.digest
-        with self._lock:
-            group = self._groups.get(pictures[0], pictures[0])
-            for one in pictures:
-                self._groups.setdefault(one, group)
-                self._groups.move_to_end(one)
-            while len(self._groups) > _MAX_PICTURES:
-                self._groups.popitem(last=False)
+        group = self._groups.get(pictures[0]) or pictures[0]
+        for one in pictures:
+            if self._groups.get(one) is None:
+                self._groups.put(one, group)
         return group

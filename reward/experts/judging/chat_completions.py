@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -22,23 +22,25 @@ def chat_messages(
     detail: str = "",
     ids: Mapping[Image, str] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
-    """The messages of a request. urls: by image. detail: OpenAI's `low`, `high` or `auto`; empty leaves it out.
+    """The messages of a request. urls: by image. detail: OpenAI's `low`, `high` or `auto`; empty leaves it out. ids: of
+    images, by image, for servers that keep them (vLLM's `uuid`). In text-only turns an image is replaced by a number
+    and sent in a user message after it."""
 
-    ids: of images, by image, for servers that keep them (vLLM's `uuid`).
-
-    In text-only turns an image is replaced by a number and sent in a user message after it.
-    """
-
-    def image_part(image: Image) -> dict[str, Any]:
-        part = _image_part(urls[image], detail)
-        return {**part, "uuid": ids[image]} if image in ids else part
+    def part_of(part: str | Image) -> dict[str, Any]:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        shown = {"url": urls[part], "detail": detail} if detail else {"url": urls[part]}
+        return {"type": "image_url", "image_url": shown, **({"uuid": ids[part]} if part in ids else {})}
 
     turns: list[dict[str, Any]] = []
     pending: list[dict[str, Any]] = []  # images of text-only turns, not sent yet
     count = 0
     for index, message in enumerate(messages):
         if message.role == "user":
-            turns.append({"role": "user", "content": _content(message, image_part)})
+            texts = [part for part in message.content if isinstance(part, str)]
+            only_texts = len(texts) == len(message.content)  # not every server takes a list of them
+            content: Any = "".join(texts) if only_texts else [part_of(part) for part in message.content]
+            turns.append({"role": "user", "content": content})
             continue
         words = []
         for part in message.content:
@@ -47,7 +49,7 @@ def chat_messages(
             else:
                 count += 1
                 words.append(f"[picture {count}]")
-                pending += [_text_part(f"[picture {count}]"), image_part(part)]
+                pending += [part_of(words[-1]), part_of(part)]
         turn: dict[str, Any] = {"role": message.role, "content": "".join(words)}
         if message.tool_calls:
             turn["content"] = turn["content"] or None
@@ -66,26 +68,10 @@ def chat_messages(
     return turns
 
 
-def _content(message: Message, image_part: Callable[[Image], dict[str, Any]]) -> str | list[dict[str, Any]]:
-    if all(isinstance(part, str) for part in message.content):  # not every server takes a list of texts
-        return "".join(part for part in message.content if isinstance(part, str))
-    return [_text_part(part) if isinstance(part, str) else image_part(part) for part in message.content]
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
-
-
-def _image_part(url: str, detail: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": url, "detail": detail} if detail else {"url": url}}
-
-
 @dataclass(frozen=True, slots=True)
 class Completion:
     """A completion. logprobs: all sampled tokens with their alternatives, empty if the server returns none.
-
-    finish_reason: as the server reports it. has_reasoning: whether there is reasoning beside the text.
-    """
+    finish_reason: as the server reports it. has_reasoning: whether there is reasoning beside the text."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -100,29 +86,26 @@ class Completion:
 
 
 def parse_completion(response: Mapping[str, Any]) -> Completion | Failure:
-    """The first choice of a completion; a `Failure` for errors, refusals, filtered content, and what broke off.
-
-    Raises KeyError, TypeError or ValueError for an invalid chat completion.
-    """
+    """The first choice of a completion; a `Failure` for errors, refusals, filtered content, and what broke off. Raises
+    KeyError, TypeError or ValueError for an invalid chat completion."""
     choice = _choice(response)
     if isinstance(choice, Failure):
         return choice
     message = choice["message"]
     reasoned = bool(message.get("reasoning_content") or message.get("reasoning"))
-    return Completion(_text(message), _calls(message), _steps(choice), str(choice.get("finish_reason")), reasoned)
+    text = "".join(content_texts(message.get("content")))
+    return Completion(text, _calls(message), _steps(choice), str(choice.get("finish_reason")), reasoned)
 
 
 def _choice(response: Mapping[str, Any]) -> dict[str, Any] | Failure:
+    whole = json.dumps(response)[:MAX_RAW_CHARACTERS]
     if isinstance(response.get("error"), dict | str) and not response.get("choices"):
-        return Failure(
-            f"the server returned an error: {json.dumps(response['error'])[:300]}",
-            raw=json.dumps(response)[:MAX_RAW_CHARACTERS],
-        )
+        return Failure(f"the server returned an error: {json.dumps(response['error'])[:300]}", raw=whole)
     choices = response["choices"]
     if not isinstance(choices, list):
         raise TypeError("choices is no list")
     if not choices:
-        return Failure("the server returned no choices", raw=json.dumps(response)[:MAX_RAW_CHARACTERS])
+        return Failure("the server returned no choices", raw=whole)
     choice = choices[0]
     message = choice["message"]
     if not isinstance(choice, dict) or not isinstance(message, dict):
@@ -146,14 +129,9 @@ _BROKEN_OFF = ("error", "abort", "parse_error", "network_error", "insufficient_s
 """How OpenRouter, SGLang, LMDeploy, Z.ai and DeepSeek end what is no whole reply; some of its text may be there."""
 
 
-def _text(message: Mapping[str, Any]) -> str:
-    return "".join(content_texts(message.get("content")))
-
-
 def content_texts(content: Any) -> list[str]:
     """The texts of a message's content: a string, a block, or a list of blocks and strings; none of None, as beside
-    `tool_calls`, and of blocks of other types. Raises TypeError for what is no content.
-    """
+    `tool_calls`, and of blocks of other types. Raises TypeError for what is no content."""
     texts = []
     for block in content if isinstance(content, list | tuple) else [] if content is None else [content]:
         if isinstance(block, Mapping):
@@ -215,11 +193,8 @@ _BEGIN, _END = "<tool_call>", "</tool_call>"
 
 
 def extract_tool_calls(text: str, name: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """The text without its tool calls, and the calls, in the format of Qwen and others.
-
-    That is `<tool_call>{"name": …, "arguments": {…}}</tool_call>`. Invalid calls stay in the text. name: of the turn,
-    for the calls' ids.
-    """
+    """The text without its tool calls, and the calls, in the format of Qwen and others. That is `<tool_call>{"name": …,
+    "arguments": {…}}</tool_call>`. Invalid calls stay in the text. name: of the turn, for the calls' ids."""
     calls: list[ToolCall] = []
     rest: list[str] = []
     position = 0

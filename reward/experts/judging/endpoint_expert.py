@@ -44,11 +44,9 @@ REQUEST_DEFAULTS = RequestOptions(
 
 
 class EndpointExpert(AsyncExpert):
-    """An expert whose queries are requests to an `endpoint`.
-
-    model: its name at the server. base_url: one or several; None for OpenAI. api_key_env: the environment variable with
-    the key; None is `OPENAI_API_KEY` at OpenAI and no key anywhere else.
-    """
+    """An expert whose queries are requests to an `endpoint`. model: its name at the server. base_url: one or several;
+    None for OpenAI. api_key_env: the environment variable with the key; None is `OPENAI_API_KEY` at OpenAI and no key
+    anywhere else."""
 
     def __init__(
         self,
@@ -67,15 +65,16 @@ class EndpointExpert(AsyncExpert):
         self.api_key_env = api_key_env
         for option, value in settings.items():
             setattr(self, option, value)
+        if api_key_env is None:
+            api_key_env = "OPENAI_API_KEY" if base_url is None else ""
+        prices = (settings[f"usd_per_million_{kind}"] for kind in ("in", "cached_in", "out"))  # type: ignore[literal-required]
         self.endpoint = Endpoint(
             OPENAI if base_url is None else base_url,
-            api_key_env if api_key_env is not None else "OPENAI_API_KEY" if base_url is None else "",
+            api_key_env,
             timeout_s=settings["timeout_s"],
             retries=settings["retries"],
             max_requests=settings["max_requests"],
-            usage=TokenUsage(
-                settings["usd_per_million_in"], settings["usd_per_million_cached_in"], settings["usd_per_million_out"]
-            ),
+            usage=TokenUsage(*prices),
         )
         self.prefix_groups = PrefixGroups()
 

@@ -22,20 +22,9 @@ from ...queries.expert import ExpertDown
 from ...queries.outcomes import Failure
 from ...retry import RetryPolicy
 from ...timeout_compat import TIMEOUTS, timeout
+from . import http_errors
 from .addresses import Address, Addresses, AddressRequest
-from .http_errors import (
-    MAX_RAW_CHARACTERS,
-    RequestRejected,
-    ResponseRefused,
-    causes,
-    http_library,
-    is_retryable,
-    limit_response_size,
-    openai_package,
-    parse_error_body,
-    retry_after_seconds,
-    status_sent_as_success,
-)
+from .http_errors import MAX_RAW_CHARACTERS, RequestRejected, ResponseRefused, openai_package
 from .token_usage import TokenUsage
 
 if TYPE_CHECKING:
@@ -47,15 +36,12 @@ RequestBody: TypeAlias = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
 BACKOFF = RetryPolicy(first_pause_s=0.5, longest_pause_s=30.0)
 """Of retries, unless the server sends `Retry-After`."""
 
-_SECRET_CHARACTERS = 12
-"""Keys of fewer are placeholders, such as EMPTY, which replies may hold as words."""
+_SECRET_CHARACTERS = 12  # keys of fewer are placeholders, such as EMPTY, which replies may hold as words
 
 
 class RetriesExhausted(RuntimeError):
-    """Every attempt of one request failed (no connection, timeout, HTTP 429 or 5xx).
-
-    It fails its own query only; after `breaker` consecutive failures the engine's circuit opens.
-    """
+    """Every attempt of one request failed (no connection, timeout, HTTP 429 or 5xx). It fails its own query only; after
+    `breaker` consecutive failures the engine's circuit opens."""
 
 
 class Endpoint:
@@ -125,8 +111,7 @@ class Endpoint:
 
     def single_served_model(self) -> str:
         """The name of the only served model. Raises `ExpertDown` if there is not exactly one, the same at all
-        addresses. One that does not respond is checked before it gets its first request.
-        """
+        addresses. One that does not respond is checked before it gets its first request."""
         openai_package()
         with ThreadPoolExecutor(1) as threads:  # this one may have a running loop
             served = threads.submit(asyncio.run, self._all_served_models()).result()
@@ -161,7 +146,7 @@ class Endpoint:
     async def _served_models(self, address: Address) -> list[str]:
         """Raises ConnectionError if the server does not list them. The caller limits the time."""
         try:
-            status, _, text = await self._send("GET", f"{address.url}/models")
+            status, _, text = await self._send(f"{address.url}/models")
             if status != 200:
                 raise ValueError(f"HTTP {status}")
             return [str(model["id"]) for model in json.loads(text)["data"]]
@@ -191,18 +176,14 @@ class Endpoint:
     async def post(
         self, path: str, body: RequestBody, images: int = 0, *, group: str = ""
     ) -> dict[str, Any] | RequestRejected | Failure:
-        """Post JSON and return the JSON object of the response, or why there is none.
-
-        body: or a function of the address, called for every attempt. images: sent with it. group: requests of one group
-        go to one address, as long as it answers and has not too many.
-
-        A response that is no JSON object is a `Failure`, a 4xx is `RequestRejected`. Raises `ExpertDown` for errors
-        that affect all requests (key, address, quota), `RetriesExhausted` after the last attempt.
-        """
+        """Post JSON and return the JSON object of the response, or why there is none. body: or a function of the
+        address, called for every attempt. images: sent with it. group: requests of one group go to one address, as long
+        as it answers and has not too many. A response that is no JSON object is a `Failure`, a 4xx is
+        `RequestRejected`. Raises `ExpertDown` for errors that affect all requests (key, address, quota),
+        `RetriesExhausted` after the last attempt."""
         self.load()
-        self._client(
-            openai_package()
-        )  # created before the timeout starts: the first import takes a second, certificates another
+        # Before the timeout starts: the first import takes a second, certificates another.
+        self._client(openai_package())
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
         retrying = AsyncRetrying(
@@ -218,7 +199,11 @@ class Endpoint:
 
         def count_request() -> None:
             nonlocal num_sent
-            self._count(images, retry=num_sent > 0)
+            if not self.usage.start_request(self._max_requests, retry=num_sent > 0, images=images):
+                raise ExpertDown(
+                    f"request budget of {self._max_requests} requests is spent: raise max_requests, and resume with "
+                    "the same answer log to send only the remaining queries"
+                )
             num_sent += 1
 
         try:
@@ -254,7 +239,7 @@ class Endpoint:
                 await self._check_model(request)
                 count_request()
                 fields = body(address.url) if callable(body) else body
-                status, headers, text = await self._send("POST", address.url + path, fields)
+                status, headers, text = await self._send(address.url + path, fields)
         except TIMEOUTS:
             raise _TransientError(f"no complete response within {self._timeout_s:g} s") from None
         except ConnectionError as error:
@@ -263,12 +248,12 @@ class Endpoint:
             return Failure(f"the response of {address.host_and_path} {error}")
         if status < 300:
             response = self._read(address, text)
-            status = status_sent_as_success(response)
+            status = http_errors.status_sent_as_success(response)
             if not status:
                 return response
         rejected = self._rejected(address, status, text)
-        if is_retryable(status):
-            raise _TransientError(f"HTTP {status}: {rejected.message}", retry_after_seconds(headers))
+        if http_errors.is_retryable(status):
+            raise _TransientError(f"HTTP {status}: {rejected.message}", http_errors.retry_after_seconds(headers))
         return rejected
 
     async def close(self) -> None:
@@ -277,13 +262,6 @@ class Endpoint:
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
-
-    def _count(self, images: int, *, retry: bool) -> None:
-        if not self.usage.start_request(self._max_requests, retry=retry, images=images):
-            raise ExpertDown(
-                f"request budget of {self._max_requests} requests is spent: raise max_requests, and resume with "
-                "the same answer log to send only the remaining queries"
-            )
 
     def _pause(self, state: RetryCallState) -> float:
         error = state.outcome and state.outcome.exception()
@@ -294,30 +272,24 @@ class Endpoint:
                 return min(error.retry_after_s * self._rng.uniform(1.0, 1.1), self._timeout_s)
         return min(BACKOFF.pause(state.attempt_number - 1), self._timeout_s)
 
-    # -- one request --------------------------------------------------------------------------------------------------
-
-    async def _send(
-        self, method: str, url: str, body: Mapping[str, Any] | None = None
-    ) -> tuple[int, Mapping[str, str], str]:
+    async def _send(self, url: str, body: Mapping[str, Any] | None = None) -> tuple[int, Mapping[str, str], str]:
+        """Status, headers and text of a response; a GET without a body."""
         openai = openai_package()
-        http = http_library(openai)
+        http = http_errors.http_library(openai)
         client = self._client(openai)
         headers: dict[str, Any] = {"Accept-Encoding": "identity"}  # uncompressed, so that the byte limit holds
         if not self._key:
             headers["Authorization"] = openai.Omit()
+        call: dict[str, Any] = {"cast_to": http.Response, "options": {"headers": headers}}
         try:
-            if body is None:
-                response = await client.get(url, cast_to=http.Response, options={"headers": headers})
-            else:
-                options = {"headers": headers}
-                response = await client.post(url, cast_to=http.Response, body=dict(body), options=options)
+            response = await (client.get(url, **call) if body is None else client.post(url, body=dict(body), **call))
         except openai.APIStatusError as error:
             response = error.response
         except (openai.APIConnectionError, http.TransportError) as error:
             if isinstance(error.__cause__, ResponseRefused):  # openai 2 reports any error as a lost connection
                 raise error.__cause__ from None
             # The causes are more specific; the request and response are not shown.
-            raise ConnectionError(f"no connection ({causes(error)})") from None
+            raise ConnectionError(f"no connection ({http_errors.causes(error)})") from None
         text = response.content.decode("utf-8", "replace")
         if len(self._key) >= _SECRET_CHARACTERS:  # replies and names of models are recorded
             text = self.redact(text)
@@ -329,47 +301,35 @@ class Endpoint:
 
     def _client(self, openai: Any) -> Any:
         loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
-        if client is None:
-            stream = http_library(openai).AsyncByteStream
-            client = self._clients[loop] = openai.AsyncOpenAI(
+        if loop not in self._clients:
+            stream = http_errors.http_library(openai).AsyncByteStream
+            hooks = {
+                "request": [self._count_bytes],
+                "response": [lambda response: http_errors.limit_response_size(response, stream)],
+            }
+            self._clients[loop] = openai.AsyncOpenAI(
                 base_url=self.addresses.first.url,  # the others are given with each request
                 api_key=self._key or "none",
                 max_retries=0,
                 timeout=self._timeout_s,
-                http_client=openai.DefaultAsyncHttpxClient(
-                    follow_redirects=False,  # images and keys are sent to the given address only
-                    event_hooks={
-                        "request": [self._count_bytes],
-                        "response": [lambda response: limit_response_size(response, stream)],
-                    },
-                ),
+                # No redirects: images and keys are sent to the given address only.
+                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks),
             )
-        return client
+        return self._clients[loop]
 
     async def _count_bytes(self, request: Any) -> None:
         self.usage.add_bytes(int(request.headers.get("content-length", 0)))
 
-    # -- responses -----------------------------------------------------------------------------------------------------
-
     def _read(self, address: Address, text: str) -> dict[str, Any] | Failure:
         try:
-            response = json.loads(text, parse_constant=_no_constant)
+            response, problem = json.loads(text, parse_constant=_no_constant), "JSON that is no object"
             if _SURROGATE.search(text):  # half a character, which nothing can store; whole ones are joined by now
-                whole = json.dumps(response, ensure_ascii=False).encode("utf-8", "replace")
-                response = json.loads(whole)
+                response = json.loads(json.dumps(response, ensure_ascii=False).encode("utf-8", "replace"))
         except (ValueError, RecursionError) as error:
-            return Failure(
-                f"{address.host_and_path} returned no JSON: {error}",
-                raw=self.redact(text)[:MAX_RAW_CHARACTERS],
-                infrastructure=True,
-            )
+            response, problem = None, f"no JSON: {error}"
         if not isinstance(response, dict):
-            return Failure(
-                f"{address.host_and_path} returned JSON that is no object",
-                raw=self.redact(text)[:MAX_RAW_CHARACTERS],
-                infrastructure=True,
-            )
+            raw = self.redact(text)[:MAX_RAW_CHARACTERS]
+            return Failure(f"{address.host_and_path} returned {problem}", raw=raw, infrastructure=True)
         if "usage" in response or not response.get("error"):  # an error that is sent as a success costs nothing
             self.usage.add_response(response.get("usage"))
         return response
@@ -377,7 +337,7 @@ class Endpoint:
     def _rejected(self, address: Address, status: int, text: str) -> RequestRejected:
         """Raises `ExpertDown` for errors that affect all queries."""
         text = self.redact(text)
-        code, message = map(one_line, parse_error_body(text))
+        code, message = map(one_line, http_errors.parse_error_body(text))
         rejected = RequestRejected(status, code, message, text[:MAX_RAW_CHARACTERS])
         if status < 500 and (rejected.is_policy or rejected.is_about_logprobs):
             return rejected
@@ -385,12 +345,10 @@ class Endpoint:
         if status < 400:
             raise ExpertDown(f"{source} has moved: give the new address as base_url")
         if status in (401, 403):
-            key = (
-                f"check the key in {self._api_key_env}"
-                if self._key
-                else "name the variable with its key in api_key_env"
-            )
-            raise ExpertDown(f"{source} refuses access: {key}")
+            cure = "name the variable with its key in api_key_env"
+            if self._key:
+                cure = f"check the key in {self._api_key_env}"
+            raise ExpertDown(f"{source} refuses access: {cure}")
         if status == 404:
             raise ExpertDown(f"{source} was not found: check base_url and the model's name")
         if rejected.is_quota:

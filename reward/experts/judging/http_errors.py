@@ -35,9 +35,8 @@ class RequestRejected:
     @property
     def failure(self) -> Failure:
         """The outcome of the rejected query."""
-        if self.is_policy:
-            return Failure(f"the server's content policy refused it (HTTP {self.status}): {self.message}", raw=self.raw)
-        return Failure(f"the server rejected it (HTTP {self.status}): {self.message}", raw=self.raw)
+        who = "the server's content policy refused" if self.is_policy else "the server rejected"
+        return Failure(f"{who} it (HTTP {self.status}): {self.message}", raw=self.raw)
 
     @property
     def is_policy(self) -> bool:
@@ -47,9 +46,8 @@ class RequestRejected:
     @property
     def is_too_large(self) -> bool:
         """Whether less would be taken: HTTP 413, or as servers and proxies say it with 400 or 422."""
-        return self.status == 413 or (
-            self.status in (400, 422) and _TOO_LARGE.search(f"{self.message} {self.raw}") is not None
-        )
+        says_so = self.status in (400, 422) and _TOO_LARGE.search(f"{self.message} {self.raw}")
+        return self.status == 413 or bool(says_so)
 
     @property
     def is_about_logprobs(self) -> bool:
@@ -63,10 +61,8 @@ class RequestRejected:
 
 
 def parse_error_body(text: str) -> tuple[str, str]:
-    """Code and message of an error body, in the formats that servers use.
-
-    A gateway's message has that of the server which it asked, if it says what that was (OpenRouter's `metadata.raw`).
-    """
+    """Code and message of an error body, in the formats that servers use. A gateway's message has that of the server
+    which it asked, if it says what that was (OpenRouter's `metadata.raw`)."""
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):
@@ -94,9 +90,7 @@ def status_sent_as_success(response: object) -> int:
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """The wait that a response asks for by `Retry-After`, a number or a date, in seconds; None without the header.
-
-    headers: by lower-case name.
-    """
+    headers: by lower-case name."""
     value = headers.get("retry-after", "")
     try:
         return max(0.0, float(value)) if float(value) < float("inf") else None
@@ -115,12 +109,8 @@ _TOO_LARGE = re.compile(
     re.IGNORECASE,
 )
 """It names what is too large: `max_tokens` can be, too."""
-_QUOTA_ERROR_CODES = {
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "exceeded_current_quota_error",
-}
+_QUOTA_ERROR_CODES = {"insufficient_quota", "billing_not_active", "exceeded_current_quota_error"}
+_QUOTA_ERROR_CODES |= {"billing_hard_limit_reached"}
 
 
 MAX_RESPONSE_BYTES = 16 * 2**20
@@ -133,8 +123,7 @@ class ResponseRefused(Exception):
 
 async def limit_response_size(response: Any, base: type) -> None:
     """Stop reading a response at the size limit. A compressed one, which was not asked for, may hold a thousand times
-    as much, and is not read.
-    """
+    as much, and is not read."""
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
         raise ResponseRefused("is compressed, and was to be as it is: turn compression off on the server")
     stream = response.stream

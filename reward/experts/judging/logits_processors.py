@@ -21,11 +21,9 @@ MIN_BRANCH_PROBABILITY = 1e-5
 
 
 class OptionTrie:
-    """The token sequences of all spellings of some options.
-
-    spelled: pairs of an option and the tokens of one of its spellings, the plainest spelling first. Raises ValueError
-    if two options have the same tokens, as words unknown to the tokenizer do.
-    """
+    """The token sequences of all spellings of some options. spelled: pairs of an option and the tokens of one of its
+    spellings, the plainest spelling first. Raises ValueError if two options have the same tokens, as words unknown to
+    the tokenizer do."""
 
     def __init__(self, options: Sequence[str], spelled: Iterable[tuple[str, Sequence[int]]]) -> None:
         self.options = tuple(options)
@@ -46,22 +44,14 @@ class OptionTrie:
                 self.children.setdefault(path[:i], set()).add(token)
 
     def lead_tokens(self, path: Path = ()) -> Path:
-        """The longest inner path from a node: one pass over it reads all nodes along it.
-
-        From the root, the path of a plain spelling with several tokens is preferred.
-        """
+        """The longest inner path from a node: one pass over it reads all nodes along it. From the root, the path of a
+        plain spelling with several tokens is preferred."""
         inner_paths = [end[:-1] for end in self.ends if end[: len(path)] == path and len(end) > len(path)]
         return max(inner_paths, key=lambda inner_path: (inner_path in self.likely, len(inner_path)), default=path)
 
-    def inner(self, path: Path) -> bool:
-        """Whether the node of these tokens has children."""
-        return path in self.children
-
     def reached(self, scored: Mapping[Path, Mapping[int, float]]) -> dict[Path, float]:
-        """The probability of reaching each node, as far as its ancestors are scored.
-
-        scored: by node, the conditional probability of each child.
-        """
+        """The probability of reaching each node, as far as its ancestors are scored. scored: by node, the conditional
+        probability of each child."""
         probabilities: dict[Path, float] = {(): 1.0}
         for path in sorted(scored, key=len):
             if path in probabilities:
@@ -72,12 +62,8 @@ class OptionTrie:
         """The nodes that still have to be read, the shortest first."""
         reached = self.reached(scored)
         threshold = MIN_BRANCH_PROBABILITY * sum(self.option_probabilities(scored).values())
-        nodes = [
-            path
-            for path, probability in reached.items()
-            if self.inner(path) and path not in scored and probability > threshold
-        ]
-        return sorted(nodes, key=len)
+        inner = (path for path in reached if path in self.children and path not in scored)
+        return sorted((path for path in inner if reached[path] > threshold), key=len)
 
     def option_probabilities(self, scored: Mapping[Path, Mapping[int, float]]) -> dict[str, float]:
         """The probability of each option over all spellings; the sum is at most 1."""
@@ -94,7 +80,8 @@ def build_option_trie(options: Sequence[str], encode: Callable[[str], Sequence[i
     line = tuple(encode("\n"))
     spelled: dict[tuple[str, Path], None] = {}
     for option in options:
-        for spelling in _spellings(option):
+        cases = dict.fromkeys((option, option.lower(), option.upper(), option.capitalize()))
+        for spelling in (lead + case for case in cases for lead in ("", " ")):
             spelled[option, tuple(encode(spelling))] = None
             # SentencePiece tokenizers add a leading space, except after a line break.
             after_line_break = tuple(encode(f"\n{spelling}"))
@@ -103,17 +90,9 @@ def build_option_trie(options: Sequence[str], encode: Callable[[str], Sequence[i
     return OptionTrie(options, spelled)
 
 
-def _spellings(option: str) -> list[str]:
-    cases = dict.fromkeys((option, option.lower(), option.upper(), option.capitalize()))
-    return [lead + case for case in cases for lead in ("", " ")]
-
-
 class OptionLookup:
-    """Reads the nodes of a trie along `lead`, tokens that follow the prompt, in one forward pass.
-
-    scored: child probabilities of the nodes read by any lookup of this query. top_token: the most probable token after
-    the prompt.
-    """
+    """Reads the nodes of a trie along `lead`, tokens that follow the prompt, in one forward pass. scored: child
+    probabilities of the nodes read by any lookup of this query. top_token: the most probable token after the prompt."""
 
     limit = 1
 
@@ -121,7 +100,7 @@ class OptionLookup:
         self.lead = trie.lead_tokens(path)
         self.scored = {} if scored is None else scored
         self.top_token = -1
-        self._trie = trie
+        self.trie = trie
 
     def read(self, scores: Sequence[Any]) -> None:
         """scores: logits over the vocabulary, after the prompt and after each token of `lead`."""
@@ -129,27 +108,21 @@ class OptionLookup:
             probabilities = row.float().softmax(-1)
             if end == 0:
                 self.top_token = int(probabilities.argmax())
-            children = sorted(self._trie.children[self.lead[:end]])
+            children = sorted(self.trie.children[self.lead[:end]])
             self.scored[self.lead[:end]] = dict(zip(children, probabilities[children].tolist(), strict=True))
 
     def next_lookups(self) -> list[OptionLookup]:
         """The lookups still needed, none a prefix of another."""
         lookups: list[OptionLookup] = []
-        for path in self._trie.unscored_nodes(self.scored):
+        for path in self.trie.unscored_nodes(self.scored):
             if not any(path == lookup.lead[: len(path)] for lookup in lookups):
-                lookups.append(OptionLookup(self._trie, path, self.scored))
+                lookups.append(OptionLookup(self.trie, path, self.scored))
         return lookups
-
-    def masses(self) -> dict[str, float]:
-        """The probability of each option, once no lookups are left."""
-        return self._trie.option_probabilities(self.scored)
 
 
 class TextWriter:
     """Free text: the most probable token at temperature 0, else one sampled with noise from (digest, position).
-
-    stop_tokens: tokens that end a text.
-    """
+    stop_tokens: tokens that end a text."""
 
     lead: Path = ()
 
@@ -185,22 +158,23 @@ class JsonWriter(TextWriter):
         self._matcher = matcher
 
     def _choose(self, scores: Any) -> int | None:
+        import torch
+
         if self._matcher.is_stopped():
             return None
         bits = np.unpackbits(np.frombuffer(self._matcher.compute_bitmask(), np.uint8), bitorder="little")
         forbidden = np.ones(len(scores), bool)
         forbidden[: len(bits)] = bits[: len(scores)] == 0
-        token = super()._choose(scores.masked_fill(_like(scores, forbidden), float("-inf")))
+        mask = torch.from_numpy(forbidden).to(scores.device)
+        token = super()._choose(scores.masked_fill(mask, float("-inf")))
         if token is not None and token not in self._stop_tokens:
             self._matcher.consume_token(token)
         return token
 
 
 class WriterLogitsProcessor:
-    """A logits processor for `generate` that forces the token chosen by each row's writer.
-
-    end: the token that ends a row. counts: passes and tokens are added to it.
-    """
+    """A logits processor for `generate` that forces the token chosen by each row's writer. end: the token that ends a
+    row. counts: passes and tokens are added to it."""
 
     def __init__(self, writers: Sequence[TextWriter], end: int, counts: dict[str, int]) -> None:
         self._writers: list[TextWriter | None] = list(writers)
@@ -225,12 +199,6 @@ def check_logits(scores: Any) -> None:
     """Raise ArithmeticError if logits are NaN."""
     if scores.isnan().any():
         raise ArithmeticError("the model's scores are not numbers: try dtype='bfloat16' or 'float32'")
-
-
-def _like(scores: Any, flags: Any) -> Any:
-    import torch
-
-    return torch.from_numpy(flags).to(scores.device)
 
 
 def digest_uniform(digest: str, position: int) -> float:

@@ -15,8 +15,7 @@ MAX_UNRESOLVED_SHARE = 1e-3
 MAX_TOP_LOGPROBS = 20
 """Alternatives per token that are asked for: the maximum of OpenAI, and vLLM's default."""
 
-_MAX_STEPS = 256
-"""Tokens of an answer that are read; no option has as many."""
+_MAX_STEPS = 256  # tokens of an answer that are read; no option has as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,7 @@ def answer_probabilities(
     options: Sequence[str], text: str, steps: Sequence[TokenLogprob], *, finished: bool
 ) -> tuple[dict[str, float], float | None]:
     """The options' probabilities from the tokens of a reply, and their mass; nothing if its answer leaves them unknown.
-
-    text, finished: see `final_answer`. Raises ValueError for invalid log-probabilities.
-    """
+    text, finished: see `final_answer`. Raises ValueError for invalid log-probabilities."""
     try:
         answer = final_answer(text, finished=finished)
     except ValueError:
@@ -56,11 +53,9 @@ def answer_probabilities(
 
 
 def spelling_steps(steps: Sequence[TokenLogprob], answer: str) -> Sequence[TokenLogprob]:
-    """The last steps, those whose tokens spell an answer; none where the tokens say something else.
-
-    Servers return log-probabilities of reasoning too, whether or not it is in the text. Space, and control tokens at
-    the end, do not count.
-    """
+    """The last steps, those whose tokens spell an answer; none where the tokens say something else. Servers return
+    log-probabilities of reasoning too, whether or not it is in the text. Space, and control tokens at the end, do not
+    count."""
     letters = "".join(answer.split())
     start, end = len(steps), len(letters)
     while start and end:
@@ -73,8 +68,7 @@ def spelling_steps(steps: Sequence[TokenLogprob], answer: str) -> Sequence[Token
     return () if end else steps[start:]
 
 
-_CONTROL = re.compile(r"<[^<>]*>")
-"""A token that ends a reply and is not in its text, such as `<|im_end|>`."""
+_CONTROL = re.compile(r"<[^<>]*>")  # A token that ends a reply and is not in its text, such as `<|im_end|>`
 
 
 def option_probabilities(
@@ -147,10 +141,8 @@ def _shares(step: TokenLogprob) -> list[tuple[str, float]]:
 
 
 def _matching_option(options: Sequence[str], text: str, alternatives: set[str]) -> str | None:
-    """The option that a reply beginning with this text selects, "" for no option, None if still open.
-
-    alternatives: texts of the alternatives at its last token, each with the tokens before.
-    """
+    """The option that a reply beginning with this text selects, "" for no option, None if still open. alternatives:
+    texts of the alternatives at its last token, each with the tokens before."""
     plain = _plain(text)
     if not plain:
         return None

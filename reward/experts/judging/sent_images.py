@@ -34,12 +34,9 @@ megabyte, which nginx allows as it comes."""
 
 
 def fitted(image: Image, max_pixels: int | None = None) -> Image:
-    """The image in a size that judges take, in its aspect ratio; itself if it has one.
-
-    A shorter side of less than `MIN_SIDE` is enlarged to it. More pixels than `max_pixels` are resized to at most as
-    many, or to the shorter side of `MIN_SIDE`. Beyond an aspect of `MAX_ASPECT`, which judges refuse in any size,
-    nothing is enlarged.
-    """
+    """The image in a size that judges take, in its aspect ratio; itself if it has one. A shorter side of less than
+    `MIN_SIDE` is enlarged to it. More pixels than `max_pixels` are resized to at most as many, or to the shorter side
+    of `MIN_SIDE`. Beyond an aspect of `MAX_ASPECT`, which judges refuse in any size, nothing is enlarged."""
     width, height = image.size
     short = min(width, height)
     factor = 1.0 if max_pixels is None else min(1.0, (max_pixels / (width * height)) ** 0.5)
@@ -55,11 +52,8 @@ def check_max_pixels(max_pixels: int | None) -> None:
 
 
 class Base64ImageCache:
-    """Encodes images and caches the most recent ones.
-
-    kind: `png` is lossless, `jpeg` smaller and lossy. quality: of JPEG, 1 to 100. max_pixels: see `fitted`.
-    cache_bytes: size of the cache.
-    """
+    """Encodes images and caches the most recent ones. kind: `png` is lossless, `jpeg` smaller and lossy. quality: of
+    JPEG, 1 to 100. max_pixels: see `fitted`. cache_bytes: size of the cache."""
 
     def __init__(
         self,
@@ -112,10 +106,8 @@ class Base64ImageCache:
 
 
 def after_jpeg(image: Image, quality: int | None) -> Image:
-    """The image that is decoded from a JPEG of this image, as a judge behind an API sees it; itself for None.
-
-    quality: 1 to 100, with halved chroma, as PIL and other libraries write it.
-    """
+    """The image that is decoded from a JPEG of this image, as a judge behind an API sees it; itself for None. quality:
+    1 to 100, with halved chroma, as PIL and other libraries write it."""
     return image if quality is None else Image.of(_encoded(image, "jpeg", quality))
 
 
@@ -132,8 +124,7 @@ def _encoded(image: Image, kind: ImageFormat, quality: int) -> bytes:
     return bytes(data)
 
 
-_MAX_IMAGES = 20_000
-"""Ids that are kept for all servers together."""
+_MAX_IMAGES = 20_000  # ids that are kept for all servers together
 
 
 def image_ids(encoded: Mapping[Image, str]) -> dict[Image, str]:
@@ -142,10 +133,8 @@ def image_ids(encoded: Mapping[Image, str]) -> dict[Image, str]:
 
 
 class SentImages:
-    """What servers have answered about, by address: the most recent images. Thread-safe.
-
-    left_out: images of which only the id was sent. missed: those of them in requests that were not answered.
-    """
+    """What servers have answered about, by address: the most recent images. Thread-safe. left_out: images of which only
+    the id was sent. missed: those of them in requests that were not answered."""
 
     def __init__(self) -> None:
         self.left_out = 0
@@ -188,11 +177,9 @@ class SentImages:
 
 
 class RequestByIds:
-    """The body of one request, for every attempt. Images that the server is known to have are left out at the first.
-
-    A context manager: a server whose answer does not arrive inside may not have what was left out. left_out: ids of
-    images that the last attempt has left out.
-    """
+    """The body of one request, for every attempt. Images that the server is known to have are left out at the first. A
+    context manager: a server whose answer does not arrive inside may not have what was left out. left_out: ids of
+    images that the last attempt has left out."""
 
     def __init__(self, body: Mapping[str, Any], sent: SentImages) -> None:
         self.left_out: set[str] = set()

@@ -8,16 +8,13 @@ from typing import Any
 
 from ...forks import ForkSafeLock
 
-_MAX_TOKENS = 2**31
-"""Of a request, as its server reports them; more is nonsense, and may be more than a float holds."""
+_MAX_TOKENS = 2**31  # of a request, as its server reports them; more is nonsense, and may be more than a float holds
 
 
 class TokenUsage:
-    """Counters of one served expert. Thread-safe.
-
-    usd_per_million_in, _cached_in, _out: prices of prompt tokens, of those that the server had in its prefix cache
-    (None: as the others), and of completion tokens, each finite and 0 or more. Raises ValueError for other prices.
-    """
+    """Counters of one served expert. Thread-safe. usd_per_million_in, _cached_in, _out: prices of prompt tokens, of
+    those that the server had in its prefix cache (None: as the others), and of completion tokens, each finite and 0 or
+    more. Raises ValueError for other prices."""
 
     def __init__(
         self,
@@ -25,20 +22,14 @@ class TokenUsage:
         usd_per_million_cached_in: float | None = None,
         usd_per_million_out: float | None = None,
     ) -> None:
-        for name, price in (
-            ("in", usd_per_million_in),
-            ("cached_in", usd_per_million_cached_in),
-            ("out", usd_per_million_out),
-        ):
+        prices = {"in": usd_per_million_in, "cached_in": usd_per_million_cached_in, "out": usd_per_million_out}
+        for name, price in prices.items():
             if price is not None and not 0 <= price < math.inf:
                 raise ValueError(f"usd_per_million_{name} is a price of 0 or more, got {price}")
         if usd_per_million_cached_in is not None and usd_per_million_in is None:
             raise ValueError("usd_per_million_cached_in needs usd_per_million_in, the price of the other prompt tokens")
-        self._prices = (
-            usd_per_million_in,
-            usd_per_million_in if usd_per_million_cached_in is None else usd_per_million_cached_in,
-            usd_per_million_out,
-        )
+        cached = usd_per_million_in if usd_per_million_cached_in is None else usd_per_million_cached_in
+        self._prices = usd_per_million_in, cached, usd_per_million_out
         names = ("requests", "retries", "requests_without_usage", "prompt_tokens", "completion_tokens")
         self._counts = dict.fromkeys((*names, "images_sent", "bytes_sent"), 0)
         self._lock = ForkSafeLock()
@@ -61,10 +52,8 @@ class TokenUsage:
     def add_response(self, usage: object) -> None:
         """Count the tokens of a response. usage: that of a chat completion, or whatever else stands there."""
         known = usage if isinstance(usage, Mapping) else {}
-        prompt, completion = (
-            _tokens(known, "prompt_tokens", "input_tokens"),
-            _tokens(known, "completion_tokens", "output_tokens"),
-        )
+        prompt = _tokens(known, "prompt_tokens", "input_tokens")
+        completion = _tokens(known, "completion_tokens", "output_tokens")
         cached = _tokens(_details(known, "prompt_tokens_details", "input_tokens_details"), "cached_tokens")
         reasoning = _tokens(_details(known, "completion_tokens_details", "output_tokens_details"), "reasoning_tokens")
         with self._lock:
@@ -78,12 +67,9 @@ class TokenUsage:
     def counters(self) -> dict[str, float]:
         """`requests`, `retries` among them, `images_sent` and `bytes_sent` with them, whether a server was reached or
         not; `prompt_tokens` and `completion_tokens`, of the responses that say them, and the number that do not,
-        `requests_without_usage`.
-
-        `cached_tokens`, prompt tokens from the server's prefix cache, and `reasoning_tokens`, of the completion's, once
-        the server has reported any number of them. `usd` if both prices are given and every response had its tokens:
-        otherwise the cost is unknown.
-        """
+        `requests_without_usage`. `cached_tokens`, prompt tokens from the server's prefix cache, and `reasoning_tokens`,
+        of the completion's, once the server has reported any number of them. `usd` if both prices are given and every
+        response had its tokens: otherwise the cost is unknown."""
         with self._lock:
             counts: dict[str, float] = dict(self._counts)
         price_in, price_cached, price_out = self._prices

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from typing_extensions import Unpack
 
-from ...forks import at_fork, keep_in_child, was_held
+from ...forks import ForkSafeLock, at_fork, keep_in_child, was_held
 from ...queries.expert import ExpertDown
 from .devices import (
     compile_layers,
@@ -107,15 +107,7 @@ class _SharedWeights:
 
 
 _SHARED_WEIGHTS: WeakValueDictionary[tuple[Any, ...], _SharedWeights] = WeakValueDictionary()
-_ATTACHING = threading.Lock()
-
-
-def _renew_attaching(_: object) -> None:
-    global _ATTACHING  # noqa: PLW0603
-    _ATTACHING = threading.Lock()
-
-
-at_fork(_SharedWeights, _renew_attaching)
+_ATTACHING = ForkSafeLock()
 
 
 class Checkpoint:
@@ -146,9 +138,8 @@ class Checkpoint:
         settings: LoadOptions = {**LOAD_DEFAULTS, **loading}
         device_map, quantisation = settings["device_map"], settings["quantisation"]
         if device_map and device_map not in DEVICE_MAPS:
-            raise ValueError(
-                f"device_map is one of {', '.join(DEVICE_MAPS)}, got {device_map!r}: use device for a single device"
-            )
+            known = ", ".join(DEVICE_MAPS)
+            raise ValueError(f"device_map is one of {known}, got {device_map!r}: use device for a single device")
         if quantisation and quantisation not in QUANTIZATIONS:
             raise ValueError(f"quantisation is one of {', '.join(QUANTIZATIONS)}, got {quantisation!r}")
         self.name = name
@@ -159,18 +150,15 @@ class Checkpoint:
         self._weights_file = weights_file
         self._model_types = model_types
         self._options = dict(options or {})
-        self._settings = settings
-        self._revision, self._backend = settings["revision"], settings["backend"]
+        self._settings, self._revision, self._backend = settings, settings["revision"], settings["backend"]
         self._device_map, self._quantisation = device_map, quantisation
         self._shared: _SharedWeights | None = None
 
     @property
     def identity(self) -> str:
         """What determines the outputs: name, commit (of a folder: a digest of its content), dtype, image backend.
-
-        Computed on first use and again after `unload`, since the weights may have changed.
-        Raises `ExpertDown` if neither a folder nor the hub has the model.
-        """
+        Computed on first use and again after `unload`, since the weights may have changed. Raises `ExpertDown` if
+        neither a folder nor the hub has the model."""
         return self._weights_identity(self._weights)
 
     def _weights_identity(self, weights: _SharedWeights) -> str:
@@ -180,12 +168,9 @@ class Checkpoint:
                 source = weights_identity(self.name, self._revision, self._weights_file)
                 if self.base:
                     source += f" with {weights_identity(self.base)}"
-                precision = [
-                    str(self._device_and_dtype(torch)[1]).removeprefix("torch."),
-                    self._quantisation,
-                    "compiled" * self._settings["compiled"],
-                ]
-                weights.identity = f"{source} {' '.join(filter(None, precision))} {self._image_backend(transformers)}"
+                dtype = str(self._device_and_dtype(torch)[1]).removeprefix("torch.")
+                compiled, backend = "compiled" * self._settings["compiled"], self._image_backend(transformers)
+                weights.identity = " ".join(filter(None, (source, dtype, self._quantisation, compiled, backend)))
             return weights.identity
 
     @contextlib.contextmanager
@@ -238,10 +223,8 @@ class Checkpoint:
         return bool(self._device_and_dtype(import_libraries()[0])[0].type == "cpu")
 
     def offload(self) -> None:
-        """Move the weights to CPU memory until the next query. Waits for the running batch.
-
-        Weights that are quantised or placed by a device map cannot be moved: they are dropped and loaded again.
-        """
+        """Move the weights to CPU memory until the next query. Waits for the running batch. Weights that are quantised
+        or placed by a device map cannot be moved: they are dropped and loaded again."""
         weights = self._weights
         with weights.lock:
             if weights.loaded is None:
@@ -326,7 +309,11 @@ class Checkpoint:
             options["quantization_config"] = quantization_config(transformers, self._quantisation, dtype)
         try:
             with refuse_remote_code():
-                self._check_model_type(transformers)
+                if self._model_types:
+                    kind = transformers.AutoConfig.from_pretrained(self.name, revision=self._revision).model_type
+                    if kind not in self._model_types:
+                        usable = " or ".join(self._model_types)
+                        raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {usable}")
                 processor = self._load_processor(transformers)
                 model, info = loader.from_pretrained(self.name, **options, **self._options)
         except Exception as error:  # of damaged configurations, tokenizers and weights libraries raise anything
@@ -362,12 +349,6 @@ class Checkpoint:
             compile_layers(model)
         return LoadedModel(model, processor, device, dtype)
 
-    def _check_model_type(self, transformers: Any) -> None:
-        if self._model_types:
-            kind = transformers.AutoConfig.from_pretrained(self.name, revision=self._revision).model_type
-            if kind not in self._model_types:
-                raise ExpertDown(f"{self.name} is a {kind}: give a checkpoint of {' or '.join(self._model_types)}")
-
     def _to(self, model: Any, device: Any) -> Any:
         try:
             return model.to(device)
@@ -388,17 +369,17 @@ class Checkpoint:
         load = getattr(transformers, self._processor) if isinstance(self._processor, str) else self._processor
         if isinstance(self._processor, str) and Path(self.base or self.name).is_dir():
             source["local_files_only"] = True
+        has_plain = expected == "pil" and self._plain_processor
         try:
             processor = load.from_pretrained(**source, **backend)
             # The processor of a text-only model is its tokenizer, which has backends of its own.
-            if getattr(getattr(processor, "image_processor", processor), "backend", expected) not in _BACKENDS - {
-                expected
-            }:
+            made = getattr(getattr(processor, "image_processor", processor), "backend", expected)
+            if made == expected or made not in _BACKENDS:
                 return processor
         except (ImportError, ValueError) as error:
-            if "torchvision" not in str(error).lower() or expected != "pil" or not self._plain_processor:
+            if "torchvision" not in str(error).lower() or not has_plain:
                 raise
-        if expected != "pil" or not self._plain_processor:
+        if not has_plain:
             raise ExpertDown(f"{self.name} has no processor on {expected}: leave backend at auto")
         return getattr(transformers, self._plain_processor).from_pretrained(**source)
 

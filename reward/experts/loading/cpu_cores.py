@@ -24,10 +24,8 @@ T = TypeVar("T")
 
 def run_in_turn(compute: Callable[[], T], deadline_s: float = math.inf) -> T:
     """The result or exception of `compute`, which waits for earlier jobs; a job may call this function itself.
-
     deadline_s: a job that takes longer, in seconds, counts as hung: a new thread runs the jobs behind it. The hung job
-    continues, and its caller still gets the result if it ever returns.
-    """
+    continues, and its caller still gets the result if it ever returns."""
     if isinstance(threading.current_thread(), _CpuThread):
         return compute()
     job = _CpuJob(compute, deadline_s)
@@ -100,7 +98,6 @@ def _in_child(_: object) -> None:
 
 at_fork(run_in_turn, _in_child)
 
-_CHANGED = threading.Condition()
-"""Guards the variables below; notified when a job is added, begins or ends."""
+_CHANGED = threading.Condition()  # guards the variables below; notified when a job is added, begins or ends
 _JOBS: deque[_CpuJob[Any]] = deque()
 _worker: _CpuThread | None = None

@@ -20,10 +20,8 @@ NOT_FINITE = "the model's output holds NaN or infinity: load it with dtype float
 def make_detections(
     boxes: NDArray[np.floating], scores: NDArray[np.floating], labels: Sequence[str], min_score: float
 ) -> Detections | Failure:
-    """Boxes with a score of `min_score` or more, in the model's order; a `Failure` if an output is not finite.
-
-    boxes: n x 4, centre and size in fractions of the sides. scores: n, in [0, 1]. labels: n.
-    """
+    """Boxes with a score of `min_score` or more, in the model's order; a `Failure` if an output is not finite. boxes: n
+    x 4, centre and size in fractions of the sides. scores: n, in [0, 1]. labels: n."""
     if not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
         return Failure(NOT_FINITE)
     detections = []
@@ -42,10 +40,8 @@ def check_scores(**scores: float) -> None:
 
 
 def clip_tokens(tokenizer: Any, phrases: Sequence[str], max_tokens: int) -> Any:
-    """`input_ids` and `attention_mask`, phrases x max_tokens, padded as these models were trained.
-
-    Control tokens such as `<|endoftext|>` in a phrase are read as plain text.
-    """
+    """`input_ids` and `attention_mask`, phrases x max_tokens, padded as these models were trained. Control tokens such
+    as `<|endoftext|>` in a phrase are read as plain text."""
     return tokenizer(
         list(phrases), padding="max_length", max_length=max_tokens, split_special_tokens=True, return_tensors="pt"
     )
@@ -59,10 +55,8 @@ def max_phrase_tokens(loaded: LoadedModel) -> int:
 def group_by_image(
     queries: Sequence[Detect], tokenizer: Any, max_tokens: int
 ) -> tuple[dict[Image, list[int]], dict[int, Failure]]:
-    """Query indices by image, and failures by query index for invalid phrases.
-
-    max_tokens: the longest phrase that the model reads.
-    """
+    """Query indices by image, and failures by query index for invalid phrases. max_tokens: the longest phrase that the
+    model reads."""
     by_image: dict[Image, list[int]] = {}
     failed: dict[int, Failure] = {}
     for index, query in enumerate(queries):

@@ -40,11 +40,9 @@ def quantization_config(transformers: Any, method: str, dtype: Any) -> Any:
 
 
 def patch_int8_kernel(model: Any) -> None:
-    """Disable bitsandbytes' AVX-512 kernel for layers that it does not support, as in Qwen2.5-VL's vision tower.
-
-    It needs outputs in multiples of 32 and inputs in multiples of a weight block. Other layers use the generic path,
-    which dequantises the weights for each product.
-    """
+    """Disable bitsandbytes' AVX-512 kernel for layers that it does not support, as in Qwen2.5-VL's vision tower. It
+    needs outputs in multiples of 32 and inputs in multiples of a weight block. Other layers use the generic path, which
+    dequantises the weights for each product."""
     from bitsandbytes.nn import Linear4bit
 
     for layer in model.modules():
@@ -95,13 +93,11 @@ def parse_byte_size(text: str) -> int:
 
 
 class Microbatcher:
-    """The batch size of one expert's forward passes.
-
-    max_batch_size: maximum items in one pass. budget: bytes for weights, activations and caches together, None for no
-    limit. name: for messages. With a budget the first pass has one item; the largest memory use per item so far
-    determines the size of the next. It is measured by the accelerator's allocator, on a CPU by the tensors that torch's
-    operators return (their internal buffers are not counted).
-    """
+    """The batch size of one expert's forward passes. max_batch_size: maximum items in one pass. budget: bytes for
+    weights, activations and caches together, None for no limit. name: for messages. With a budget the first pass has
+    one item; the largest memory use per item so far determines the size of the next. It is measured by the
+    accelerator's allocator, on a CPU by the tensors that torch's operators return (their internal buffers are not
+    counted)."""
 
     def __init__(self, max_batch_size: int, budget: int | None = None, name: str = "") -> None:
         self.max_batch_size = max_batch_size
@@ -123,10 +119,10 @@ class Microbatcher:
             return
         self._available = self._budget - weights - cache_bytes
         if self._available <= 0:
-            gib = 2**30
+            budget, taken, cached = (f"{size / 2**30:.3g}" for size in (self._budget, weights, cache_bytes))
             raise ExpertDown(
-                f"{self._name} may take {self._budget / gib:.3g} GiB, but its weights take {weights / gib:.3g} and "
-                f"cache_bytes is {cache_bytes / gib:.3g} GiB: raise max_memory, lower cache_bytes, or use another dtype"
+                f"{self._name} may take {budget} GiB, but its weights take {taken} and cache_bytes is {cached} GiB: "
+                "raise max_memory, lower cache_bytes, or use another dtype"
             )
 
     def map(self, compute: Callable[[Sequence[T]], Sequence[V]], items: Sequence[T], device: Any) -> list[V]:
@@ -176,9 +172,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception reports exhausted memory. Torch has a class for it on accelerators only."""
     import torch
 
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY_MESSAGES)
+    says_so = isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY_MESSAGES)
+    return says_so or isinstance(error, MemoryError | torch.OutOfMemoryError)
 
 
 _OUT_OF_MEMORY_MESSAGES = ("out of memory", "can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -193,10 +188,9 @@ def _peak_memory(device: Any) -> Iterator[Callable[[], int]]:
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         yield lambda: torch.cuda.max_memory_allocated(device) - before
-        return
-    counter = _tensor_memory_counter()
-    with counter:
-        yield lambda: int(counter.peak)
+    else:
+        with _tensor_memory_counter() as counter:
+            yield lambda: int(counter.peak)
 
 
 def _tensor_memory_counter() -> Any:
@@ -213,17 +207,15 @@ def _tensor_memory_counter() -> Any:
             self.alive: dict[int, weakref.ref[Any]] = {}
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            input_storages = {
-                tensor.untyped_storage()._cdata
-                for tensor in tree_leaves((args, kwargs))
-                if isinstance(tensor, torch.Tensor)
-            }
+            def storages(tree: Any) -> dict[int, Any]:
+                tensors = (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+                return {storage._cdata: storage for storage in (tensor.untyped_storage() for tensor in tensors)}
+
+            known = storages((args, kwargs))
             outputs = func(*args, **(kwargs or {}))
-            for tensor in tree_leaves(outputs):
-                if isinstance(tensor, torch.Tensor):
-                    storage = tensor.untyped_storage()
-                    if storage._cdata not in input_storages:
-                        self._count(storage)
+            for key, storage in storages(outputs).items():
+                if key not in known:
+                    self._count(storage)
             return outputs
 
         def _count(self, storage: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Unpack
@@ -21,13 +22,11 @@ A = TypeVar("A", bound=Outcome)
 
 
 class LocalExpert(Expert, Generic[A]):
-    """An expert whose model runs on this machine. Subclasses define loading and answering.
-
-    name, base, options: see `Checkpoint`. batch: maximum queries per call, and items per forward pass. cache_bytes:
-    memory limit of cached features; the cache is dropped with the weights. loading: see `LoadOptions`;
-    `default_load_options` holds the defaults that differ from the general ones. model_types: in `config.json`, of the
-    models that the expert can use; empty for any. counters: of `usage`, beside `image_passes`.
-    """
+    """An expert whose model runs on this machine. Subclasses define loading and answering. name, base, options: see
+    `Checkpoint`. batch: maximum queries per call, and items per forward pass. cache_bytes: memory limit of cached
+    features; the cache is dropped with the weights. loading: see `LoadOptions`; `default_load_options` holds the
+    defaults that differ from the general ones. model_types: in `config.json`, of the models that the expert can use;
+    empty for any. counters: of `usage`, beside `image_passes`."""
 
     loader: ClassVar[str | type[Any]]
     processor: ClassVar[str | type[Any]] = "AutoProcessor"
@@ -56,13 +55,9 @@ class LocalExpert(Expert, Generic[A]):
         settings: LoadOptions = {**self.load_defaults(), **loading}
         self.name = name
         self.cache_bytes = cache_bytes
-        self.revision = settings["revision"]
-        self.dtype = settings["dtype"]
-        self.device = settings["device"]
-        self.device_map = settings["device_map"]
-        self.quantisation = settings["quantisation"]
-        self.compiled = settings["compiled"]
-        self.backend = settings["backend"]
+        self.revision, self.dtype, self.device = settings["revision"], settings["dtype"], settings["device"]
+        self.device_map, self.quantisation = settings["device_map"], settings["quantisation"]
+        self.compiled, self.backend = settings["compiled"], settings["backend"]
         self.max_memory = settings["max_memory"]
         self.checkpoint = Checkpoint(
             name,
@@ -108,23 +103,22 @@ class LocalExpert(Expert, Generic[A]):
             self.check(loaded)
 
     def __call__(self, queries: Sequence[Any]) -> list[A]:
-        return self._in_turn(lambda: self._inferred(queries))
+        def compute() -> list[A]:
+            import torch
 
-    def _inferred(self, queries: Sequence[Any]) -> list[A]:
-        import torch
+            # Another expert that shares the weights may have dropped them.
+            if self._cached_for is not self.checkpoint.shared_weights:
+                self.feature_cache.clear()
+                self._cached_for = self.checkpoint.shared_weights
+            while True:
+                try:
+                    with torch.inference_mode():  # here, since it is per thread
+                        return self.answer_batch(queries)
+                except (RuntimeError, MemoryError) as error:
+                    if not (is_out_of_memory(error) and self.microbatcher.halve()):
+                        raise
 
-        # Another expert that shares the weights may have dropped them.
-        if self._cached_for is not self.checkpoint.shared_weights:
-            self.feature_cache.clear()
-            self._cached_for = self.checkpoint.shared_weights
-        while True:
-            try:
-                # Here, since inference mode is per thread.
-                with torch.inference_mode():
-                    return self.answer_batch(queries)
-            except (RuntimeError, MemoryError) as error:
-                if not (is_out_of_memory(error) and self.microbatcher.halve()):
-                    raise
+        return self._in_turn(compute)
 
     def load(self) -> None:
         self._in_turn(self.prepare)
@@ -143,6 +137,12 @@ class LocalExpert(Expert, Generic[A]):
         """Apply `compute` to all items, in batches that fit into memory."""
         self.reserve()
         return self.microbatcher.map(lambda part: compute(loaded, part), items, loaded.device)
+
+    def cached(
+        self, compute: Callable[[LoadedModel, Sequence[T]], Sequence[V]], loaded: LoadedModel, items: Mapping[str, T]
+    ) -> dict[str, V]:
+        """The outputs of `compute` for all items, by key: those in the feature cache are not computed again."""
+        return self.feature_cache.get_or_compute(items, lambda new: self.run_microbatched(compute, loaded, new))
 
     def reserve(self) -> None:
         """Limit batches to the memory left beside weights and cache. The model must be loaded."""
@@ -173,10 +173,8 @@ class LocalExpert(Expert, Generic[A]):
             self.checkpoint.offload()
 
     def unload(self) -> None:
-        """Drop the weights and clear the cache; the next query loads them again.
-
-        If the files have changed since then, `id` changes too.
-        """
+        """Drop the weights and clear the cache; the next query loads them again. If the files have changed since then,
+        `id` changes too."""
         with self.checkpoint.lock:
             self.feature_cache.clear()
             self.checkpoint.unload()
@@ -185,6 +183,51 @@ class LocalExpert(Expert, Generic[A]):
     def bytes(self) -> dict[str, int]:
         """Memory of the weights by device, and of cached features as `cache`."""
         return {**self.checkpoint.bytes, "cache": self.feature_cache.used}
+
+
+class WrappingExpert(Expert):
+    """An expert that asks `wrapped`, if it is not None: usage and weights are those of it."""
+
+    wrapped: Expert | None = None
+
+    def load(self) -> None:
+        if self.wrapped is not None:
+            self.wrapped.load()
+
+    def usage(self) -> Mapping[str, float]:
+        return {} if self.wrapped is None else self.wrapped.usage()
+
+    def offload(self) -> None:
+        """Move the weights, if any, to CPU memory; the next query moves them back."""
+        if hasattr(self.wrapped, "offload"):
+            self.wrapped.offload()
+
+    def unload(self) -> None:
+        """Drop the weights, if any; the next query loads them again."""
+        if hasattr(self.wrapped, "unload"):
+            self.wrapped.unload()
+
+
+def as_module(forward: Any) -> Any:
+    """A torch module that computes this."""
+    import torch
+
+    module: Any = torch.nn.Module()
+    module.forward = forward
+    return module
+
+
+@contextlib.contextmanager
+def patched_parts(owner: Any, **parts: Any) -> Iterator[None]:
+    """Context in which these attributes of the owner are replaced."""
+    original = {name: getattr(owner, name) for name in parts}
+    for name, part in parts.items():
+        setattr(owner, name, part)
+    try:
+        yield
+    finally:
+        for name, part in original.items():
+            setattr(owner, name, part)
 
 
 def nested_nbytes(value: Any) -> int:

@@ -58,11 +58,9 @@ class ModelEntry:
 
     def weight_bytes(self, dtype: str) -> int:
         """Bytes of the weights at a precision; unquantised parameters of quantised models count 16 bits."""
-        unquantised = self.unquantised if dtype in QUANTIZATIONS else 0.0
-        return int(
-            ((self.parameters - unquantised) * BYTES_PER_WEIGHT[dtype] + unquantised * BYTES_PER_WEIGHT["bfloat16"])
-            * 1e6
-        )
+        whole = self.unquantised if dtype in QUANTIZATIONS else 0.0
+        others = (self.parameters - whole) * BYTES_PER_WEIGHT[dtype]
+        return int((others + whole * BYTES_PER_WEIGHT["bfloat16"]) * 1e6)
 
     @property
     def download_bytes(self) -> int | None:
@@ -79,18 +77,14 @@ BYTES_PER_WEIGHT: Mapping[str, float] = {"float32": 4, "bfloat16": 2, "float16":
 @cache
 def registered_models() -> Mapping[str, ModelEntry]:
     """All models, by short name."""
-    rows = _table()["model"]
-    return {
-        row["name"]: ModelEntry(**{**row, **{name: tuple(row.get(name, ())) for name in ("papers", "packages")}})
-        for row in rows
-    }
+    lists = ("papers", "packages")
+    rows = ({**row, **{name: tuple(row.get(name, ())) for name in lists}} for row in _table("model_registry")["model"])
+    return {row["name"]: ModelEntry(**row) for row in rows}
 
 
 def resolve_expert(name: str) -> tuple[str, Mapping[str, Any], str] | None:
-    """Entry point of the expert for a name, its options, and the model or address to build it with.
-
-    None if it is no model's name. Raises `SpecError` for a model without an expert.
-    """
+    """Entry point of the expert for a name, its options, and the model or address to build it with. None if it is no
+    model's name. Raises `SpecError` for a model without an expert."""
     if (model := registered_models().get(name)) is not None:
         return model.expert, model.options, model.checkpoint
     expert, colon, source = name.partition(":")
@@ -119,15 +113,15 @@ def _expert_for(path: str) -> str:
         raise SpecError(str(error)) from None
     except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise SpecError(f"the config.json of {path} cannot be read: {error}") from None
-    for expert, kinds in _table()["kinds"].items():
+    for expert, kinds in _table("model_registry")["kinds"].items():
         if kind in kinds:
             return str(expert)
     raise SpecError(f"{path} is a {kind or 'model of unknown kind'}: name the expert, as in vlm:{path}")
 
 
 @cache
-def _table() -> Mapping[str, Any]:
-    return tomllib.loads((files(__package__ or "") / "model_registry.toml").read_text(encoding="utf-8"))
+def _table(name: str) -> Mapping[str, Any]:
+    return tomllib.loads((files(__package__ or "") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
@@ -135,13 +129,10 @@ _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A complete set of experts.
-
-    purpose: what it is for, one line. machine: what it was put together for. gpu_gb: memory of its GPU in GB, 0 for
-    none. passes_gib: what forward passes take beside weights and caches, estimated. extras: of the package, to install.
-    packages: to install beside them. unanswered: what none of its experts can know. roles: role -> spec, those common
-    to all bundles included.
-    """
+    """A complete set of experts. purpose: what it is for, one line. machine: what it was put together for. gpu_gb:
+    memory of its GPU in GB, 0 for none. passes_gib: what forward passes take beside weights and caches, estimated.
+    extras: of the package, to install. packages: to install beside them. unanswered: what none of its experts can know.
+    roles: role -> spec, those common to all bundles included."""
 
     name: str
     purpose: str
@@ -156,7 +147,7 @@ class Bundle:
     @property
     def own_roles(self) -> dict[str, Spec]:
         """The roles that are not common to all bundles, with examples of the addresses they name."""
-        common = _bundle_table()["common"]
+        common = _table("bundles")["common"]
         return {
             role: _replaced(spec, lambda variable: _addresses()[variable].example)
             for role, spec in self.roles.items()
@@ -182,17 +173,11 @@ class Address:
 @cache
 def bundles() -> Mapping[str, Bundle]:
     """All bundles, by name, the smallest first."""
-    table = _bundle_table()
-    return {
-        row["name"]: Bundle(
-            **{
-                **row,
-                **{key: tuple(row.get(key, ())) for key in ("extras", "packages")},
-                "roles": {**table["common"], **row.get("roles", {})},
-            }
-        )
-        for row in table["bundle"]
-    }
+    table, lists, made = _table("bundles"), ("extras", "packages"), {}
+    for row in table["bundle"]:
+        roles = {**table["common"], **row.get("roles", {})}
+        made[row["name"]] = Bundle(**{**row, **{key: tuple(row.get(key, ())) for key in lists}, "roles": roles})
+    return made
 
 
 def bundle_lines() -> list[str]:
@@ -201,10 +186,8 @@ def bundle_lines() -> list[str]:
 
 
 def with_addresses(spec: Any, bundle: str, role: str) -> Any:
-    """The spec of a bundle's role with the addresses it names, from the environment.
-
-    Raises `SpecError`, which says what to give, for one that is not set.
-    """
+    """The spec of a bundle's role with the addresses it names, from the environment. Raises `SpecError`, which says
+    what to give, for one that is not set."""
 
     def value_of(variable: str) -> str:
         address = _addresses()[variable]
@@ -228,9 +211,4 @@ def _replaced(spec: Any, value_of: Callable[[str], str]) -> Any:
 
 
 def _addresses() -> dict[str, Address]:
-    return {row["variable"]: Address(**row) for row in _bundle_table()["address"]}
-
-
-@cache
-def _bundle_table() -> Mapping[str, Any]:
-    return tomllib.loads((files(__package__ or "") / "bundles.toml").read_text(encoding="utf-8"))
+    return {row["variable"]: Address(**row) for row in _table("bundles")["address"]}

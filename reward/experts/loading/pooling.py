@@ -28,43 +28,34 @@ _SIDE = 224
 def pool_region(
     tokens: Tokens, registers: int, grid: Grid, region: Region, size: Size
 ) -> tuple[NDArray[np.float32], int]:
-    """The vector of a region (length d) and the number of patches that contribute.
-
-    tokens: (1 + registers + rows * columns) x d. size: width and height of the image of `region.exclude`.
-    A patch of which less than half is free is left out of the vector, but counted if any of it is free, as in EdiVal's
-    released code; a vector of no patches is all zeros. `exclude` pools patches, whatever `region.pool`. `inside` pools
-    patches too, weighted by the share that the mask covers; it counts all patches with any coverage. Raises ValueError
-    if tokens, registers and grid do not match.
-    """
+    """The vector of a region (length d) and the number of patches that contribute. tokens: (1 + registers + rows *
+    columns) x d. size: width and height of the image of `region.exclude`. A patch of which less than half is free is
+    left out of the vector, but counted if any of it is free, as in EdiVal's released code; a vector of no patches is
+    all zeros. `exclude` pools patches, whatever `region.pool`. `inside` pools patches too, weighted by the share that
+    the mask covers; it counts all patches with any coverage. Raises ValueError if tokens, registers and grid do not
+    match."""
     rows, columns = grid
     if tokens.ndim != 2 or tokens.shape[0] != 1 + registers + rows * columns:
         raise ValueError(
             f"a token map of {tokens.shape} does not hold a class token, {registers} registers and {rows} x {columns} "
             "patches: give (1 + registers + rows * columns) x d"
         )
-    if region.inside is not None:
-        coverage = covered_shares(region.inside.values, grid).ravel()
-        directions = _directions(tokens[1 + registers :])
-        return _mean(directions, coverage), int(np.count_nonzero(coverage > 0))
-    if region.pool == "cls" and region.exclude is None:
+    if region.pool == "cls" and region.exclude is None and region.inside is None:
         return tokens[0], rows * columns
-    guess = region.grid == "guessed"
-    with_registers = guess or (region.pool == "tokens" and region.exclude is None)
+    guess = region.grid == "guessed" and region.inside is None
+    with_registers = guess or (region.pool == "tokens" and region.exclude is None and region.inside is None)
     patches = tokens[1 if with_registers else 1 + registers :]
-    if region.exclude is None:
-        return _mean(patches, np.ones(len(patches))), len(patches)
-    free = free_shares(region.exclude, size, guess_grid(len(patches)) if guess else grid).ravel()
-    return _mean(_directions(patches), np.where(free < 0.5, 0.0, free)), int(np.count_nonzero(free > 0))
-
-
-def _directions(vectors: Tokens) -> Tokens:
-    directions: Tokens = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    return directions
-
-
-def _mean(vectors: Tokens, weights: NDArray[np.float64]) -> NDArray[np.float32]:
-    mean: NDArray[np.float32] = (weights @ vectors / max(weights.sum(), 1e-12)).astype(np.float32)
-    return mean
+    weights, count = np.ones(len(patches)), len(patches)
+    if region.inside is not None or region.exclude is not None:
+        if region.inside is not None:
+            weights = covered_shares(region.inside.values, grid).ravel()
+        else:
+            weights = free_shares(region.exclude or (), size, guess_grid(len(patches)) if guess else grid).ravel()
+        count = int(np.count_nonzero(weights > 0))
+        if region.inside is None:
+            weights = np.where(weights < 0.5, 0.0, weights)
+        patches = patches / np.maximum(np.linalg.norm(patches, axis=1, keepdims=True), 1e-12)
+    return (weights @ patches / max(weights.sum(), 1e-12)).astype(np.float32), count
 
 
 def guess_grid(patches: int) -> Grid:
@@ -74,10 +65,8 @@ def guess_grid(patches: int) -> Grid:
 
 
 def free_pixels(exclude: Sequence[Box], size: Size) -> NDArray[np.bool_]:
-    """Mask of the pixels outside the boxes, height x width.
-
-    A box covers the pixels from one truncated corner to the other, both included.
-    """
+    """Mask of the pixels outside the boxes, height x width. A box covers the pixels from one truncated corner to the
+    other, both included."""
     free = np.ones((size[1], size[0]), np.bool_)
     for box in exclude:
         x0, y0, x1, y1 = box.corners(size)
@@ -92,24 +81,19 @@ def free_shares(exclude: Sequence[Box], size: Size, grid: Grid) -> NDArray[np.fl
 
 def covered_shares(pixels: NDArray[np.bool_], grid: Grid) -> NDArray[np.float64]:
     """The share of each patch that a mask (height x width) covers, in [0, 1]; rows x columns."""
-    height, width = pixels.shape
-    sampled = pixels[np.ix_(_nearest(height), _nearest(width))]
-    rows, columns = (_bins(count) for count in grid)
+    # The pixels that PIL's NEAREST resize to 224 keeps, with its accumulated rounding.
+    steps = (side / _SIDE for side in pixels.shape)
+    kept = (np.cumsum([step * 0.5] + [step] * (_SIDE - 1)).astype(np.int64) for step in steps)
+    # 1 where a pixel belongs to a bin; bins may overlap, as in adaptive pooling.
+    columns_of = np.arange(_SIDE)
+    bins = (np.arange(count)[:, None] for count in grid)
+    rows, columns = (
+        ((columns_of >= one * _SIDE // len(one)) & (columns_of < -(-(one + 1) * _SIDE // len(one)))).astype(np.float64)
+        for one in bins
+    )
     # Counted, then divided: a patch exactly half free must come out as exactly 0.5.
-    shares: NDArray[np.float64] = (rows @ sampled @ columns.T) / np.outer(rows.sum(1), columns.sum(1))
+    shares: NDArray[np.float64] = (rows @ pixels[np.ix_(*kept)] @ columns.T) / np.outer(rows.sum(1), columns.sum(1))
     return shares
-
-
-def _nearest(side: int) -> NDArray[np.int64]:
-    """Indices of the pixels that PIL's NEAREST resize to 224 keeps, including its accumulated rounding."""
-    step = side / _SIDE
-    return np.cumsum([step * 0.5] + [step] * (_SIDE - 1)).astype(np.int64)
-
-
-def _bins(count: int) -> NDArray[np.float64]:
-    """count x 224: 1 where a pixel belongs to a bin; bins may overlap, as in adaptive pooling."""
-    pixels, bins = np.arange(_SIDE), np.arange(count)[:, None]
-    return ((pixels >= bins * _SIDE // count) & (pixels < -(-(bins + 1) * _SIDE // count))).astype(np.float64)
 
 
 def pool_query(tokens: Tokens, registers: int, grid: Grid, query: Embed) -> Embeddings:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,7 @@ from .devices import is_out_of_memory
 from .hub_files import find_file
 
 _LOCK = threading.Lock()
-_SAVED_TIMEOUTS: list[int] = []
-"""Seconds that transformers waits for a confirmation, saved by each loading thread."""
+_SAVED_TIMEOUTS: list[int] = []  # seconds that transformers waits for a confirmation, saved by each loading thread
 
 
 def _in_child(_: object) -> None:
@@ -37,8 +36,7 @@ def _in_child(_: object) -> None:
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _INDEX, _SINGLE = "model.safetensors.index.json", "model.safetensors"
-_COMPUTED_BUFFERS = (".inv_freq", ".position_ids")
-"""Buffers that older checkpoints hold and models compute."""
+_COMPUTED_BUFFERS = (".inv_freq", ".position_ids")  # buffers that older checkpoints hold and models compute
 
 
 def is_pinned(name: str, revision: str | None) -> bool:
@@ -47,12 +45,10 @@ def is_pinned(name: str, revision: str | None) -> bool:
 
 
 class RemoteCodeModel:
-    """Loads model and tokenizer (or processor) of such a checkpoint. `trust_remote_code=True` allows it.
-
-    transformers 5 creates models on the meta device and then fills in the weights. In code written for transformers 4,
-    tensors computed in the constructor, such as rotary frequencies, would then be uninitialised memory. So the model is
-    created on the CPU here, and the weights are loaded into it.
-    """
+    """Loads model and tokenizer (or processor) of such a checkpoint. `trust_remote_code=True` allows it. transformers 5
+    creates models on the meta device and then fills in the weights. In code written for transformers 4, tensors
+    computed in the constructor, such as rotary frequencies, would then be uninitialised memory. So the model is created
+    on the CPU here, and the weights are loaded into it."""
 
     @staticmethod
     def from_pretrained(name: str, *, trust_remote_code: bool = False, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -80,7 +76,7 @@ class RemoteCodeModel:
 
 
 class NullProcessor:
-    """Replaces a processor class: the processor may be remote code too, and is loaded with the model."""
+    """Replaces a processor class where there is none, or one of remote code, which is loaded with the model."""
 
     @staticmethod
     def from_pretrained(**_: Any) -> None:
@@ -110,17 +106,12 @@ at_fork(refuse_remote_code, _in_child)
 @contextlib.contextmanager
 def remote_code_errors(name: str, *additional: type[Exception]) -> Iterator[None]:
     """Context in which remote code runs. Raises `ExpertDown` if it is incompatible with the installed packages.
-
-    additional: exceptions beside the usual ones that indicate this.
-    """
+    additional: exceptions beside the usual ones that indicate this."""
     try:
         yield
     except Exception as error:
-        if (
-            not isinstance(error, (*_INCOMPATIBILITY_ERRORS, *additional))
-            or isinstance(error, ExpertDown)
-            or is_out_of_memory(error)
-        ):
+        is_known = isinstance(error, (*_INCOMPATIBILITY_ERRORS, *additional)) and not isinstance(error, ExpertDown)
+        if not is_known or is_out_of_memory(error):
             raise
         import transformers
 
@@ -150,17 +141,14 @@ def _classes(name: str, revision: str | None) -> Mapping[str, str]:
 
 def _permission_message(name: str, revision: str | None, classes: Mapping[str, str]) -> str:
     listed = ", ".join(f"{path} for {base_class}" for base_class, path in sorted(classes.items()))
-    if Path(name).exists():
-        source, revision_option = f"the folder {name}", ""
-    else:
+    source, pinned = f"the folder {name}", ""
+    if not Path(name).exists():
         commit = find_file(name, "config.json", revision).parent.name  # .../snapshots/<commit>/config.json
-        source, revision_option = (
-            f"commit {commit} of {name} on the hub ({revision or 'its newest'})",
-            f", revision={commit!r}",
-        )
+        source = f"commit {commit} of {name} on the hub ({revision or 'its newest'})"
+        pinned = f", revision={commit!r}"
     return (
         f"{name} needs Python code of its own, which runs with your permissions: {listed}, from {source}. None of it "
-        f"was run. Read it, and if you trust it, allow it: trust_remote_code=True{revision_option}"
+        f"was run. Read it, and if you trust it, allow it: trust_remote_code=True{pinned}"
     )
 
 
@@ -193,31 +181,22 @@ def _load_weights(model: Any, name: str, revision: str | None) -> list[str]:
 
     parameters = model.state_dict(keep_vars=True)
     loaded, unexpected = set(), []
-    for shard in _shards(name, revision):
-        weights = load_file(find_file(name, shard, revision))
-        unexpected += [
-            weight for weight in weights if weight not in parameters and not weight.endswith(_COMPUTED_BUFFERS)
-        ]
-        for weight, value in weights.items():
+    index = _optional_json(name, _INDEX, revision)
+    for shard in sorted(set(index["weight_map"].values())) if index else [_SINGLE]:
+        for weight, value in load_file(find_file(name, shard, revision)).items():
             if weight not in parameters:
+                if not weight.endswith(_COMPUTED_BUFFERS):
+                    unexpected.append(weight)
                 continue
             parameter = parameters[weight]
             if parameter.shape != value.shape:
-                raise ValueError(
-                    f"{weight} is {tuple(value.shape)} in the file and {tuple(parameter.shape)} in its code"
-                )
+                shapes = f"{tuple(value.shape)} in the file and {tuple(parameter.shape)} in its code"
+                raise ValueError(f"{weight} is {shapes}")
             with torch.no_grad():
                 parameter.copy_(value)
             loaded.add(parameter.data_ptr())
     if unexpected:
-        raise ValueError(
-            f"its code has no parameters for {len(unexpected)} of its weights ({', '.join(sorted(unexpected)[:3])})"
-        )
-    return [
-        weight for weight, parameter in parameters.items() if parameter.data_ptr() not in loaded
-    ]  # tied parameters share memory
-
-
-def _shards(name: str, revision: str | None) -> Sequence[str]:
-    index = _optional_json(name, _INDEX, revision)
-    return sorted(set(index["weight_map"].values())) if index else [_SINGLE]
+        listed = ", ".join(sorted(unexpected)[:3])
+        raise ValueError(f"its code has no parameters for {len(unexpected)} of its weights ({listed})")
+    # Tied parameters share memory.
+    return [weight for weight, parameter in parameters.items() if parameter.data_ptr() not in loaded]

@@ -15,7 +15,6 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -24,8 +23,7 @@ from typing import Any, ClassVar
 
 from ...queries.prompts import MAX_PROMPT_BYTES
 from ...regular_files import read_text
-from .hub_files import find_file
-from .state_dicts import read_state
+from .hub_files import find_file, read_state
 
 REWARD = "<|Reward|>"
 """The token whose hidden state is read; appended to the tokenizer's vocabulary."""
@@ -36,11 +34,9 @@ _WORDS = "model.language_model.embed_tokens.weight"
 
 
 class RewardHeads:
-    """Loads a checkpoint that is one file of weights; the backbone's configuration is that of `base`.
-
-    file: its name in a folder or on the hub. heads: prefix of the layer names of each head. backbone: model type.
-    Subclasses set them. ignored_prefixes: parameters that are not loaded.
-    """
+    """Loads a checkpoint that is one file of weights; the backbone's configuration is that of `base`. file: its name in
+    a folder or on the hub. heads: prefix of the layer names of each head. backbone: model type. Subclasses set them.
+    ignored_prefixes: parameters that are not loaded."""
 
     ignored_prefixes = ("lm_head.",)
     file: ClassVar[str]
@@ -51,10 +47,8 @@ class RewardHeads:
     def from_pretrained(
         cls, name: str, *, base: str, revision: str | None = None, **options: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """The model and transformers' loading info.
-
-        Raises ValueError for missing or unknown parameters and other shapes.
-        """
+        """The model and transformers' loading info. Raises ValueError for missing or unknown parameters and other
+        shapes."""
         from transformers import AutoConfig
 
         config = AutoConfig.from_pretrained(base)
@@ -63,39 +57,40 @@ class RewardHeads:
         weights = load_published_weights(find_file(name, cls.file, revision))
         if _WORDS in weights:
             config.text_config.vocab_size = len(weights[_WORDS])  # tokens were added to those of the base
-        check_parameters(name, weights, expected_parameters(config, cls.heads))
+        expected = expected_parameters(config, cls.heads)
+        if missing := sorted(expected.keys() - weights.keys()):
+            raise ValueError(f"{_abbreviate(missing)} missing in {name}: it is another kind of model, or damaged")
+        if unknown := sorted(weights.keys() - expected.keys()):
+            listed = _abbreviate(unknown)
+            raise ValueError(f"{listed} in {name} belong to no part of this model: it is another kind of model")
+        for key, shape in expected.items():
+            if tuple(weights[key].shape) != shape:
+                raise ValueError(
+                    f"{key} in {name} is {list(weights[key].shape)}, expected {list(shape)}: the base is not the model "
+                    "that it was trained from"
+                )
         quantised: Any = options.get("quantization_config")
         if quantised is not None:
             quantised.llm_int8_skip_modules = ["rm_head", "rm_heads"]
-        kind = reward_model(cls.backbone, cls.heads)
-        model, info = kind.from_pretrained(None, config=config, state_dict=weights, **options)
-        return model, info
+        return reward_model(cls.backbone, cls.heads).from_pretrained(None, config=config, state_dict=weights, **options)
 
 
 def load_published_weights(path: Path) -> dict[str, Any]:
-    """Parameters of a checkpoint under current names, without the unused language head.
-
-    path: a safetensors file, or a pickle of tensors. Raises ValueError for anything else.
-    """
+    """Parameters of a checkpoint (safetensors, or a pickle of tensors) under current names, without the unused language
+    head. Raises ValueError for anything else."""
     from safetensors import SafetensorError
 
     try:
         weights = read_state(path)
     except SafetensorError as error:
         raise ValueError(f"{path.name} is damaged: {error}") from error
-    return {
-        current_parameter_name(name): value
-        for name, value in weights.items()
-        if not name.startswith(RewardHeads.ignored_prefixes)
-    }
+    used = (name for name in weights if not name.startswith(RewardHeads.ignored_prefixes))
+    return {current_parameter_name(name): weights[name] for name in used}
 
 
 def current_parameter_name(name: str) -> str:
-    """A parameter's name in current transformers classes.
-
-    Up to 4.51 transformers had the vision tower beside the language model (`visual.`, `model.`), now both are parts of
-    `model`; checkpoints use either layout.
-    """
+    """A parameter's name in current transformers classes. Up to 4.51 transformers had the vision tower beside the
+    language model (`visual.`, `model.`), now both are parts of `model`; checkpoints use either layout."""
     if name.startswith("visual."):
         return f"model.{name}"
     if name.startswith("model.") and not name.startswith(("model.visual.", "model.language_model.")):
@@ -112,24 +107,6 @@ def expected_parameters(config: Any, heads: tuple[str, ...]) -> dict[str, tuple[
     return {name: tuple(value.shape) for name, value in model.state_dict().items()}
 
 
-def check_parameters(name: str, weights: Mapping[str, Any], expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ValueError unless a checkpoint holds exactly these parameters."""
-    missing = sorted(expected.keys() - weights.keys())
-    if missing:
-        raise ValueError(f"{_abbreviate(missing)} missing in {name}: it is another kind of model, or damaged")
-    unknown = sorted(weights.keys() - expected.keys())
-    if unknown:
-        raise ValueError(
-            f"{_abbreviate(unknown)} in {name} belong to no part of this model: it is another kind of model"
-        )
-    for key, shape in expected.items():
-        if tuple(weights[key].shape) != shape:
-            raise ValueError(
-                f"{key} in {name} is {list(weights[key].shape)}, expected {list(shape)}: the base is not the model "
-                "that it was trained from"
-            )
-
-
 def _abbreviate(names: list[str]) -> str:
     listed = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     return f"{len(names)} parameters ({listed})"
@@ -138,9 +115,7 @@ def _abbreviate(names: list[str]) -> str:
 @functools.cache
 def reward_model(backbone: str, heads: tuple[str, ...]) -> Any:
     """The class of a backbone with heads. Modules are named as in published checkpoints: `rm_head`, `rm_heads.<…>`.
-
-    heads: `("rm_head",)`, or `("rm_heads.head_0", "rm_heads.head_1")` and so on.
-    """
+    heads: `("rm_head",)`, or `("rm_heads.head_0", "rm_heads.head_1")` and so on."""
     import torch
     import transformers
     from torch import nn
@@ -172,11 +147,8 @@ def reward_model(backbone: str, heads: tuple[str, ...]) -> Any:
             return list(self.model.get_image_features(pixels, grids, return_dict=True).pooler_output)
 
         def forward(self, tokens: Any, features: Any, positions: Any, head_indices: Any) -> Any:
-            """B x 2 float32: mean and logarithm of the standard deviation.
-
-            tokens: B x L, padded on the right with any token. features: all vision tokens, in order. positions: of
-            the reward token, B. head_indices: B.
-            """
+            """B x 2 float32: mean and logarithm of the standard deviation. tokens: B x L, padded on the right with any
+            token. features: all vision tokens, in order. positions: of the reward token, B. head_indices: B."""
             embedded = self.model.get_input_embeddings()(tokens)
             is_image = (tokens == self.config.image_token_id).unsqueeze(-1).expand_as(embedded)
             embedded = embedded.masked_scatter(is_image, features.to(embedded))
@@ -192,19 +164,15 @@ def reward_model(backbone: str, heads: tuple[str, ...]) -> Any:
 
 _SLOTS = ("{prompt}", "{text_prompt}")
 _TEXT_MARK = "REWARD-TEXT"
-_PIXELS = 256 * 28 * 28
-"""Target pixels of an image, minimum and maximum in one: HPSv3 and EditReward."""
-_MAX_ASPECT_RATIO = 200
-"""Qwen's preprocessing refuses larger aspect ratios."""
+_PIXELS = 256 * 28 * 28  # target pixels of an image, minimum and maximum in one: HPSv3 and EditReward
+_MAX_ASPECT_RATIO = 200  # qwen's preprocessing refuses larger aspect ratios
 
 
 @dataclass(frozen=True)
 class RewardPromptTemplate:
     """A text with one `{prompt}` and one `<|Reward|>`, the token at which the rating is read. custom: from the user.
-
     `{text_prompt}` is an alias of `{prompt}`, as in the authors' files; nothing else is replaced, stripped or escaped.
-    Raises ValueError for a text without them.
-    """
+    Raises ValueError for a text without them."""
 
     text: str
     custom: bool = False
@@ -247,10 +215,8 @@ class RewardPromptTemplate:
 
 
 class RewardProcessor:
-    """A backbone's tokenizer with `<|Reward|>` appended, and its image processor.
-
-    transformers' own processor of both requires torchvision, for videos.
-    """
+    """A backbone's tokenizer with `<|Reward|>` appended, and its image processor. transformers' own processor of both
+    requires torchvision, for videos."""
 
     def __init__(self, tokenizer: Any, image_processor: Any) -> None:
         self.tokenizer = tokenizer
@@ -272,11 +238,8 @@ class RewardProcessor:
         return cls(tokenizer, AutoImageProcessor.from_pretrained(name, revision=revision, **options))
 
     def tokens(self, template: RewardPromptTemplate, prompt: str, image_lengths: list[int], image: int) -> list[int]:
-        """The conversation: images, then the text. image_lengths: tokens of each image. image: the image token.
-
-        Raises ValueError if the chat template does not place the images. Control tokens in a prompt are read as plain
-        text.
-        """
+        """The conversation: images, then the text. image_lengths: tokens of each image. image: the image token. Raises
+        ValueError if the chat template does not place the images. Control tokens in a prompt are read as plain text."""
         image_parts: list[dict[str, str]] = [{"type": "image"} for _ in image_lengths]
         messages = [{"role": "user", "content": [*image_parts, {"type": "text", "text": _TEXT_MARK}]}]
         chat = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
@@ -321,11 +284,9 @@ class RewardProcessor:
 
 
 def smart_resize(width: int, height: int, factor: int = 28) -> tuple[int, int]:
-    """Width and height of about 200,704 pixels in whole patches, with about the same aspect ratio.
-
-    As Qwen's `smart_resize` with this as minimum and maximum: larger images are rounded down to it, smaller ones up.
-    Raises ValueError for an aspect ratio above 200.
-    """
+    """Width and height of about 200,704 pixels in whole patches, with about the same aspect ratio. As Qwen's
+    `smart_resize` with this as minimum and maximum: larger images are rounded down to it, smaller ones up. Raises
+    ValueError for an aspect ratio above 200."""
     if max(width, height) > _MAX_ASPECT_RATIO * min(width, height):
         raise ValueError(f"an image of {width} x {height} is narrower than 1 : {_MAX_ASPECT_RATIO}")
     wide, high = (max(1, round(side / factor)) for side in (width, height))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from .local_expert import LocalExpert, patched_parts
 
 
 class VisionTokens(NamedTuple):
@@ -24,8 +26,7 @@ class VisionTokens(NamedTuple):
 PrepareImage = Callable[[Any], Mapping[str, Any]]
 """An image -> the image processor's outputs for it alone."""
 
-_FEATURES = ("pooler_output", "deepstack_features")
-"""The outputs of `get_image_features` that models use."""
+_FEATURES = ("pooler_output", "deepstack_features")  # the outputs of `get_image_features` that models use
 
 
 def accepts_tokens(model: Any) -> bool:
@@ -51,12 +52,24 @@ def encode(model: Any, dtype: Any, prepared: Mapping[str, Any]) -> VisionTokens:
     return VisionTokens(placeholders, features, type(outputs))
 
 
+def cached_tokens(
+    expert: LocalExpert[Any], model: Any, dtype: Any, images: Mapping[str, Any], prepare: PrepareImage
+) -> dict[str, VisionTokens]:
+    """The vision tokens of images, by key: those in the expert's cache are not encoded again."""
+
+    def encoded(image: Any) -> VisionTokens:
+        prepared = prepare(image)
+        expert.counts["image_passes"] += 1
+        return encode(model, dtype, prepared)
+
+    return expert.feature_cache.get_or_compute(images, lambda missing: [encoded(each) for each in missing])
+
+
 def merge_vision_tokens(images: Sequence[VisionTokens]) -> Any:
     """The vision tokens of several images, in order, as model input."""
-    features = [image.features for image in images]
-    merged = {"pooler_output": _joined([feature_table["pooler_output"] for feature_table in features])}
-    if "deepstack_features" in features[0]:
-        layers = zip(*(feature_table["deepstack_features"] for feature_table in features), strict=True)
+    merged = {"pooler_output": _joined([image.features["pooler_output"] for image in images])}
+    if "deepstack_features" in images[0].features:
+        layers = zip(*(image.features["deepstack_features"] for image in images), strict=True)
         merged["deepstack_features"] = [_joined(layer) for layer in layers]
     return images[0].kind(**merged)
 
@@ -67,20 +80,12 @@ def without_pixels(inputs: Mapping[str, Any], images: Sequence[VisionTokens]) ->
     return {name: value for name, value in inputs.items() if name not in pixels}
 
 
-@contextlib.contextmanager
 def patched_image_processor(
     processor: Any, tokens_of: Callable[[PrepareImage], Sequence[VisionTokens]]
-) -> Iterator[None]:
+) -> contextlib.AbstractContextManager[None]:
     """Context in which the processor uses the inputs of these vision tokens instead of its image processor's.
-
-    tokens_of: returns those of all images of the prompt, in order; its argument prepares the missing ones.
-    """
-    real = processor.image_processor
-    processor.image_processor = _PrecomputedImageProcessor(real, tokens_of)
-    try:
-        yield
-    finally:
-        processor.image_processor = real
+    tokens_of: returns those of all images of the prompt, in order; its argument prepares the missing ones."""
+    return patched_parts(processor, image_processor=_PrecomputedImageProcessor(processor.image_processor, tokens_of))
 
 
 class _PrecomputedImageProcessor:
@@ -103,13 +108,10 @@ def _stacked(values: Sequence[Any]) -> Any:
     """Outputs of an image processor for several images. Pixels have the right shape only and take no memory."""
     import torch
 
-    if isinstance(values[0], tuple):
-        shape = (
-            sum(value[0] for value in values),
-            *(max(sides) for sides in zip(*(v[1:] for v in values), strict=True)),
-        )
-        return torch.zeros((), dtype=torch.uint8).expand(shape)
-    return _joined(values)
+    if not isinstance(values[0], tuple):
+        return _joined(values)
+    counts, *sides = zip(*values, strict=True)
+    return torch.zeros((), dtype=torch.uint8).expand(sum(counts), *map(max, sides))
 
 
 def _joined(values: Sequence[Any]) -> Any:
@@ -126,10 +128,8 @@ def _is_tensor(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPrompt:
-    """An encoded conversation: the processor's outputs (one row), and its images in order.
-
-    Images are either vision tokens in `pictures`, or pixels among the inputs.
-    """
+    """An encoded conversation: the processor's outputs (one row), and its images in order. Images are either vision
+    tokens in `pictures`, or pixels among the inputs."""
 
     inputs: Mapping[str, Any]
     pictures: Sequence[VisionTokens]
@@ -142,21 +142,17 @@ class EncodedPrompt:
 def batch_prompts(
     prompts: Sequence[tuple[EncodedPrompt, Sequence[int]]], *, pad: int, device: Any, dtype: Any
 ) -> dict[str, Any]:
-    """Inputs for `generate`: each prompt followed by its lead tokens.
-
-    Values per token (ids, attention mask, token types) are padded on the left, so that all rows end together; values
-    per image are concatenated. pad: the padding token.
-    """
+    """Inputs for `generate`: each prompt followed by its lead tokens. Values per token (ids, attention mask, token
+    types) are padded on the left, so that all rows end together; values per image are concatenated. pad: the padding
+    token."""
     import torch
 
     length = max(prompt.tokens + len(lead) for prompt, lead in prompts)
     batch: dict[str, Any] = {}
     for name in dict.fromkeys(name for prompt, _ in prompts for name in prompt.inputs):
         values = [prompt.inputs.get(name) for prompt, _ in prompts]
-        if any(
-            value is not None and tuple(value.shape) != (1, prompt.tokens)
-            for value, (prompt, _) in zip(values, prompts, strict=True)
-        ):
+        per_token = zip(values, (prompt.tokens for prompt, _ in prompts), strict=True)
+        if any(value is not None and tuple(value.shape) != (1, tokens) for value, tokens in per_token):
             joined = torch.cat([value for value in values if value is not None])
             batch[name] = joined.to(device, dtype if joined.is_floating_point() else None)
             continue

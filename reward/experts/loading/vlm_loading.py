@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .hub_files import find_file, split_repository
-from .state_dicts import read_state
+from .hub_files import find_file, read_state, split_repository
 
 MODEL_TYPE = "internvl_chat"
 
@@ -38,75 +37,59 @@ _VISION = {
     "embeddings.position_embedding": "embeddings.position_embeddings",
     "embeddings.patch_embedding": "embeddings.patch_embeddings.projection",
 }
-_LAYER = {
-    "attn.proj": "attention.projection_layer",
-    "attn.q_norm": "attention.q_norm",
-    "attn.k_norm": "attention.k_norm",
-    "norm1": "layernorm_before",
-    "norm2": "layernorm_after",
-    "ls1": "lambda_1",
-    "ls2": "lambda_2",
-    "mlp.fc1": "mlp.fc1",
-    "mlp.fc2": "mlp.fc2",
-}
+_LAYER = {"attn.proj": "attention.projection_layer", "attn.q_norm": "attention.q_norm"}
+_LAYER |= {"attn.k_norm": "attention.k_norm", "norm1": "layernorm_before", "norm2": "layernorm_after"}
+_LAYER |= {"ls1": "lambda_1", "ls2": "lambda_2", "mlp.fc1": "mlp.fc1", "mlp.fc2": "mlp.fc2"}
 _PROJECTOR = {"mlp1.0": "layer_norm", "mlp1.1": "linear_1", "mlp1.3": "linear_2"}
 
 
-class InternVLChat:
-    """Loads the weights into `InternVLForConditionalGeneration`. Raises ValueError for unknown parameters."""
+def _load_internvl_chat(
+    name: str, *, revision: str | None = None, output_loading_info: bool = True, **options: Any
+) -> tuple[Any, dict[str, Any]]:
+    """The weights in `InternVLForConditionalGeneration`. Raises ValueError for unknown parameters."""
+    import transformers
 
-    @staticmethod
-    def from_pretrained(
-        name: str, *, revision: str | None = None, output_loading_info: bool = True, **options: Any
-    ) -> tuple[Any, dict[str, Any]]:
-        import transformers
-
-        chat_config = json.loads(find_file(name, "config.json", revision).read_text(encoding="utf-8"))
-        tokenizer = _tokenizer(name, revision)
-        token_ids = {token: tokenizer.convert_tokens_to_ids(token) for token in ("<IMG_CONTEXT>", "<|im_end|>")}
-        model, info = transformers.InternVLForConditionalGeneration.from_pretrained(
-            None,
-            config=make_config(chat_config, image_token_id=token_ids["<IMG_CONTEXT>"]),
-            state_dict=rename_weights(_weights(name, revision)),
-            output_loading_info=True,
-            **options,
-        )
-        if info["unexpected_keys"]:
-            raise ValueError(f"it has weights that InternVL does not have: {_abbreviate(info['unexpected_keys'])}")
-        model.generation_config.eos_token_id = [token_ids["<|im_end|>"]]
-        return model, info
+    chat_config = json.loads(find_file(name, "config.json", revision).read_text(encoding="utf-8"))
+    tokenizer = _tokenizer(name, revision)
+    context, end = tokenizer.convert_tokens_to_ids(["<IMG_CONTEXT>", "<|im_end|>"])
+    model, info = transformers.InternVLForConditionalGeneration.from_pretrained(
+        None,
+        config=make_config(chat_config, image_token_id=context),
+        state_dict=rename_weights(_weights(name, revision)),
+        output_loading_info=True,
+        **options,
+    )
+    if info["unexpected_keys"]:
+        raise ValueError(f"it has weights that InternVL does not have: {_abbreviate(info['unexpected_keys'])}")
+    model.generation_config.eos_token_id = [end]
+    return model, info
 
 
-class InternVLChatProcessor:
-    """Builds transformers' InternVL processor from the configuration of such a checkpoint."""
+def _internvl_chat_processor(name: str, *, revision: str | None = None, backend: str = "auto") -> Any:
+    """transformers' InternVL processor from the configuration of such a checkpoint."""
+    import transformers
 
-    @staticmethod
-    def from_pretrained(
-        pretrained_model_name_or_path: str, *, revision: str | None = None, backend: str = "auto"
-    ) -> Any:
-        import transformers
-
-        name = pretrained_model_name_or_path
-        chat_config = json.loads(find_file(name, "config.json", revision).read_text(encoding="utf-8"))
-        vision = make_config(chat_config, image_token_id=0).vision_config
-        side = chat_config.get("force_image_size") or vision.image_size[0]
-        tiled = bool(chat_config.get("dynamic_image_size"))
-        pil = backend == "pil" or (backend == "auto" and not transformers.utils.is_torchvision_available())
-        image_processor = transformers.GotOcr2ImageProcessorPil if pil else transformers.GotOcr2ImageProcessor
-        return transformers.InternVLProcessor(
-            image_processor(
-                size={"height": side, "width": side},
-                image_mean=_MEAN,
-                image_std=_STD,
-                crop_to_patches=tiled,
-                min_patches=chat_config.get("min_dynamic_patch", 1) if tiled else 1,
-                max_patches=chat_config.get("max_dynamic_patch", 12) if tiled else 1,
-            ),
-            _tokenizer(name, revision),
-            transformers.InternVLVideoProcessor(size={"height": side, "width": side}),
-            image_seq_length=_tokens_per_tile(side, vision.patch_size[0], chat_config.get("downsample_ratio", 0.5)),
-            chat_template=TEMPLATE,
-        )
+    chat_config = json.loads(find_file(name, "config.json", revision).read_text(encoding="utf-8"))
+    vision = make_config(chat_config, image_token_id=0).vision_config
+    side = chat_config.get("force_image_size") or vision.image_size[0]
+    tiled = bool(chat_config.get("dynamic_image_size"))
+    pil = backend == "pil" or (backend == "auto" and not transformers.utils.is_torchvision_available())
+    image_processor = transformers.GotOcr2ImageProcessorPil if pil else transformers.GotOcr2ImageProcessor
+    size = {"height": side, "width": side}
+    return transformers.InternVLProcessor(
+        image_processor(
+            size=size,
+            image_mean=_MEAN,
+            image_std=_STD,
+            crop_to_patches=tiled,
+            min_patches=chat_config.get("min_dynamic_patch", 1) if tiled else 1,
+            max_patches=chat_config.get("max_dynamic_patch", 12) if tiled else 1,
+        ),
+        _tokenizer(name, revision),
+        transformers.InternVLVideoProcessor(size=size),
+        image_seq_length=_tokens_per_tile(side, vision.patch_size[0], chat_config.get("downsample_ratio", 0.5)),
+        chat_template=TEMPLATE,
+    )
 
 
 def make_config(chat_config: Mapping[str, Any], image_token_id: int) -> Any:
@@ -131,18 +114,12 @@ def make_config(chat_config: Mapping[str, Any], image_token_id: int) -> Any:
                 f"its config.json has {option} = {value}, only {expected} is supported: convert it to the -hf format "
                 "with transformers' convert_internvl_weights_to_hf.py, and use that folder"
             )
+    sizes = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size")
     tower = transformers.InternVLVisionConfig(
-        hidden_size=vision["hidden_size"],
-        num_hidden_layers=vision["num_hidden_layers"],
-        num_attention_heads=vision["num_attention_heads"],
-        intermediate_size=vision["intermediate_size"],
+        **{name: vision[name] for name in (*sizes, "hidden_act", "layer_norm_eps")},
         attention_bias=vision["qkv_bias"],
         use_qk_norm=vision["qk_normalization"],
-        hidden_act=vision["hidden_act"],
         norm_type=vision.get("norm_type", "rms_norm"),
-        layer_norm_eps=vision["layer_norm_eps"],
-        image_size=vision["image_size"],
-        patch_size=vision["patch_size"],
     )
     ignored = {"_name_or_path", "_attn_implementation_autoset", "architectures", "auto_map", "attn_implementation"}
     text = transformers.AutoConfig.for_model(**{key: value for key, value in language.items() if key not in ignored})
@@ -160,18 +137,15 @@ def make_config(chat_config: Mapping[str, Any], image_token_id: int) -> Any:
 
 
 def rename_weights(weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Tensors under transformers' names; query, key and value of the vision tower are split.
-
-    Raises ValueError for unknown names.
-    """
+    """Tensors under transformers' names; query, key and value of the vision tower are split. Raises ValueError for
+    unknown names."""
     renamed: dict[str, Any] = {}
     unknown = []
     for name, tensor in weights.items():
         part, _, rest = name.partition(".")
         if part == "language_model" and "lora_" not in name and ".base_layer." not in name:
-            renamed[rest if rest.startswith("lm_head.") else f"model.language_model.{rest.removeprefix('model.')}"] = (
-                tensor
-            )
+            inner = f"model.language_model.{rest.removeprefix('model.')}"
+            renamed[rest if rest.startswith("lm_head.") else inner] = tensor
         elif part == "mlp1" and name.rpartition(".")[0] in _PROJECTOR:
             module, _, kind = name.rpartition(".")
             renamed[f"model.multi_modal_projector.{_PROJECTOR[module]}.{kind}"] = tensor
@@ -184,9 +158,8 @@ def rename_weights(weights: Mapping[str, Any]) -> dict[str, Any]:
         else:
             unknown.append(name)
     if unknown:
-        raise ValueError(
-            f"it has weights unknown to this format: {_abbreviate(unknown)}; merge a LoRA into its model first"
-        )
+        listed = _abbreviate(unknown)
+        raise ValueError(f"it has weights unknown to this format: {listed}; merge a LoRA into its model first")
     return renamed
 
 
@@ -209,21 +182,9 @@ def _rename_vision(rest: str) -> str:
 
 def _weights(name: str, revision: str | None) -> dict[str, Any]:
     """All tensors, memory-mapped from their files."""
-    from transformers.utils import cached_file
-
-    repo, folder = split_repository(name)
-    index = cached_file(
-        repo,
-        "model.safetensors.index.json",
-        revision=revision,
-        subfolder=folder,
-        _raise_exceptions_for_missing_entries=False,
-    )
-    files = ["model.safetensors"]
-    if index is not None:
-        files = sorted(set(json.loads(Path(index).read_text(encoding="utf-8"))["weight_map"].values()))
+    index = _read(name, "model.safetensors.index.json", revision)
     weights: dict[str, Any] = {}
-    for file in files:
+    for file in ["model.safetensors"] if index is None else sorted(set(index["weight_map"].values())):
         weights |= read_state(find_file(name, file, revision))
     return weights
 
@@ -254,11 +215,9 @@ def _abbreviate(names: Any) -> str:
 
 
 class VisionLanguageModel:
-    """Loads what `AutoModelForImageTextToText` loads, and InternVL in its authors' own format.
-
-    lora: folder or hub name of an adapter (with `lora_revision`). It is merged into the weights unless they are
-    quantised. Raises ValueError if adapter and model do not match.
-    """
+    """Loads what `AutoModelForImageTextToText` loads, and InternVL in its authors' own format. lora: folder or hub name
+    of an adapter (with `lora_revision`). It is merged into the weights unless they are quantised. Raises ValueError if
+    adapter and model do not match."""
 
     @staticmethod
     def from_pretrained(
@@ -268,7 +227,7 @@ class VisionLanguageModel:
 
         repo, folder = split_repository(name)
         if _model_type(name, revision) == MODEL_TYPE:
-            model, info = InternVLChat.from_pretrained(name, revision=revision, **options)
+            model, info = _load_internvl_chat(name, revision=revision, **options)
         else:
             model, info = transformers.AutoModelForImageTextToText.from_pretrained(
                 repo, revision=revision, subfolder=folder, **options
@@ -286,7 +245,7 @@ class VisionLanguageProcessor:
         import transformers
 
         if _model_type(pretrained_model_name_or_path, revision) == MODEL_TYPE:
-            return InternVLChatProcessor.from_pretrained(pretrained_model_name_or_path, revision=revision, **backend)
+            return _internvl_chat_processor(pretrained_model_name_or_path, revision=revision, **backend)
         repo, folder = split_repository(pretrained_model_name_or_path)
         return transformers.AutoProcessor.from_pretrained(repo, revision=revision, subfolder=folder, **backend)
 

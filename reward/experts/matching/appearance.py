@@ -19,30 +19,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...image import Pixels
-from .patch_descriptors import to_lab
+from .patch_descriptors import Plane, size_within, to_lab
 
-Plane = NDArray[np.float32]
-
-_WARM = np.array([0.342, 0.940], np.float32)
-"""Direction of warmer light in a*, b*: the hue angle of orange, 70 degrees."""
-_FLOOR = 1.0
-"""L*a*b* units, added to what is divided: less is no contrast or colour."""
+_WARM = np.array([0.342, 0.940], np.float32)  # direction of warmer light in a*, b*: the hue angle of orange, 70 degrees
+_FLOOR = 1.0  # L*a*b* units, added to what is divided: less is no contrast or colour
 _RIDGE = 0.05
 """Weight of a cast, in shares of the pixels: in a picture of one colour, a stronger one is saturation and no cast."""
 _TRIMMINGS = 4
 _FITS, _FITS_MEDIAN = 6.0, 3.0
 """Misfit up to which a pixel changed as the others did: L*a*b* units of all channels, multiples of the median."""
-_DETAIL_FLOOR = 0.3
-"""L* per pixel, added to detail before it is divided."""
+_DETAIL_FLOOR = 0.3  # L* per pixel, added to detail before it is divided
 
 
 class AppearanceChange(NamedTuple):
-    """Of the second picture against the first, all but detail in units of CIE L*a*b*.
-
-    lightness: of the middle half of the pixels. contrast: of the distance of light and dark thirds, halved. saturation:
-    of the typical chroma. warmth: of the colour cast, towards orange; tint: at right angles to it, towards magenta.
-    detail: natural logarithm of the ratio of fine gradients where there were many, beyond contrast and noise.
-    """
+    """Of the second picture against the first, all but detail in units of CIE L*a*b*. lightness: of the middle half of
+    the pixels. contrast: of the distance of light and dark thirds, halved. saturation: of the typical chroma. warmth:
+    of the colour cast, towards orange; tint: at right angles to it, towards magenta. detail: natural logarithm of the
+    ratio of fine gradients where there were many, beyond contrast and noise."""
 
     lightness: float
     contrast: float
@@ -140,10 +133,8 @@ def _fine_gradients(pixels: Pixels) -> Plane:
     return np.asarray(cv2.blur(np.abs(cv2.Laplacian(lightness, cv2.CV_32F)), (7, 7)), np.float32)
 
 
-_SIDE = 256
-"""Pixels of the longer side at which a tone is fitted."""
-_KNOTS = 48
-"""Of a curve, each of as many pixels."""
+_SIDE = 256  # pixels of the longer side at which a tone is fitted
+_KNOTS = 48  # of a curve, each of as many pixels
 _WIDTHS = (0.0, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0)
 """Standard deviations of blurs that are tried, in pixels of a longer side of 512; a misfit falls, and then rises."""
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
@@ -151,9 +142,7 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 def with_tone_of(before: Pixels, after: Pixels, free: NDArray[np.bool_]) -> Pixels:
     """The first picture with the tone of the second (both H x W x 3), as fitted to the pixels in `free` (H x W)."""
-    height, width = before.shape[:2]
-    ratio = min(1.0, _SIDE / max(height, width))
-    size = (max(1, round(width * ratio)), max(1, round(height * ratio)))
+    size = size_within(before, _SIDE)
     old, new = (cv2.blur(cv2.resize(part, size, interpolation=cv2.INTER_AREA), (3, 3)) for part in (before, after))
     used = cv2.resize(free.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST).astype(np.bool_)
     if not used.any():
@@ -222,12 +211,8 @@ def _saturate(colours: Plane, factor: float) -> Plane:
 
 def in_one_focus(before: Pixels, after: Pixels, free: NDArray[np.bool_]) -> tuple[Pixels, Pixels]:
     """Both pictures (H x W x 3) as sharp as the less sharp one of them, and a little less: kernels of blurs differ.
-
-    free: H x W, the pixels that the widths are fitted to.
-    """
-    height, width = before.shape[:2]
-    ratio = min(1.0, _FOCUS_SIDE / max(height, width))
-    size = (max(1, round(width * ratio)), max(1, round(height * ratio)))
+    free: H x W, the pixels that the widths are fitted to."""
+    size = size_within(before, _FOCUS_SIDE)
     old, new = (np.asarray(cv2.resize(part, size, interpolation=cv2.INTER_AREA), np.uint8) for part in (before, after))
     used = cv2.resize(free.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST).astype(np.bool_)
     if not used.any():
@@ -245,7 +230,7 @@ def in_one_focus(before: Pixels, after: Pixels, free: NDArray[np.bool_]) -> tupl
             break
         fitted, least = candidate, tried
     border = min(_BORDERS, key=lambda one: misfit(fitted, one))
-    unit = max(height, width) / _FOCUS_SIDE
+    unit = max(before.shape[:2]) / _FOCUS_SIDE
     own, common = fitted * unit, max(_LEAST_WIDTH, fitted) * unit
     before, after = (before, _blurred(after, own, border)) if is_sharpened else (_blurred(before, own, border), after)
     return _blurred(before, common, border), _blurred(after, common, border)
@@ -258,10 +243,8 @@ def _sharpness(pixels: Pixels, used: NDArray[np.bool_]) -> float:
 
 _BORDERS = (cv2.BORDER_REPLICATE, cv2.BORDER_REFLECT_101, cv2.BORDER_CONSTANT)
 """What programs take to lie beyond the border when they blur."""
-_FOCUS_SIDE = 512
-"""Pixels of the longer side at which a blur is fitted."""
-_LEAST_WIDTH = 1.5
-"""Standard deviation of the blur of both, at least, in pixels of that side."""
+_FOCUS_SIDE = 512  # pixels of the longer side at which a blur is fitted
+_LEAST_WIDTH = 1.5  # standard deviation of the blur of both, at least, in pixels of that side
 
 
 def _blurred(pixels: Pixels, width: float, border: int) -> Pixels:

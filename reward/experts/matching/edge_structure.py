@@ -116,12 +116,10 @@ class Pyramid:
 
 
 class StructuralChanges:
-    """Where an edit has another structure than its base image; elsewhere the content is unchanged.
-
-    everywhere: whether the images are not aligned (or are the same), so that changes are unknown. around: x0, y0, x1,
-    y1 of all changed pixels, in pixels of the edited image; None without changes. wide: whether more than a quarter of
-    the image has changed.
-    """
+    """Where an edit has another structure than its base image; elsewhere the content is unchanged. everywhere: whether
+    the images are not aligned (or are the same), so that changes are unknown. around: x0, y0, x1, y1 of all changed
+    pixels, in pixels of the edited image; None without changes. wide: whether more than a quarter of the image has
+    changed."""
 
     def __init__(self, edited: Pyramid, base: Pyramid) -> None:
         self.everywhere = base is edited
@@ -130,14 +128,12 @@ class StructuralChanges:
         self.wide = True
         if self.everywhere:
             return
-        before, after = (
-            p.level(p.nearest(_CHANGE_DETECTION_SIDE / max(p.width, p.height))).fields for p in (base, edited)
-        )
+        ratios = (_CHANGE_DETECTION_SIDE / max(one.width, one.height) for one in (base, edited))
+        before, after = (one.level(one.nearest(r)).fields for one, r in zip((base, edited), ratios, strict=True))
         h, w = before.shape[:2]
         difference = cv2.resize(after, (w, h), interpolation=cv2.INTER_AREA) - before
         changed = (cv2.blur(field_product(difference, difference), (5, 5)) > _CHANGED).astype(np.uint8)
-        opened = cv2.morphologyEx(changed, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
-        changed = np.asarray(opened, np.uint8)
+        changed = np.asarray(cv2.morphologyEx(changed, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)), np.uint8)
         self._sums = np.asarray(cv2.integral(changed), np.float64)
         self._x, self._y = w / edited.width, h / edited.height
         ys, xs = np.nonzero(changed)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from .edge_structure import MARGIN, MIRROR, Corners, Pixels, Plane, Pose, Pyramid, PyramidLevel, field_product
+from .edge_structure import MARGIN, MIRROR, Corners, Pixels, Plane, Pose, Pyramid, field_product
 
 _SCALES = tuple(2 ** (step / 3) for step in range(-3, 4))
 _SMALLEST = 12.0  # pixels, root of the area; smaller objects match by chance
@@ -78,14 +78,10 @@ class _TemplateGrid:
 
     def similarity(self, fields: Plane) -> float:
         """Dice coefficient per cell, averaged by the template's energy; 1 for equal fields."""
-        products, energies = (
-            _pool(field_product(self.fields, fields) * self.weight),
-            _pool(field_product(fields, fields) * self.weight),
-        )
-        return (
-            float((2 * products * self._cells / (self._cells + energies + self._regulariser)).sum())
-            / self._max_similarity
-        )
+        products = _pool(field_product(self.fields, fields) * self.weight)
+        energies = _pool(field_product(fields, fields) * self.weight)
+        dice = 2 * products * self._cells / (self._cells + energies + self._regulariser)
+        return float(dice.sum()) / self._max_similarity
 
     def step(self, fields: Plane) -> list[float]:
         """Gauss-Newton step: shift right and down, change of width and height, as fractions of the box's sides."""
@@ -120,11 +116,8 @@ class ObjectTemplate:
         self._straight = 1.5 * max(0.0, 0.1 - frame.hold)
 
     def find(self, edited: Pyramid | Pixels, *, min_score: float = 0.05, max_results: int = 20) -> list[ObjectMatch]:
-        """Instances of the object in an edited image, best first, overlaps suppressed.
-
-        edited: uint8 RGB, H x W x 3, of any size. Scores below `min_score` are left out, and all but the `max_results`
-        best.
-        """
+        """Instances of the object in an edited image, best first, overlaps suppressed. edited: uint8 RGB, H x W x 3, of
+        any size. Scores below `min_score` are left out, and all but the `max_results` best."""
         target = edited if isinstance(edited, Pyramid) else Pyramid(edited)
         scored = [(self._score(target, match), match.pose) for match in self._matches(target, max_results)]
         kept: list[tuple[float, Pose]] = []
@@ -143,9 +136,8 @@ class ObjectTemplate:
         home = 0.0 if match.pose.mirrored else match.pose.overlap(self._home.scaled(x, y))[0]
         t = min(max((home - 0.75) / 0.25, 0.0), 1.0)
         t = t * t * (3 - 2 * t)
-        chance = (
-            _chance_similarity(match.side) + self._plainness() + self._straight + (0.03 if match.pose.mirrored else 0.0)
-        )
+        turned = 0.03 if match.pose.mirrored else 0.0
+        chance = _chance_similarity(match.side) + self._plainness() + self._straight + turned
         # At the old position a single pose is tested; elsewhere the best of very many.
         level = (1 - t) * min(chance, 0.85) + t * (0.32 - 0.002 * match.side + 0.5 * self._plainness())
         if match.similarity <= level:
@@ -203,7 +195,12 @@ class ObjectTemplate:
             tw, th = max(3, round(w * level.x)), max(3, round(h * level.y))
             if tw > planes[0].shape[1] or th > planes[0].shape[0]:
                 continue
-            left, top, right, bottom = _window(changes.around, level, tw, th, planes[0].shape)
+            # The part of the planes in which the template overlaps what has changed.
+            (x0, y0, x1, y1), (rows, columns) = changes.around, planes[0].shape
+            left = min(max(math.floor(x0 * level.x) + MARGIN - tw, 0), columns - tw)
+            top = min(max(math.floor(y0 * level.y) + MARGIN - th, 0), rows - th)
+            right = max(min(math.ceil(x1 * level.x) + MARGIN + tw, columns), tw)
+            bottom = max(min(math.ceil(y1 * level.y) + MARGIN + th, rows), th)
             *fields, power = (plane[top:bottom, left:right] for plane in planes)
             energies = np.maximum(cv2.matchTemplate(power, _weight(tw, th), cv2.TM_CCORR), 0)
             for mirrored in (False, True):
@@ -280,18 +277,6 @@ class ObjectTemplate:
 def _chance_similarity(side: float) -> float:
     """95th percentile of the best similarity at a wrong pose, on a grid of side x side pixels."""
     return 0.74 - 0.0075 * side
-
-
-def _window(
-    around: Corners, level: PyramidLevel, tw: int, th: int, shape: tuple[int, ...]
-) -> tuple[int, int, int, int]:
-    """The part of a level's planes in which a template of tw x th overlaps `around`."""
-    x0, y0, x1, y1 = around
-    left = max(math.floor(x0 * level.x) + MARGIN - tw, 0)
-    top = max(math.floor(y0 * level.y) + MARGIN - th, 0)
-    right = min(math.ceil(x1 * level.x) + MARGIN + tw, shape[1])
-    bottom = min(math.ceil(y1 * level.y) + MARGIN + th, shape[0])
-    return min(left, shape[1] - tw), min(top, shape[0] - th), max(right, tw), max(bottom, th)
 
 
 def _distinct(pose: Pose, others: list[Pose]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -12,19 +13,15 @@ from ...queries.change_map import BANDS
 
 Plane = NDArray[np.float32]
 
-_FLOOR = 0.5
-"""L* per pixel: weaker gradients cannot be seen and are noise."""
-
-_CHROMA_FLOOR = 2.0
-"""a* and b* per pixel: compression and autoencoders add as much to grey images."""
+_FLOOR = 0.5  # L* per pixel: weaker gradients cannot be seen and are noise
+_CHROMA_FLOOR = 2.0  # a* and b* per pixel: compression and autoencoders add as much to grey images
 
 
 @dataclass(frozen=True, slots=True)
 class PatchDescriptors:
     """colour: rows x columns x 3, mean CIE L*a*b*. gradients: rows x columns x bands x 4: of L* to the right, left,
     down and up, with the logarithm of their joint strength. chroma: rows x columns x bands, logarithm of the root mean
-    square gradient of a* and b*. amplitude: rows x columns x bands, root mean square gradient of L*.
-    """
+    square gradient of a* and b*. amplitude: rows x columns x bands, root mean square gradient of L*."""
 
     colour: Plane
     gradients: Plane
@@ -36,10 +33,8 @@ class PatchDescriptors:
         return sum(int(part.nbytes) for part in (self.colour, self.gradients, self.chroma, self.amplitude))
 
     def feature_distances(self, edited: PatchDescriptors) -> Plane:
-        """rows x columns x 2 bands: distance of gradients, and gain of chroma; about 1 for another texture.
-
-        Only a gain: what an editor's round trip does to chroma is to lose it.
-        """
+        """rows x columns x 2 bands: distance of gradients, and gain of chroma; about 1 for another texture. Only a
+        gain: what an editor's round trip does to chroma is to lose it."""
         gradients = np.sqrt(((self.gradients - edited.gradients) ** 2).sum(3))
         return np.concatenate([gradients, np.maximum(edited.chroma - self.chroma, 0)], axis=2)
 
@@ -48,6 +43,18 @@ def to_lab(pixels: Plane) -> Plane:
     """H x W x 3 RGB from 0 to 255 to CIE L*a*b*."""
     scaled = np.clip(pixels, 0, 255) * np.float32(1 / 255)
     return np.asarray(cv2.cvtColor(scaled, cv2.COLOR_RGB2LAB), np.float32)
+
+
+def averaged(pixels: NDArray[Any], size: tuple[int, int]) -> Plane:
+    """An image at a smaller size (width, height)."""
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.float32)
+
+
+def size_within(pixels: NDArray[Any], longest: int, least: int = 1) -> tuple[int, int]:
+    """Width and height of an image with a longer side of at most `longest` pixels, and sides of at least `least`."""
+    height, width = pixels.shape[:2]
+    ratio = min(1.0, longest / max(height, width))
+    return max(least, round(width * ratio)), max(least, round(height * ratio))
 
 
 def describe(lab: Plane, grid: tuple[int, int]) -> PatchDescriptors:
@@ -60,19 +67,15 @@ def describe(lab: Plane, grid: tuple[int, int]) -> PatchDescriptors:
         across = cv2.Sobel(plane, cv2.CV_32F, 1, 0, scale=1 / 8)
         down = cv2.Sobel(plane, cv2.CV_32F, 0, 1, scale=1 / 8)
         light = (across[:, :, 0], -across[:, :, 0], down[:, :, 0], -down[:, :, 0])
-        vector = _pooled(np.stack([np.maximum(part, 0) for part in light], axis=2), grid)
+        vector = averaged(np.stack([np.maximum(part, 0) for part in light], axis=2), grid[::-1])
         strength = np.linalg.norm(vector, axis=2, keepdims=True)
-        energy = _pooled(across * across + down * down, grid)
+        energy = averaged(across * across + down * down, grid[::-1])
         chroma_energy = energy[:, :, 1] + energy[:, :, 2]
         gradients.append(vector * (np.log1p(strength / _FLOOR) / (strength + 1e-6)))
         chromas.append(np.log(np.maximum(chroma_energy, 0) + _CHROMA_FLOOR**2) / 2)
         amplitudes.append(np.sqrt(np.maximum(energy[:, :, 0], 0)))
-    colour = _pooled(lab, grid)
+    colour = averaged(lab, grid[::-1])
     return PatchDescriptors(colour, *(np.stack(parts, axis=2) for parts in (gradients, chromas, amplitudes)))
-
-
-def _pooled(values: Plane, grid: tuple[int, int]) -> Plane:
-    return np.asarray(cv2.resize(values, (grid[1], grid[0]), interpolation=cv2.INTER_AREA), np.float32)
 
 
 _GRID = (12, 12)
@@ -81,10 +84,9 @@ _SIDE = 192  # pixels
 
 def layout(lab: Plane) -> Plane:
     """144 x 144: similarity of any two patches of an image in CIE L*a*b*, of any size."""
-    patches = describe(np.asarray(cv2.resize(lab, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA), np.float32), _GRID)
-    statistics = np.concatenate(
-        [patches.colour, np.log(patches.amplitude + 0.5), patches.gradients.reshape(*_GRID, -1)], axis=2
-    )
+    patches = describe(averaged(lab, (_SIDE, _SIDE)), _GRID)
+    parts = (patches.colour, np.log(patches.amplitude + 0.5), patches.gradients.reshape(*_GRID, -1))
+    statistics = np.concatenate(parts, axis=2)
     # Each statistic counts relative to its spread over the picture, colour, contrast and gradients as groups.
     groups = np.split(statistics.reshape(_GRID[0] * _GRID[1], -1), [3, 6], axis=1)
     return np.asarray(np.mean([_similarities(group) for group in groups], axis=0), np.float32)
@@ -108,8 +110,7 @@ def layout_agreement(one: Plane, other: Plane) -> float:
     return float(np.clip((a @ b) / np.sqrt((a @ a) * (b @ b)), -1.0, 1.0))
 
 
-_VISIBLE = 1.0
-"""Grey levels, added before two amounts are compared: what cannot be seen is not lost."""
+_VISIBLE = 1.0  # grey levels, added before two amounts are compared: what cannot be seen is not lost
 _WIDTHS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2)
 """Standard deviations in pixels; less is no blur, and more is another focus."""
 
@@ -117,8 +118,7 @@ _WIDTHS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2)
 def fine_structure(pixels: Plane, grid: tuple[int, int]) -> Plane:
     """rows x columns: mean absolute Laplacian of an image (H x W x 3, 0 to 255) in grey levels."""
     grey = cv2.cvtColor(np.asarray(pixels, np.float32), cv2.COLOR_RGB2GRAY)
-    response = np.abs(cv2.Laplacian(grey, cv2.CV_32F))
-    return np.asarray(cv2.resize(response, grid[::-1], interpolation=cv2.INTER_AREA), np.float32)
+    return averaged(np.abs(cv2.Laplacian(grey, cv2.CV_32F)), grid[::-1])
 
 
 def typical_gain(before: Plane, after: Plane) -> float:
@@ -162,9 +162,7 @@ def log_spectra(grey: Plane) -> Plane | None:
 
 def periodic_excess(before: Plane | None, after: Plane | None) -> float:
     """Amplitude in grey levels of the strongest wave that is new in most windows, and stands out from its neighbours.
-
-    In most windows: a new fence is content.
-    """
+    In most windows: a new fence is content."""
     if before is None or after is None:
         return 0.0
     gained = np.median(after - before, axis=0)

@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .alignment import align
-from .patch_descriptors import to_lab
+from .patch_descriptors import Plane, averaged, size_within, to_lab
 
 WholeCorners = tuple[int, int, int, int]
 
-_LIGHTNESS = 0.6
-"""Weight of lightness beside a* and b*: shade changes it most."""
-_BLUR = 8.0
-"""CIE L*a*b* distance over which one colour becomes another."""
-_REACH = 0.5
-"""Of the box's side (root of its area): how far from a pixel its surroundings count."""
+_LIGHTNESS = 0.6  # weight of lightness beside a* and b*: shade changes it most
+_BLUR = 8.0  # CIE L*a*b* distance over which one colour becomes another
+_REACH = 0.5  # of the box's side (root of its area): how far from a pixel its surroundings count
 _ALIKE = (0.03, 0.2)
 """A pixel belongs a little to the surroundings if 3 % of those near it look like it, and entirely at 20 %."""
 _SAMPLES = 400
@@ -27,12 +24,10 @@ _FEWEST_AROUND = 20
 
 
 def own_pixels(lab: Plane, box: WholeCorners) -> Plane:
-    """H x W in [0, 1]: how much each pixel of an image (H x W x 3, CIE L*a*b*) belongs to the object in a box.
-
-    box: x0, y0, x1, y1 in pixels; 0 outside of it. The image is a cut-out that shows what is around the box. Colours
-    are compared with those around the box, nearer ones more: a thin object in a wide box is found, and what continues
-    around it (a face behind glasses) is not its own.
-    """
+    """H x W in [0, 1]: how much each pixel of an image (H x W x 3, CIE L*a*b*) belongs to the object in a box. box: x0,
+    y0, x1, y1 in pixels; 0 outside of it. The image is a cut-out that shows what is around the box. Colours are
+    compared with those around the box, nearer ones more: a thin object in a wide box is found, and what continues
+    around it (a face behind glasses) is not its own."""
     x0, y0, x1, y1 = box
     inside = np.zeros(lab.shape[:2], bool)
     inside[y0:y1, x0:x1] = True
@@ -58,7 +53,6 @@ def _kernel(first: NDArray[np.generic], second: NDArray[np.generic], spread: flo
     return np.asarray(np.exp(np.maximum(squares, 0) * (-0.5 / spread**2)), np.float32)
 
 
-Plane = NDArray[np.float32]
 Corners = tuple[float, float, float, float]
 
 _SIDE = 96  # pixels: longest side of a box when it is compared
@@ -78,10 +72,8 @@ _WIDE = 128  # pixels: longest side of a picture when all of it is compared
 
 
 class CutOut(NamedTuple):
-    """A box of the source with what is around it. zoom: sides of the picture that it is resized by.
-
-    corners: of the cut-out in pixels of the picture. box: in pixels of the cut-out. lab: H x W x 3, own: H x W.
-    """
+    """A box of the source with what is around it. zoom: sides of the picture that it is resized by. corners: of the
+    cut-out in pixels of the picture. box: in pixels of the cut-out. lab: H x W x 3, own: H x W."""
 
     corners: tuple[int, int, int, int]
     size: tuple[int, int]
@@ -92,9 +84,7 @@ class CutOut(NamedTuple):
     def of(self, picture: Plane) -> Plane:
         """The same part of another picture of the same size, as CIE L*a*b*."""
         x0, y0, x1, y1 = self.corners
-        return to_lab(
-            np.asarray(cv2.resize(picture[y0:y1, x0:x1], self.size, interpolation=cv2.INTER_AREA), np.float32)
-        )
+        return to_lab(averaged(picture[y0:y1, x0:x1], self.size))
 
 
 def cut_out(picture: Plane, box: Corners) -> CutOut:
@@ -108,8 +98,7 @@ def cut_out(picture: Plane, box: Corners) -> CutOut:
     zoom = min(1.0, _SIDE / max(x1 - x0, y1 - y0, 1.0))
     size = (max(1, round((right - left) * zoom)), max(1, round((bottom - top) * zoom)))
     across, down = size[0] / (right - left), size[1] / (bottom - top)
-    part = cv2.resize(picture[top:bottom, left:right], size, interpolation=cv2.INTER_AREA)
-    lab = to_lab(np.asarray(part, np.float32))
+    lab = to_lab(averaged(picture[top:bottom, left:right], size))
     place = (
         *(round((x0 - left) * across), round((y0 - top) * down)),
         *(max(round((x1 - left) * across), 1), max(round((y1 - top) * down), 1)),
@@ -121,12 +110,10 @@ def cut_out(picture: Plane, box: Corners) -> CutOut:
 
 
 def standing_share(cut: CutOut, edited: Plane) -> float:
-    """In [0, 1]: how much of the object still stands in an edited picture (H x W x 3, aligned to the source's).
-
-    The largest of three shares of the object's own pixels: of its structure in places where all of it is as before; of
-    its structure in places where it is as before in other colours (a tint, a ghost); of its area where all looks as
-    before. Places count as a whole, since what was behind an object, and shows between its parts, is as before too.
-    """
+    """In [0, 1]: how much of the object still stands in an edited picture (H x W x 3, aligned to the source's). The
+    largest of three shares of the object's own pixels: of its structure in places where all of it is as before; of its
+    structure in places where it is as before in other colours (a tint, a ghost); of its area where all looks as before.
+    Places count as a whole, since what was behind an object, and shows between its parts, is as before too."""
     match = compare(cut.lab, cut.of(edited))
     around = np.asarray(cv2.dilate(cut.own, np.ones((3, 3), np.uint8)), np.float32)
     weight = np.asarray(around * cut.inside * np.minimum(match.strength, _STRONG), np.float32)
@@ -140,10 +127,8 @@ def standing_share(cut: CutOut, edited: Plane) -> float:
 
 def unchanged_share(cut: CutOut, edited: Plane) -> float | None:
     """In [0, 1]: how much of the object's own pixels is as it was, in colours and in structure, whichever is less; in
-    colours alone where it is plain, None where too few pixels are its own.
-
-    Along its outline structure is that of the background too, and does not count.
-    """
+    colours alone where it is plain, None where too few pixels are its own. Along its outline structure is that of the
+    background too, and does not count."""
     match = compare(cut.lab, cut.of(edited))
     core = np.asarray(cv2.erode(cut.own * cut.inside, np.ones((5, 5), np.uint8)), np.float32)
     if core.sum() < _FEWEST:
@@ -163,18 +148,10 @@ def recoloured(distance: Plane) -> Plane:
 
 
 def kept_around(source: Plane, edited: Plane, boxes: list[Corners], visible: NDArray[np.bool_] | None = None) -> float:
-    """In [0, 1]: how much of the structure outside of the boxes is where it was; 1 where there is next to none.
-
-    source, edited: H x W x 3. visible: H x W, what the edited picture shows of the source's frame.
-    """
-    height, width = source.shape[:2]
-    zoom = min(1.0, _WIDE / max(height, width))
-    size = (max(1, round(width * zoom)), max(1, round(height * zoom)))
-    labs = [
-        to_lab(np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.float32))
-        for picture in (source, edited)
-    ]
-    match = compare(*labs)
+    """In [0, 1]: how much of the structure outside of the boxes is where it was; 1 where there is next to none. source,
+    edited: H x W x 3. visible: H x W, what the edited picture shows of the source's frame."""
+    zoom, size = min(1.0, _WIDE / max(source.shape[:2])), size_within(source, _WIDE)
+    match = compare(*(to_lab(averaged(picture, size)) for picture in (source, edited)))
     weight = np.minimum(match.strength, _STRONG) * (match.strength > _NOISE)
     for x0, y0, x1, y1 in boxes:
         weight[int(y0 * zoom) : int(np.ceil(y1 * zoom)), int(x0 * zoom) : int(np.ceil(x1 * zoom))] = 0
@@ -197,19 +174,11 @@ def compare(before: Plane, after: Plane) -> Match:
     variance_before = np.maximum(_blurred(before * before) - mean_before**2, 0)
     variance_after = np.maximum(_blurred(after * after) - mean_after**2, 0)
     covariance = _blurred(before * after) - mean_before * mean_after
-    agreement = np.maximum(
-        _correlation(covariance[..., 0], variance_before[..., 0], variance_after[..., 0]),
-        _correlation(covariance.sum(2), variance_before.sum(2), variance_after.sum(2)),
-    )
-    return Match(
-        np.clip(agreement, 0, 1),
-        np.sqrt(variance_before.sum(2)),
-        np.asarray(np.linalg.norm(mean_before - mean_after, axis=2), np.float32),
-    )
-
-
-def _correlation(covariance: Plane, before: Plane, after: Plane) -> Plane:
-    return np.asarray(covariance / np.sqrt((before + _NOISE**2) * (after + _NOISE**2)), np.float32)
+    light = (part[..., 0] for part in (covariance, variance_before, variance_after))
+    whole = (part.sum(2) for part in (covariance, variance_before, variance_after))
+    agreement = np.maximum(*(c / np.sqrt((a + _NOISE**2) * (b + _NOISE**2)) for c, a, b in (light, whole)))
+    distance = np.asarray(np.linalg.norm(mean_before - mean_after, axis=2), np.float32)
+    return Match(np.clip(agreement, 0, 1).astype(np.float32), np.sqrt(variance_before.sum(2)), distance)
 
 
 def _blurred(plane: Plane) -> Plane:
@@ -240,11 +209,9 @@ _FEW = 0.1  # of the box that is neither object nor changed: fewer surroundings 
 
 
 class RecolouredObject(NamedTuple):
-    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first.
-
-    own, changed: H x W in [0, 1], 0 outside of the box.
-    spill: in [0, 1], how much of what is around the object in its box changed as well; 0 where next to nothing is.
-    """
+    """before, edited: H x W x 3, 8-bit RGB, the second aligned to the first. own, changed: H x W in [0, 1], 0 outside
+    of the box. spill: in [0, 1], how much of what is around the object in its box changed as well; 0 where next to
+    nothing is."""
 
     before: NDArray[np.uint8]
     edited: NDArray[np.uint8]
@@ -255,22 +222,16 @@ class RecolouredObject(NamedTuple):
     @property
     def weights(self) -> Plane:
         """H x W: how much each pixel counts for the object's colour: what changed, its own pixels first. All of its own
-        ones where hardly any changed.
-        """
+        ones where hardly any changed."""
         changed = self.changed * np.maximum(self.own, _UNLIKE_ITSELF)
         return changed if changed.sum() >= _FEW * self.own.sum() else self.own
 
 
 def recoloured_object(before: NDArray[np.uint8], after: NDArray[np.uint8], box: tuple[float, ...]) -> RecolouredObject:
     """before, after: crops with what is around the object (H x W x 3, 8-bit RGB, the second of any size). box: x0, y0,
-    x1, y1 of the object in shares of the sides.
-    """
-    height, width = before.shape[:2]
-    zoom = min(1.0, _SIDE / max(height, width))
-    size = (max(4, round(width * zoom)), max(4, round(height * zoom)))
-    source, edited = (
-        np.asarray(cv2.resize(crop, size, interpolation=cv2.INTER_AREA), np.float32) for crop in (before, after)
-    )
+    x1, y1 of the object in shares of the sides."""
+    size = size_within(before, _SIDE, 4)
+    source, edited = (averaged(crop, size) for crop in (before, after))
     lab, after_lab = to_lab(source), to_lab(edited)
     match = compare(lab, after_lab)
     alignment = align(lab[..., 0], after_lab[..., 0])
@@ -279,7 +240,10 @@ def recoloured_object(before: NDArray[np.uint8], after: NDArray[np.uint8], box: 
         aligned = compare(lab, to_lab(moved))
         if np.median(aligned.distance) < np.median(match.distance):
             edited, match = moved, aligned
-    place = _corners(box, size)
+    width, height = size
+    x0, y0 = (min(max(round(side * share), 0), side - 1) for share, side in zip(box[:2], size, strict=True))
+    x1, y1 = (round(side * share) for share, side in zip(box[2:], size, strict=True))
+    place = x0, y0, min(max(x1, x0 + 1), width), min(max(y1, y0 + 1), height)
     inside = np.zeros(lab.shape[:2], bool)
     inside[place[1] : place[3], place[0] : place[2]] = True
     own = own_pixels(lab, place)
@@ -287,15 +251,5 @@ def recoloured_object(before: NDArray[np.uint8], after: NDArray[np.uint8], box: 
     changed = recoloured(np.asarray(np.linalg.norm(difference, axis=2), np.float32)) * inside
     around = (1 - own) * inside
     spill = float((around * changed).sum() / around.sum()) if around.sum() > _FEW * inside.sum() else 0.0
-    return RecolouredObject(_to_pixels(source), _to_pixels(edited), own, changed, spill)
-
-
-def _to_pixels(plane: Plane) -> NDArray[np.uint8]:
-    return np.clip(plane, 0, 255).astype(np.uint8)
-
-
-def _corners(box: tuple[float, ...], size: tuple[int, int]) -> WholeCorners:
-    width, height = size
-    x0, y0 = (min(max(round(side * share), 0), side - 1) for share, side in zip(box[:2], size, strict=True))
-    x1, y1 = (round(side * share) for share, side in zip(box[2:], size, strict=True))
-    return x0, y0, min(max(x1, x0 + 1), width), min(max(y1, y0 + 1), height)
+    shown = (np.clip(plane, 0, 255).astype(np.uint8) for plane in (source, edited))
+    return RecolouredObject(*shown, own, changed, spill)

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from editcritic.reward import EditSample, Engine, Program, Score
 from editcritic.reward.config import build
 from editcritic.reward.engine.program import Ask
+from editcritic.reward.queries import ExpertDown, Failure
 from editcritic.reward.queries.response_formats import parse_reply
 from editcritic.reward.queries.specs import spec_of
 
@@ -40,3 +43,15 @@ def saying(*replies: Any, **options: Any) -> Fake:
         return parse_reply(query.form, reply) if isinstance(reply, str) else reply
 
     return Fake(rule, **options)
+
+
+def assert_failed(outcome: Any, reason: str, kind: type = Failure) -> None:
+    """Whether a query has no answer, for a reason that contains this."""
+    assert isinstance(outcome, kind)
+    assert reason in outcome.reason  # type: ignore[attr-defined]
+
+
+def assert_down(expert: Any, reason: str) -> None:
+    """Whether an expert cannot be loaded, for a reason that matches this."""
+    with pytest.raises(ExpertDown, match=reason):
+        expert.load()

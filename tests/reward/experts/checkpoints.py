@@ -1,5 +1,6 @@
 """Checkpoints that lack weights, and passes through the parts of a loaded model."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
+
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")  # where the models of these tests compute, such as `cuda:0`
 
 
 def without_weights(folder: Path | str, to: Path, part: str) -> tuple[Path, int]:

@@ -10,17 +10,15 @@ from editcritic.reward.experts.loading import checkpoint, devices
 from editcritic.reward.queries import Detections
 from editcritic.reward.retry import RetryPolicy
 
+from .checkpoints import DEVICE
 from .detectors import DETECTORS, Answer, Detector
-from .device import DEVICE
 
 
 @pytest.fixture(scope="session", autouse=True)
 def models_on_the_device():
-    """Models that a test puts on the CPU, or nowhere, are on `DEVICE`, in float32 if it names no precision.
-
-    So that results are those of the CPU but for the order of sums, on a machine with an accelerator too. Reference
-    outputs are the library's on the CPU.
-    """
+    """Models that a test puts on the CPU, or nowhere, are on `DEVICE`, in float32 if it names no precision. So that
+    results are those of the CPU but for the order of sums, on a machine with an accelerator too. Reference outputs are
+    the library's on the CPU."""
 
     def resolve(torch: Any, device: str, dtype: str) -> tuple[Any, Any]:
         if not DEVICE.startswith("cpu"):

@@ -7,6 +7,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import torch
+import transformers
+from transformers.models.grounding_dino.modeling_grounding_dino import build_label_maps
+
 from editcritic.reward import Box, Image
 from editcritic.reward.experts.grounding_dino import GroundingDino
 from editcritic.reward.experts.owl import Owl
@@ -23,13 +27,11 @@ Answer = Callable[[Detect], Detections]
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """A model type and its expert.
-
-    make: writes a checkpoint to a folder. library: reference outputs of a folder's model, one sample at a time.
-    options: of the expert. box_bias: parameter that shifts all boxes. stranger: writes a checkpoint of another type;
-    refused: the error message. eight: usage for eight queries about two images; more: for those about the other images
-    and a new phrase, after them. parts: modules by what passes through them. unaskable: invalid phrases by message.
-    """
+    """A model type and its expert. make: writes a checkpoint to a folder. library: reference outputs of a folder's
+    model, one sample at a time. options: of the expert. box_bias: parameter that shifts all boxes. stranger: writes a
+    checkpoint of another type; refused: the error message. eight: usage for eight queries about two images; more: for
+    those about the other images and a new phrase, after them. parts: modules by what passes through them. unaskable:
+    invalid phrases by message."""
 
     expert: type[Any]
     make: Callable[[Path], Path]
@@ -54,12 +56,8 @@ class Detector:
         return [Detect(image, phrases) for image, phrases in itertools.product(self.scenes, PHRASES)]
 
 
-def _library(
-    folder: Path, model: str = "AutoModelForZeroShotObjectDetection", processor: str = "AutoProcessor"
-) -> tuple[Any, Callable[[Image, Any], tuple[Any, Any]]]:
+def _library(folder: Path, model: str = "AutoModelForZeroShotObjectDetection", processor: str = "AutoProcessor") -> Any:
     """The processor, and transformers' call: an image and a text -> inputs and outputs."""
-    import torch
-    import transformers
 
     loaded = getattr(transformers, model).from_pretrained(folder).eval()
     prepare = getattr(transformers, processor).from_pretrained(folder)
@@ -119,8 +117,6 @@ def _sam3(folder: Path) -> Answer:
 
 def _grounding_dino(folder: Path) -> Answer:
     """Labels by transformers' own parsing of the caption."""
-    import torch
-    from transformers.models.grounding_dino.modeling_grounding_dino import build_label_maps
 
     processor, call = _library(folder)
 
@@ -167,24 +163,27 @@ _GROUNDING_DINO: dict[str, Any] = {
     "sizes": ((60, 40), (90, 60), (60, 40), (40, 60), (64, 64), (120, 50)),
     "options": {"joint_batch": 64},
 }
-_ENCODERS = {"image_passes": "vision_model.encoder", "text_passes": "text_model.encoder"}
+_SAM3: dict[str, Any] = {
+    "expert": Sam3,
+    "library": _sam3,
+    "box_bias": "detr_decoder.box_head.layer3",
+    "stranger": tiny.owl,
+    "refused": "is a owlvit: give a checkpoint of sam3 or sam3_video",
+    "eight": {"image_passes": 2, "text_passes": DISTINCT, "joint_passes": 2 * DISTINCT},
+    "more": {"image_passes": 2, "text_passes": 1, "joint_passes": 3 * DISTINCT + 1},
+    "parts": {"image_passes": "vision_encoder.backbone", "text_passes": "text_encoder"},
+    "unaskable": {**_NO_PHRASE, **_EMPTY, "takes 33 tokens, the model reads 32: use fewer words": ("cat " * 31,)},
+}
+
+
+def _owl_parts(kind: str) -> dict[str, str]:
+    return {"image_passes": f"{kind}.vision_model.encoder", "text_passes": f"{kind}.text_model.encoder"}
+
+
 DETECTORS = {
-    "OWL-ViT": Detector(make=tiny.owl, parts={key: f"owlvit.{part}" for key, part in _ENCODERS.items()}, **_OWL),
-    "OWLv2": Detector(
-        make=partial(tiny.owl, v2=True), parts={key: f"owlv2.{part}" for key, part in _ENCODERS.items()}, **_OWL
-    ),
-    "SAM 3": Detector(
-        expert=Sam3,
-        make=tiny.sam3,
-        library=_sam3,
-        box_bias="detr_decoder.box_head.layer3",
-        stranger=tiny.owl,
-        refused="is a owlvit: give a checkpoint of sam3 or sam3_video",
-        eight={"image_passes": 2, "text_passes": DISTINCT, "joint_passes": 2 * DISTINCT},
-        more={"image_passes": 2, "text_passes": 1, "joint_passes": 3 * DISTINCT + 1},
-        parts={"image_passes": "vision_encoder.backbone", "text_passes": "text_encoder"},
-        unaskable={**_NO_PHRASE, **_EMPTY, "takes 33 tokens, the model reads 32: use fewer words": ("cat " * 31,)},
-    ),
+    "OWL-ViT": Detector(make=tiny.owl, parts=_owl_parts("owlvit"), **_OWL),
+    "OWLv2": Detector(make=partial(tiny.owl, v2=True), parts=_owl_parts("owlv2"), **_OWL),
+    "SAM 3": Detector(make=tiny.sam3, **_SAM3),
     "GroundingDINO": Detector(make=tiny.grounding_dino, **_GROUNDING_DINO),
     "MM-GroundingDINO": Detector(make=partial(tiny.grounding_dino, mm=True), **_GROUNDING_DINO),
 }

@@ -11,8 +11,6 @@ from typing import Any
 
 @dataclass
 class ReceivedRequest:
-    """A received request."""
-
     path: str
     headers: Mapping[str, str]
     body: Any
@@ -20,11 +18,8 @@ class ReceivedRequest:
 
 @dataclass
 class Answer:
-    """A response. body: JSON, or raw bytes.
-
-    after_s: delay. cut: the connection closes after this many bytes of the body. trickle: an endless body, a byte at a
-    time. flood: an endless body at full speed.
-    """
+    """A response. body: JSON, or raw bytes. after_s: delay. cut: the connection closes after this many bytes of the
+    body. trickle: an endless body, a byte at a time. flood: an endless body at full speed."""
 
     body: Any = field(default_factory=dict)
     status: int = 200
@@ -123,17 +118,12 @@ class Loopback:
         for name, value in {"Content-Type": "application/json", **answer.headers}.items():
             handler.send_header(name, value)
         endless = answer.trickle or answer.flood
-        if endless:
-            handler.close_connection = True
-        else:
+        handler.close_connection = endless or answer.cut is not None
+        if not endless:
             handler.send_header("Content-Length", str(len(answer.data)))
         handler.end_headers()
-        if answer.cut is not None:
-            handler.wfile.write(answer.data[: answer.cut])
-            handler.close_connection = True
-            return
         if not endless:
-            handler.wfile.write(answer.data)
+            handler.wfile.write(answer.data[: answer.cut])
         while endless and not self._closing.is_set():
             handler.wfile.write(b" " if answer.trickle else b" " * 2**16)
             if answer.trickle:
@@ -149,29 +139,17 @@ def serving(rule: Rule) -> Iterator[Loopback]:
         server.close()
 
 
-def completion(text: str | None = "Yes", finish: str = "stop", **message: Any) -> dict[str, Any]:
+def completion(text: Any = "Yes", finish: str = "stop", **message: Any) -> dict[str, Any]:
     """A chat completion with this text."""
-    return {
-        "id": "1",
-        "object": "chat.completion",
-        "choices": [
-            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
-        ],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 2},
-    }
+    choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
+    usage = {"prompt_tokens": 100, "completion_tokens": 2}
+    return {"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage}
 
 
 def with_logprobs(response: dict[str, Any], *steps: Mapping[str, float]) -> dict[str, Any]:
     """A completion with the alternatives to each of its tokens, the sampled one first; token -> logprob."""
-    content = [
-        {
-            "token": next(iter(step)),
-            "logprob": next(iter(step.values())),
-            "top_logprobs": [{"token": token, "logprob": logprob} for token, logprob in step.items()],
-        }
-        for step in steps
-    ]
-    response["choices"][0]["logprobs"] = {"content": content}
+    entries = [[{"token": token, "logprob": logprob} for token, logprob in step.items()] for step in steps]
+    response["choices"][0]["logprobs"] = {"content": [{**step[0], "top_logprobs": step} for step in entries]}
     return response
 
 

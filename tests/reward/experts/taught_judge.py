@@ -16,11 +16,9 @@ BATCH = 8
 def teach(
     folder: Path, queries: Sequence[Judge], answer: Callable[[Judge, random.Random], str], *, steps: int = 240
 ) -> None:
-    """Train the model of `folder` (a tiny LLaVA) to answer such queries so, and save it there.
-
-    answer: a right answer to a query; where it differs from call to call, the model learns its distribution. It has to
-    be one token. The saved model samples at temperatures above 0, as checkpoints of chat models do.
-    """
+    """Train the model of `folder` (a tiny LLaVA) to answer such queries so, and save it there. answer: a right answer
+    to a query; where it differs from call to call, the model learns its distribution. It has to be one token. The saved
+    model samples at temperatures above 0, as checkpoints of chat models do."""
     processor = transformers.AutoProcessor.from_pretrained(folder)
     model = transformers.AutoModelForImageTextToText.from_pretrained(folder)
     processor.tokenizer.padding_side = "left"

@@ -4,8 +4,10 @@ import gc
 import json
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx2
 import numpy as np
@@ -35,11 +37,8 @@ INSTRUCTION = "Change the color of cup to blue"
 TASK = parse_task(INSTRUCTION)
 
 
-LOCAL = [
-    name
-    for name, bundle in bundles().items()
-    if {"judge", "detector", "features"} <= bundle.own_roles.keys() and name != "large"
-]
+OWN = {name: bundle.own_roles.keys() for name, bundle in bundles().items()}
+LOCAL = [name for name, roles in OWN.items() if {"judge", "detector", "features"} <= roles and name != "large"]
 
 
 def tiny_hpsv3(folder: Path) -> None:
@@ -48,17 +47,14 @@ def tiny_hpsv3(folder: Path) -> None:
     tiny_rewarders.put(tiny_rewarders.tiny_weights("hpsv3", tokenizer), folder / "HPSv3.safetensors")
 
 
-def tiny_mm_dino(folder: Path) -> None:
-    tiny_detectors.grounding_dino(folder, mm=True)
-
-
+MM_DINO = partial(tiny_detectors.grounding_dino, mm=True)
 MODELS: dict[str, Callable[[Path], Any]] = {
     "Qwen/Qwen3-VL-2B-Instruct": tiny_vlms.tiny_qwen3_vl,
     "Qwen/Qwen3-VL-8B-Instruct": tiny_vlms.tiny_qwen3_vl,
-    "Qwen/Qwen2-VL-7B-Instruct": lambda folder: tiny_vlms.tiny_qwen2_vl(folder, mlp_ratio=4),
+    "Qwen/Qwen2-VL-7B-Instruct": partial(tiny_vlms.tiny_qwen, kind="Qwen2VL", mlp_ratio=4),
     "Qwen/Qwen2.5-VL-7B-Instruct": tiny_vlms.tiny_qwen2_5_vl,
-    "openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det": tiny_mm_dino,
-    "openmmlab-community/mm_grounding_dino_base_all": tiny_mm_dino,
+    "openmmlab-community/mm_grounding_dino_tiny_o365v1_goldg_v3det": MM_DINO,
+    "openmmlab-community/mm_grounding_dino_base_all": MM_DINO,
     "IDEA-Research/grounding-dino-tiny": tiny_detectors.grounding_dino,
     "facebook/sam3": tiny_detectors.sam3,
     **{f"facebook/dinov2-{size}": tiny_dinov2 for size in ("small", "base", "large")},
@@ -112,16 +108,12 @@ SOURCE, EDITED = picture((190, 40, 40)), picture((40, 40, 190))
 CUP = Box.from_corners(40, 30, 80, 70, SOURCE.size)
 
 
-def local_experts(reward: Reward) -> dict[str, LocalExpert[Any]]:
-    return {role: expert for role, expert in reward.experts.items() if isinstance(expert, LocalExpert)}
-
-
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_bundle_scores_with_the_models_it_names(name: str) -> None:
     reward = Reward.of(REWARD, name)
     (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED, task=TASK)])
     assert result.status in ("scored", "not_applicable"), result.reason
-    models = local_experts(reward)
+    models = {role: expert for role, expert in reward.experts.items() if isinstance(expert, LocalExpert)}
     assert set(models) >= {"judge", "detector", "features"}
     for expert in models.values():
         assert expert.name in MODELS
@@ -130,7 +122,7 @@ def test_a_bundle_scores_with_the_models_it_names(name: str) -> None:
     assert reward.experts["judge"].usage()["image_passes"] > 0
 
 
-def test_laptop_looks_at_each_picture_once_and_asks_no_judge() -> None:
+def test_laptop_looks_at_each_picture_once_asks_no_judge_and_its_detector_about_what_has_no_box_only() -> None:
     """With random weights it finds something or not; where it finds nothing in the source, it looks at no edit."""
     reward = Reward.of("any-edit", "laptop", on_failures="none")
     detector = reward.experts["detector"]
@@ -143,9 +135,6 @@ def test_laptop_looks_at_each_picture_once_and_asks_no_judge() -> None:
     assert open_result.status == "abstained"
     assert isinstance(reward.experts["judge"], ColourJudge)
     assert COMMIT[:12] in detector.id
-
-
-def test_laptop_asks_its_detector_about_what_has_no_box_only() -> None:
     reward = Reward.of("any-edit-following", "laptop", on_failures="none")
     (result,) = reward([EditSample("a", "Make the cup blue", (SOURCE,), EDITED, boxes={"cup": (CUP,)})])
     assert (result.value or 0.0) >= 0.75
@@ -162,21 +151,27 @@ def test_the_features_of_a_bundle_answer_edivals_consistency(name: str) -> None:
     assert reward.experts["features"].usage()["image_passes"] >= 2  # and of crops
 
 
-def test_edival_has_the_papers_preference_model() -> None:
+def test_edival_has_the_papers_preference_model_and_a_gated_model_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reward = Reward.of("edival-vq", "edival")
     (result,) = reward([EditSample("a", INSTRUCTION, (SOURCE,), EDITED)])
     assert result.status == "scored", result.reason
     assert reward.experts["preference"].usage()["image_passes"] == 2  # the source, too
+    response = httpx2.Response(403, request=httpx2.Request("GET", "http://127.0.0.1/"))
+    refuse = Mock(side_effect=GatedRepoError("403: the terms are not accepted", response=response))
+    monkeypatch.setattr(transformers_hub, "hf_hub_download", refuse)
+    monkeypatch.setattr(transformers_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    features = load_experts("edival")["features"]
+    with pytest.raises(ExpertDown, match=r"dinov3-vitb16.* is gated: accept its terms .* `hf auth login`"):
+        _ = features.id
 
 
-def test_score_takes_a_bundle() -> None:
+def test_score_takes_a_bundle_and_one_that_replaces_another_lets_go_of_its_weights() -> None:
     found = [score(SOURCE, EDITED, INSTRUCTION, reward=REWARD, experts="small", task=TASK) for _ in range(2)]
     assert found[0].status in ("scored", "not_applicable"), found[0].reason
     assert found[0].metric.startswith("any-edit@")
     assert found[0] == found[1]
-
-
-def test_a_bundle_that_replaces_another_lets_go_of_its_weights() -> None:
     score(SOURCE, EDITED, INSTRUCTION, reward=REWARD, experts="small", task=TASK)
     judge = load_experts("small")["judge"]
     assert isinstance(judge, LocalExpert)
@@ -198,23 +193,6 @@ def test_the_load_plan_of_a_downloaded_bundle_is_exact(name: str) -> None:
     assert {entry.revision for entry in local} == {COMMIT[:12]}
     assert all(entry.is_exact and not entry.problem for entry in local)
     assert plan.exit_code == 0
-
-
-def test_a_gated_model_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the hub's client answers who has not accepted the terms."""
-    response = httpx2.Response(403, request=httpx2.Request("GET", "http://127.0.0.1/"))
-
-    def refuse(*_: object, **__: object) -> None:
-        raise GatedRepoError("403: the terms are not accepted", response=response)
-
-    monkeypatch.setattr(transformers_hub, "hf_hub_download", refuse)
-    monkeypatch.setattr(transformers_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    features = load_experts("edival")["features"]
-    with pytest.raises(ExpertDown, match=r"dinov3-vitb16.* is gated: accept its terms .* `hf auth login`"):
-        _ = features.id
-
-
-# -- a served judge ----------------------------------------------------------------------------------------------------
 
 
 def instance(schema: dict[str, Any]) -> Any:

@@ -10,15 +10,16 @@ import transformers
 
 from editcritic.reward import Box, Image
 from editcritic.reward.experts.clip import Clip
-from editcritic.reward.queries import Embed, ExpertDown, Failure, Region
+from editcritic.reward.queries import Embed, Region
 from editcritic.reward.queries.kinds import Embeddings, EmbedText
 
+from .asking import assert_down, assert_failed
 from .checkpoints import counted_passes
-from .tiny_clips import clip_tokenizer, picture
+from .tiny_clips import LENGTH as LONGEST
+from .tiny_clips import clip_config, clip_processor, picture
 
 LAYERS: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 VISION = {**LAYERS, "image_size": 32, "patch_size": 8}
-LONGEST = 24
 PICTURES = [picture(number) for number in range(7)]
 TEXTS = ["a cat", "two red boats", "sky", "x", "the lamp is off now"]
 CLS = (Region("cls"),)
@@ -35,12 +36,8 @@ def text(tokenizer):
 
 
 def clip():
-    tokenizer = clip_tokenizer()
-    end = {"eos_token_id": tokenizer.eos_token_id}
-    config = transformers.CLIPConfig(text_config={**text(tokenizer), **end}, vision_config=VISION, projection_dim=16)
-    size = {"height": 32, "width": 32}
-    pictures = transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size)
-    return transformers.CLIPModel(config), transformers.CLIPProcessor(pictures, tokenizer)
+    config = clip_config(hidden_act="quick_gelu")
+    return transformers.CLIPModel(config), clip_processor()
 
 
 def siglip():
@@ -73,10 +70,9 @@ def folders(tmp_path_factory):
         torch.manual_seed(1)
         folder = tmp_path_factory.mktemp(kind)
         model, processor = KINDS[kind]()
-        with torch.no_grad():
-            for weights in model.parameters():
-                if weights.dim() > 1:
-                    weights.mul_(4.0)  # with initial weights the output hardly depends on the input
+        for weights in model.parameters():
+            if weights.dim() > 1:
+                weights.data.mul_(4.0)  # with initial weights the output hardly depends on the input
         model.save_pretrained(folder)
         processor.save_pretrained(folder)
         return str(folder)
@@ -120,9 +116,13 @@ def test_pictures_are_the_plain_call_on_one_at_a_time(folders, kind):
     patches = {"clip": [16] * 3, "siglip": [16] * 3, "siglip2": [256, 253, 250]}[kind]
     twice: Any = expert([Embed(image, CLS * 2) for image in PICTURES[:3]])
     assert [outcome.patches.tolist() for outcome in twice] == [[count] * 2 for count in patches]
+    expert = Clip(folders[kind], dtype="bfloat16")
+    for queries in ([Embed(image, CLS * 2) for image in PICTURES[:2]], [EmbedText(each) for each in TEXTS]):
+        for query, vectors in zip(queries, expert(queries), strict=True):
+            query.check(vectors)
 
 
-def test_texts_are_the_plain_call_on_one_at_a_time(folders, kind):
+def test_texts_are_the_plain_call_on_one_at_a_time_and_one_that_is_too_long_fails(folders, kind):
     expected = np.stack([plainly(folders[kind], each, **filled(kind)) for each in TEXTS])
     assert np.ptp(expected, axis=0).min() > 0.1
     outcomes: Any = Clip(folders[kind])([EmbedText(each) for each in TEXTS])
@@ -130,6 +130,10 @@ def test_texts_are_the_plain_call_on_one_at_a_time(folders, kind):
     assert {tuple(outcome.patches) for outcome in outcomes} == {(0,)}
     if kind != "clip":  # the comparison would see texts that are not filled up
         assert np.abs(values(outcomes) - np.stack([plainly(folders[kind], each) for each in TEXTS])).max() > 0.01
+    most = LONGEST - 2 if kind == "clip" else LONGEST  # CLIP adds two special tokens
+    short, long = Clip(folders[kind])([EmbedText("x" * most), EmbedText("x" * (most + 1))])
+    assert isinstance(short, Embeddings)
+    assert_failed(long, f"{LONGEST + 1} tokens is longer than the {LONGEST}")
 
 
 def test_each_picture_and_text_is_computed_once_until_the_weights_are_given_back(folders, kind):
@@ -149,27 +153,17 @@ def test_each_picture_and_text_is_computed_once_until_the_weights_are_given_back
     assert passes["pictures"] == [2, 1]
 
 
-def test_answers_are_what_the_query_asks_for_in_bfloat16(folders, kind):
-    expert = Clip(folders[kind], dtype="bfloat16")
-    for queries in ([Embed(image, CLS * 2) for image in PICTURES[:2]], [EmbedText(each) for each in TEXTS]):
-        for query, vectors in zip(queries, expert(queries), strict=True):
-            query.check(vectors)
-
-
-@pytest.mark.parametrize("region", [Region("patches"), Region("tokens"), Region("cls", exclude=(Box(0.5, 0.5, 1, 1),))])
-def test_other_regions_fail_and_say_whom_to_ask(folders, region):
-    whole, part = Clip(folders["clip"])([Embed(PICTURES[0], CLS), Embed(PICTURES[0], (Region("cls"), region))])
+def test_other_regions_fail_and_say_whom_to_ask_and_a_model_for_pictures_alone_is_down_at_once(tmp_path, folders):
+    others = (Region("patches"), Region("tokens"), Region("cls", exclude=(Box(0.5, 0.5, 1, 1),)))
+    whole, *parts = Clip(folders["clip"])(
+        [Embed(PICTURES[0], region) for region in (CLS, *((*CLS, o) for o in others))]
+    )
     assert isinstance(whole, Embeddings)
-    assert isinstance(part, Failure)
-    assert "bind Dino" in part.reason
-
-
-def test_a_text_that_is_too_long_fails_and_is_not_cut(folders, kind):
-    most = LONGEST - 2 if kind == "clip" else LONGEST  # CLIP adds two special tokens
-    short, long = Clip(folders[kind])([EmbedText("x" * most), EmbedText("x" * (most + 1))])
-    assert isinstance(short, Embeddings)
-    assert isinstance(long, Failure)
-    assert f"{LONGEST + 1} tokens is longer than the {LONGEST}" in long.reason
+    for part in parts:
+        assert_failed(part, "bind Dino")
+    transformers.AutoModel.from_config(transformers.CLIPVisionConfig(**VISION)).save_pretrained(tmp_path)
+    transformers.AutoProcessor.from_pretrained(folders["clip"]).save_pretrained(tmp_path)
+    assert_down(Clip(str(tmp_path)), r"is a clip_vision_model, .* give a CLIP or SigLIP")
 
 
 @pytest.mark.parametrize(("kind", "mark"), [("clip", "<|endoftext|>"), ("siglip2", "<eos>")])
@@ -178,10 +172,3 @@ def test_control_tokens_in_a_text_are_only_words(folders, kind, mark):
     cut = plainly(folders[kind], f"cat {mark} x", **filled(kind))  # the plain call reads it as the end token
     assert np.abs(outcomes[1] - cut).max() > 0.01
     assert np.abs(outcomes[1] - outcomes[0]).max() > 0.01
-
-
-def test_a_model_for_pictures_alone_is_down_at_once(tmp_path, folders):
-    transformers.AutoModel.from_config(transformers.CLIPVisionConfig(**VISION)).save_pretrained(tmp_path)
-    transformers.AutoProcessor.from_pretrained(folders["clip"]).save_pretrained(tmp_path)
-    with pytest.raises(ExpertDown, match=r"is a clip_vision_model, .* give a CLIP or SigLIP"):
-        Clip(str(tmp_path)).load()

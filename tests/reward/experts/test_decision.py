@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -26,11 +27,10 @@ from editcritic.reward.experts.decision import (
     make_request,
     parse_answers,
 )
-from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
-from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
+from editcritic.reward.queries import Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 
 from ..fakes import picture
-from .asking import rebuilt
+from .asking import PICTURES, assert_down, assert_failed, rebuilt
 from .checkpoints import counted_passes, without_weights
 from .http_server import Answer, Loopback, error, serving
 from .pictures import patches
@@ -48,9 +48,6 @@ def request_of(judgement: Judge) -> DecisionRequest:
     request = make_request(judgement)
     assert isinstance(request, DecisionRequest)
     return request
-
-
-# -- requests and answers ----------------------------------------------------------------------------------------------
 
 
 def test_the_last_words_are_the_question_and_the_rest_is_the_state():
@@ -91,26 +88,18 @@ def test_an_answer_is_a_probability_for_every_option(form, answer, expected):
     query(form).check(reply)
 
 
+GRADES: list[Any] = [{"good": third} for third in (math.nan, 0.5, 9**999)] + [{}, {"bad": True}, {"bad": -0.5}]
+
+
 @pytest.mark.parametrize(
-    "answers",
-    [
-        None,
-        [],
-        {},
-        {QUESTION: None},
-        {QUESTION: {"probabilities": {"bad": 0.5, "fair": 0.5}}},
-        {QUESTION: {"probabilities": {"bad": 0.5, "fair": 0.5, "good": math.nan}}},
-        {QUESTION: {"probabilities": {"bad": 0.5, "fair": 0.5, "good": 0.5}}},
-        {QUESTION: {"probabilities": {"bad": -0.5, "fair": 0.5, "good": 1.0}}},
-        {QUESTION: {"probabilities": {"bad": True, "fair": 0.0, "good": 0.0}}},
-        {QUESTION: {"probabilities": {"bad": 9**999, "fair": 0.0, "good": 0.0}}},
-        {QUESTION: {"probabilities": ["bad", "fair", "good"]}},
-    ],
+    "answer",
+    [None, *({"probabilities": {"bad": 0.5, "fair": 0.5} | one} for one in GRADES), {"probabilities": ["bad"]}],
 )
-def test_what_is_no_distribution_is_a_failure_that_shows_it(answers):
-    reply = parse_answers(query(LEVELS), answers)
-    assert isinstance(reply, Failure)
-    assert reply.raw
+def test_what_is_no_distribution_is_a_failure_that_shows_it(answer):
+    for answers in ({QUESTION: answer}, [], {}, None):
+        reply = parse_answers(query(LEVELS), answers)
+        assert isinstance(reply, Failure)
+        assert reply.raw
 
 
 def test_a_grade_above_temperature_0_is_drawn_by_the_query_and_its_probabilities_stay():
@@ -123,9 +112,6 @@ def test_a_grade_above_temperature_0_is_drawn_by_the_query_and_its_probabilities
     assert all(reply.probabilities["0"] == pytest.approx(0.2) for reply in replies)
 
 
-# -- served ------------------------------------------------------------------------------------------------------------
-
-
 def served(server: Loopback, **options: Any) -> SystemOneJudge:
     return SystemOneJudge("m", server.url, **{"timeout_s": 5.0, "retries": 2, **options})
 
@@ -134,7 +120,7 @@ def answered(answer: Any) -> Answer:
     return Answer({"model": "m", "answers": {QUESTION: answer}, "usage": {"input_tokens": 50, "output_tokens": 0}})
 
 
-def test_a_question_goes_out_with_its_pictures_as_assets():
+def test_a_question_goes_out_with_its_pictures_as_assets_and_a_served_one_is_built_again_from_its_spec():
     before, after = picture(1, 40, 30), picture(2, 30, 40)
     with serving(lambda *_: answered({"type": "noul", "noul": 0.75})) as server:
         judge = served(server)
@@ -153,9 +139,10 @@ def test_a_question_goes_out_with_its_pictures_as_assets():
         asset = request.body["assets"][name]
         assert (asset["type"], asset["format"]) == ("image", "png")
         assert Image.of(base64.b64decode(asset["data_base64"])) == original
-
-
-FIVE = [picture(n) for n in range(5)]
+    one = SystemOneJudge("m", "http://127.0.0.1:9/v1", retries=1)
+    assert (rebuilt(one).id, rebuilt(one).retries) == (one.id, 1)
+    others = [SystemOneJudge("n", "http://127.0.0.1:9/v1"), SystemOneJudge("m", "http://127.0.0.1:8/v1")]
+    assert len({one.id, *(other.id for other in others)}) == 3
 
 
 @pytest.mark.parametrize(
@@ -163,15 +150,14 @@ FIVE = [picture(n) for n in range(5)]
     [
         *((query(form), "generates no text.*bind a chat judge") for form in (FreeText(), Json.from_schema({}))),
         (query(YesNo(), A, B), "add the question as text"),
-        (query(YesNo(), *FIVE, "Is one good?"), "4 images"),
+        (query(YesNo(), *PICTURES, "Is one good?"), "4 images"),
     ],
 )
 def test_what_cannot_be_asked_is_not_sent(asked, reason):
     with serving(lambda *_: answered({"noul": 0.5})) as server:
-        failure, four = served(server)([asked, query(YesNo(), *FIVE[:4], *FIVE[:4], "Is one good?")])
+        failure, four = served(server)([asked, query(YesNo(), *PICTURES[:4], *PICTURES[:4], "Is one good?")])
         assert isinstance(failure, Failure)
-        with pytest.raises(AssertionError, match=reason):
-            raise AssertionError(failure.reason)
+        assert re.search(reason, failure.reason)
         assert isinstance(four, Reply)
         assert len(server.requests) == 1
 
@@ -199,33 +185,6 @@ def test_what_is_no_answer_fails_with_what_was_said_and_is_not_asked_again(answe
         assert failure.raw
         assert len(server.requests) == 1
 
-
-@pytest.mark.parametrize(
-    ("trouble", "recovers", "requests", "raised"),
-    [
-        (error(503, "loading"), True, 2, None),
-        (error(503, "loading"), False, 3, RetriesExhausted),
-        (error(404, "Not Found"), False, 1, ExpertDown),
-    ],
-)
-def test_trouble_is_tried_again_and_a_wrong_address_is_not(trouble, recovers, requests, raised):
-    with serving(lambda _, number: answered({"noul": 1.0}) if number and recovers else trouble) as server:
-        if raised:
-            with pytest.raises(raised, match=r"HTTP 503|check base_url"):
-                served(server)([query(YesNo())])
-        else:
-            assert served(server)([query(YesNo())]) == [Reply("yes", {"yes": 1.0, "no": 0.0})]
-        assert len(server.requests) == requests
-
-
-def test_a_served_one_is_built_again_from_its_spec():
-    one = SystemOneJudge("m", "http://127.0.0.1:9/v1", retries=1)
-    assert (rebuilt(one).id, rebuilt(one).retries) == (one.id, 1)
-    others = [SystemOneJudge("n", "http://127.0.0.1:9/v1"), SystemOneJudge("m", "http://127.0.0.1:8/v1")]
-    assert len({one.id, *(other.id for other in others)}) == 3
-
-
-# -- local -------------------------------------------------------------------------------------------------------------
 
 LABELS = {"noul": ["Y", "N"]}  # single letters are tokens of the tiny tokenizers, "Yes" is not
 JEV_LABELS = {"noul": ["Y", "N"], "score": list("ABCDEF"), "choice": list("ABCDEFGHIJKLMNOP")}
@@ -391,26 +350,22 @@ def test_control_tokens_in_words_are_only_words(folders, kind, position):
 )
 def test_what_the_model_cannot_answer_fails_by_itself(folders, kind, asked, reason):
     failure, plain = DecisionJudge(folders[kind])([asked, query(YesNo(), "how good?")])
-    assert isinstance(failure, Failure)
-    assert reason in failure.reason
+    assert_failed(failure, reason)
     assert isinstance(plain, Reply)
 
 
 @pytest.mark.parametrize("kind", ["chat", "jev", "llava"])
 def test_a_checkpoint_that_lacks_weights_or_has_none_is_refused(folders, kind, tmp_path):
     copy, lacking = without_weights(folders[kind], tmp_path / "copy", "down_proj")
-    with pytest.raises(ExpertDown, match=rf"lacks {lacking} of its weights \(.*down_proj"):
-        DecisionJudge(str(copy)).load()
+    assert_down(DecisionJudge(str(copy)), rf"lacks {lacking} of its weights \(.*down_proj")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ExpertDown, match="cannot be loaded"):
-        DecisionJudge(str(tmp_path / "empty")).load()
+    assert_down(DecisionJudge(str(tmp_path / "empty")), "cannot be loaded")
 
 
 def test_a_head_beside_a_chat_models_weights_is_read_and_may_lack_nothing_but_a_bias(folders, tmp_path):
     copy = shutil.copytree(folders["chat"], tmp_path / "copy")
     (copy / "decision_config.json").write_text(json.dumps({"codes": list("ABCDEF"), "temperature": 1.0}))
-    with pytest.raises(ExpertDown, match=r"lacks 1 of its weights \(proj.weight\)"):
-        DecisionJudge(str(copy)).load()
+    assert_down(DecisionJudge(str(copy)), r"lacks 1 of its weights \(proj.weight\)")
     weight = torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
     save_file({"weight": weight}, copy / "readout.safetensors", {"format": "pt"})
     answers = probabilities(DecisionJudge(str(copy))(READ))

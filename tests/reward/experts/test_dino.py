@@ -4,16 +4,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import PIL.Image
-import PIL.ImageDraw
 import pytest
 import torch
 import transformers
 
 from editcritic.reward import Box
 from editcritic.reward.experts.dino import Dino
+from editcritic.reward.experts.loading.pooling import pool_region
 from editcritic.reward.queries import Embed, ExpertDown, Region
 
+from .asking import assert_down
 from .checkpoints import counted_passes
 from .pictures import patches
 
@@ -34,7 +34,7 @@ KINDS: dict[str, tuple[Any, Any, tuple[int, int, int]]] = {
 """By name: configuration, processor; registers, rows, columns."""
 PICTURES = [patches(n, size) for n, size in enumerate([(64, 64), (90, 40), (31, 77), (200, 150), (5, 3), (64, 64)])]
 ALL = (Region("cls"), Region("patches"), Region("tokens"))
-BOXES = (Box(0.3, 0.25, 0.4, 0.5), Box(0.9, 0.9, 0.2, 0.2))
+OUTSIDE = Region(exclude=(Box(0.3, 0.25, 0.4, 0.5), Box(0.9, 0.9, 0.2, 0.2)))
 
 
 @pytest.fixture(scope="module")
@@ -73,27 +73,6 @@ def pooled(tokens, registers):
     return np.stack([tokens[0], tokens[1 + registers :].mean(0), tokens[1:].mean(0)])
 
 
-def by_hand(tokens, registers, rows, columns, size):
-    """Outside of BOXES: the mask at 224 x 224, averaged over each patch, in plain loops."""
-    total, weight, patches = np.zeros(tokens.shape[1]), 0.0, 0
-    mask = PIL.Image.new("L", size, 1)
-    for box in BOXES:
-        PIL.ImageDraw.Draw(mask).rectangle(box.corners(size), fill=0)
-    free = np.asarray(mask.resize((224, 224), PIL.Image.Resampling.NEAREST), float)
-    for row in range(rows):
-        for column in range(columns):
-            token = tokens[1 + registers + row * columns + column].astype(float)
-            # Neighbouring patches share a pixel where 224 is not a multiple of their number.
-            top, bottom = row * 224 // rows, -(-(row + 1) * 224 // rows)
-            left, right = column * 224 // columns, -(-(column + 1) * 224 // columns)
-            share = free[top:bottom, left:right].mean()
-            patches += share > 0
-            if share >= 0.5:
-                total += share * token / np.linalg.norm(token)
-                weight += share
-    return total / weight, patches
-
-
 def largest(outcomes, expected):
     return max(float(np.abs(each.values - want).max()) for each, want in zip(outcomes, expected, strict=True))
 
@@ -112,15 +91,16 @@ def test_it_is_the_plain_call_on_one_picture_at_a_time(folders, kind):
     if kind == "dinov2":  # and the centre crop
         cropped = [pooled(plainly(folders[kind], image, cropped=True), 0) for image in PICTURES]
         assert largest(outcomes, cropped) > 0.05
-    free = expert([Embed(image, (Region(exclude=BOXES),)) for image in PICTURES])
+    queries = [Embed(image, (*ALL, OUTSIDE)) for image in PICTURES[:2]]
+    for query, vectors in zip(queries, Dino(folders[kind], dtype="bfloat16")(queries), strict=True):
+        query.check(vectors)
+    free = expert([Embed(image, (OUTSIDE,)) for image in PICTURES])
     pairs = list(zip(maps, PICTURES, strict=True))
-    vectors, patches = zip(
-        *(by_hand(tokens, registers, rows, columns, image.size) for tokens, image in pairs), strict=True
-    )
-    assert largest(free, vectors) < 1e-4
-    assert [outcome.patches.tolist() for outcome in free] == [[count] for count in patches]
+    plain = [pool_region(tokens, registers, (rows, columns), OUTSIDE, image.size) for tokens, image in pairs]
+    assert largest(free, [vector for vector, _ in plain]) < 1e-4
+    assert [outcome.patches.tolist() for outcome in free] == [[count] for _, count in plain]
     if rows != columns:  # and rows taken for columns
-        swapped = [by_hand(tokens, registers, columns, rows, image.size)[0] for tokens, image in pairs]
+        swapped = [pool_region(tokens, registers, (columns, rows), OUTSIDE, image.size)[0] for tokens, image in pairs]
         assert largest(free, swapped) > 0.02
 
 
@@ -128,7 +108,7 @@ def test_a_picture_is_seen_once_whatever_is_asked_about_it_until_the_weights_are
     expert = Dino(folders["registers"])
     sizes = counted_passes(expert, {"pictures": "embeddings"})["pictures"]
     first, second = PICTURES[:2]
-    queries = [Embed(first, ALL), Embed(second, (Region(exclude=BOXES),)), Embed(first, (Region("cls"),))]
+    queries = [Embed(first, ALL), Embed(second, (OUTSIDE,)), Embed(first, (Region("cls"),))]
     before = expert(queries)
     expert([Embed(second, ALL)])
     assert sizes == [2]
@@ -139,21 +119,12 @@ def test_a_picture_is_seen_once_whatever_is_asked_about_it_until_the_weights_are
     after = expert(queries)
     assert sizes == [2]
     assert all((a.values == b.values).all() for a, b in zip(before, after, strict=True))
-
-
-def test_small_batches_and_no_memory_change_nothing(folders):
     queries = [Embed(image, ALL) for image in PICTURES]
     one = Dino(folders["dinov3"], batch=4, cache_bytes=1)
     sizes = counted_passes(one, {"pictures": "embeddings"})["pictures"]
     assert largest(one(queries), [outcome.values for outcome in Dino(folders["dinov3"])(queries)]) < 1e-4
     assert sizes[:2] == [4, 2]
     assert one.bytes["cache"] == 0
-
-
-def test_answers_are_what_the_query_asks_for_in_bfloat16(folders, kind):
-    queries = [Embed(image, (*ALL, Region(exclude=BOXES))) for image in PICTURES[:2]]
-    for query, vectors in zip(queries, Dino(folders[kind], dtype="bfloat16")(queries), strict=True):
-        query.check(vectors)
 
 
 @pytest.mark.parametrize("kind", ["dinov3", "dinov2"])
@@ -166,21 +137,16 @@ def test_another_size_is_another_grid_and_another_id(folders, kind):
     assert larger.id != plain.id
 
 
-def test_what_it_cannot_use_is_refused(folders, tmp_path):
-    with pytest.raises(ExpertDown, match="patches of 14 x 14 pixels, which do not divide 60 x 60"):
-        Dino(folders["dinov2"], size=60).load()
+def test_what_it_cannot_use_is_refused_and_tokens_that_do_not_fit(folders, tmp_path, monkeypatch):
+    assert_down(Dino(folders["dinov2"], size=60), "patches of 14 x 14 pixels, which do not divide 60 x 60")
     config = transformers.DINOv3ConvNextConfig(hidden_sizes=[8, 8, 8, 8], depths=[1, 1, 1, 1])
     transformers.AutoModel.from_config(config).save_pretrained(tmp_path)
     SQUARE.save_pretrained(tmp_path)
-    with pytest.raises(ExpertDown, match=r"is a dinov3_convnext: give a checkpoint of dinov3_vit or"):
-        Dino(str(tmp_path)).load()
+    assert_down(Dino(str(tmp_path)), r"is a dinov3_convnext: give a checkpoint of dinov3_vit or")
     for option in ("size", "batch"):
         options: Any = {option: 0}
         with pytest.raises(ValueError, match=option):
             Dino("anywhere", **options)
-
-
-def test_tokens_that_do_not_fit_are_an_error_that_says_what_was_found(folders, monkeypatch):
     expert = Dino(folders["dinov3"])
     with expert.checkpoint.use() as loaded:
         states = SimpleNamespace(last_hidden_state=torch.zeros(1, 20, 32))

@@ -28,20 +28,12 @@ def similarity(a, b, regions=BOTH):
     return float(np.mean([x.cosine(y, row) for row in range(len(regions))]))
 
 
-def tint(pixels, strength):
-    return rounded(pixels * np.array([1 + strength, 1, 1 - strength]))
-
-
-def darker(pixels, strength):
-    return rounded(pixels * (1 - strength))
-
-
 def blur(pixels, sigma):
     return cv2.GaussianBlur(pixels, (0, 0), sigma)
 
 
 def sharpened(pixels, amount):
-    return rounded(pixels + amount * (pixels.astype(float) - cv2.GaussianBlur(pixels, (0, 0), 2).astype(float)))
+    return rounded(pixels + amount * (pixels.astype(float) - blur(pixels, 2).astype(float)))
 
 
 def shifted(pixels, by):
@@ -50,9 +42,19 @@ def shifted(pixels, by):
 
 
 def resampled(pixels, factor):
-    height, width = pixels.shape[:2]
-    small = cv2.resize(pixels, (int(width * factor), int(height * factor)), interpolation=cv2.INTER_AREA)
-    return cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC)
+    small = cv2.resize(pixels, None, fx=factor, fy=factor, interpolation=cv2.INTER_AREA)
+    return cv2.resize(small, pixels.shape[1::-1], interpolation=cv2.INTER_CUBIC)
+
+
+DRIFTS: dict[str, Any] = {
+    "tint": (lambda p, s: rounded(p * np.array([1 + s, 1, 1 - s])), (0.02, 0.05, 0.1, 0.2, 0.4), 0.1),
+    "darker": (lambda p, s: rounded(p * (1 - s)), (0.03, 0.08, 0.2, 0.4), 0.2),
+    "blur": (blur, (1, 2, 4, 8), 4),
+    "sharpened": (sharpened, (0.5, 1, 2, 4), 3),
+    "noisy": (noisy, (4, 10, 20, 40), 20),
+    "shifted": (shifted, (2, 6, 12, 24), None),
+}
+"""Each with its strengths, and one that is plain to see."""
 
 
 def views(pixels):
@@ -72,34 +74,20 @@ def test_what_keeps_the_content_costs_little(photo, change, strength):
         assert similarity(before, after) > threshold, name
 
 
-DRIFTS = {
-    tint: (0.02, 0.05, 0.1, 0.2, 0.4),
-    darker: (0.03, 0.08, 0.2, 0.4),
-    blur: (1, 2, 4, 8),
-    sharpened: (0.5, 1, 2, 4),
-    noisy: (4, 10, 20, 40),
-    shifted: (2, 6, 12, 24),
-}
-
-
 @pytest.mark.parametrize("photo", PHOTOS)
-@pytest.mark.parametrize("drift", DRIFTS)
-def test_similarity_falls_with_the_strength_of_a_drift(photo, drift):
-    for name in ("whole", "160 px"):
-        before = views(PHOTOS[photo])[name]
-        similarities = [similarity(before, views(drift(PHOTOS[photo], strength))[name]) for strength in DRIFTS[drift]]
-        assert similarities == sorted(similarities, reverse=True), name
-        assert 1 - similarities[-1] > 5 * (1 - similarities[0]), name
-
-
-@pytest.mark.parametrize("photo", PHOTOS)
-@pytest.mark.parametrize(("drift", "strength"), [(tint, 0.1), (darker, 0.2), (blur, 4), (sharpened, 3), (noisy, 20)])
-def test_a_drift_that_is_plain_to_see_costs_more_than_what_keeps_the_content(photo, drift, strength):
-    for name, before in views(PHOTOS[photo]).items():
-        plain = similarity(before, views(drift(PHOTOS[photo], strength))[name])
-        kept = similarity(before, views(jpeg(PHOTOS[photo], 60))[name])
-        assert 1 - plain > 2 * (1 - kept), name
-        assert plain < 0.95 or name != "whole"  # a crop may hold nothing that could be blurred
+@pytest.mark.parametrize("name", DRIFTS)
+def test_similarity_falls_with_the_strength_of_a_drift_and_more_than_with_what_keeps_the_content(photo, name):
+    drift, strengths, plain = DRIFTS[name]
+    kept, drifted = views(jpeg(PHOTOS[photo], 60)), [views(drift(PHOTOS[photo], strength)) for strength in strengths]
+    for view, before in views(PHOTOS[photo]).items():
+        if view != "60 px":
+            similarities = [similarity(before, after[view]) for after in drifted]
+            assert similarities == sorted(similarities, reverse=True), view
+            assert 1 - similarities[-1] > 5 * (1 - similarities[0]), view
+        if plain:
+            seen = similarity(before, views(drift(PHOTOS[photo], plain))[view])
+            assert 1 - seen > 2 * (1 - similarity(before, kept[view])), view
+            assert seen < 0.95 or view != "whole"  # a crop may hold nothing that could be blurred
 
 
 def test_a_copy_is_exactly_alike_and_other_and_turned_content_is_far_away():
@@ -130,25 +118,20 @@ def test_what_is_excluded_does_not_count():
     assert similarity(before, after, (Region(exclude=(box,)),)) > 0.999
     assert similarity(before, after, (Region(exclude=()),)) < 0.95
 
+    def inside(pixels, x, y):
+        values = np.zeros(pixels.shape[:2], bool)
+        values[y : y + 128, x : x + 128] = True
+        return Embed(Image.of(pixels), (Region(inside=Mask(values)),))
 
-def inside(pixels, x, y, side):
-    """The pixels in a square of an image."""
-    values = np.zeros(pixels.shape[:2], bool)
-    values[y : y + side, x : x + side] = True
-    return Embed(Image.of(pixels), (Region(inside=Mask(values)),))
-
-
-def test_what_has_moved_looks_as_it_did_and_what_took_its_place_does_not():
     coffee, cat = (cv2.resize(PHOTOS[name], (448, 448)) for name in ("coffee", "chelsea"))
     before, after, wrong = (np.full((448, 448, 3), grey, np.uint8) for grey in (120, 90, 90))
     before[32:160, 32:160] = coffee[64:192, 64:192]
     after[192:320, 256:384] = coffee[64:192, 64:192]
     wrong[192:320, 256:384] = cat[64:192, 64:192]
-    was, left = EXPERT([inside(pixels, 32, 32, 128) for pixels in (before, after)])
-    now, other = EXPERT([inside(pixels, 256, 192, 128) for pixels in (after, wrong)])
+    places = [inside(pixels, 32, 32) for pixels in (before, after)]
+    was, left, now, other = EXPERT(places + [inside(pixels, 256, 192) for pixels in (after, wrong)])
     assert was.cosine(now, 0) > 0.95
-    assert was.cosine(other, 0) < 0.8
-    assert was.cosine(left, 0) < 0.8
+    assert max(was.cosine(other, 0), was.cosine(left, 0)) < 0.8
 
 
 @pytest.mark.parametrize(("height", "width"), [(4, 4), (5, 900), (900, 5), (447, 449), (3, 50)])
@@ -181,9 +164,6 @@ def test_as_many_pictures_as_there_is_room_for_are_computed_once(monkeypatch, ca
     assert answers[0] == answers[2] == answers[4] != answers[1] == answers[5]
 
 
-# -- measures ---------------------------------------------------------------------------------------------------------
-
-
 def measure(quantity, *pictures, exclude=()):
     return EXPERT([Measure(quantity, tuple(Image.of(picture) for picture in pictures), exclude)])[0]
 
@@ -197,17 +177,15 @@ def test_measures_are_what_they_say(photo):
     a = PHOTOS[photo]
     b = sharpened(a, 1)
     y = luminance(a)
-    assert measure("l1", a, b).value == pytest.approx(1 - np.abs(a.astype(float) - b).mean() / 255)
-    assert measure("spread", a).value == pytest.approx(y.std(), abs=1e-6)
     p = np.pad(y, 1, mode="reflect")
     laplacian = p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * y
-    assert measure("sharpness", a).value == pytest.approx(np.abs(laplacian).mean(), abs=1e-6)
-    assert measure("luma99", a).value == pytest.approx(np.quantile(y, 0.99), abs=1e-6)
-    assert measure("luma999", a).value == pytest.approx(np.quantile(y, 0.999), abs=1e-6)
     stored = a / 255
     light = np.where(stored <= 0.04045, stored / 12.92, ((stored + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
-    assert measure("linear_luma99", a).value == pytest.approx(np.quantile(light, 0.99), abs=1e-6)
-    assert measure("linear_luma999", a).value == pytest.approx(np.quantile(light, 0.999), abs=1e-6)
+    expected = {"spread": y.std(), "sharpness": np.abs(laplacian).mean()}
+    expected |= {f"luma{digits}": np.quantile(y, float(f"0.{digits}")) for digits in ("99", "999")}
+    expected |= {f"linear_luma{digits}": np.quantile(light, float(f"0.{digits}")) for digits in ("99", "999")}
+    assert measure("l1", a, b).value == pytest.approx(1 - np.abs(a.astype(float) - b).mean() / 255)
+    assert {quantity: measure(quantity, a).value for quantity in expected} == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("change", [jpeg, noisy, blur])
@@ -225,23 +203,24 @@ def test_ssim_is_that_of_scikit_image(change):
     assert measured.share == pytest.approx(free.mean())
 
 
-@pytest.mark.parametrize(
-    ("quantity", "pictures", "expected"),
-    [
-        ("ssim", [PHOTOS["coffee"]] * 2, 1.0),
-        ("l1", [PHOTOS["coffee"], PHOTOS["coffee"][:-1]], "images of one size, got 600 x 400 and 600 x 399"),
-        ("ssim", [PHOTOS["coffee"][:10, :50]] * 2, Abstention),
-        *((quantity, [PHOTOS["coffee"]] * n, Failure) for quantity, n in [("l1", 1), ("l1", 3), ("spread", 2)]),
-    ],
-)
-def test_what_cannot_be_measured_is_said(quantity, pictures, expected):
-    outcome = measure(quantity, *pictures)
-    if isinstance(expected, float):
-        assert outcome.value == pytest.approx(expected)
-    elif isinstance(expected, str):
-        assert outcome == Abstention(f"l1 compares {expected}: resize them to one size first")
-    else:
-        assert isinstance(outcome, expected)
+def test_what_cannot_be_measured_is_said_and_a_broken_file_costs_no_mask_of_the_size_that_it_claims(tmp_path):
+    photo = PHOTOS["coffee"]
+    assert measure("ssim", photo, photo).value == pytest.approx(1.0)
+    sizes = "images of one size, got 600 x 400 and 600 x 399"
+    assert measure("l1", photo, photo[:-1]) == Abstention(f"l1 compares {sizes}: resize them to one size first")
+    assert isinstance(measure("ssim", photo[:10, :50], photo[:10, :50]), Abstention)
+    for quantity, count in (("l1", 1), ("l1", 3), ("spread", 2)):
+        assert isinstance(measure(quantity, *[photo] * count), Failure)
+    (tmp_path / "huge.png").write_bytes(b"PNG?")
+    picture = Image((40_000, 40_000), digest="0" * 64, path=tmp_path / "huge.png")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ImageError):
+            EXPERT([Measure("spread", (picture,))])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**30  # what reads a file reserves half of it; the mask would be 1.6 GB
 
 
 @pytest.mark.parametrize("quantity", ["l1", "ssim", "spread", "sharpness", "luma99", "linear_luma99"])
@@ -290,7 +269,7 @@ def test_a_look_is_measured_beside_the_others(name, quantity):
         assert max(others.values()) < more[quantity]
 
 
-def test_a_look_is_that_of_most_pixels_and_not_of_a_painted_part():
+def test_a_look_is_that_of_most_pixels_and_not_of_a_painted_part_and_chroma_the_distance_from_grey():
     photo = cv2.resize(PHOTOS["coffee"], (256, 192), interpolation=cv2.INTER_AREA)
     covered = photo.copy()
     covered[:90, :100] = 128
@@ -300,24 +279,7 @@ def test_a_look_is_that_of_most_pixels_and_not_of_a_painted_part():
     half[:, 128:] = rounded(half[:, 128:] * 1.3)
     assert looks(photo, half, (right,))["lightness"] == pytest.approx(0, abs=0.1)
     assert abs(looks(photo, noisy(photo, 12))["detail"]) < 0.05  # noise is no detail
-
-
-def test_chroma_is_the_distance_from_grey():
     photo = PHOTOS["coffee"]
     coloured, plain = EXPERT([Measure("chroma", (Image.of(one),)) for one in (photo, rounded(grey(photo) + 0 * photo))])
     assert coloured.value > 20
     assert plain.value < 0.5
-
-
-def test_a_broken_file_costs_no_mask_of_the_size_that_it_claims(tmp_path):
-    path = tmp_path / "huge.png"
-    path.write_bytes(b"PNG?")
-    picture = Image((40_000, 40_000), digest="0" * 64, path=path)
-    tracemalloc.start()
-    try:
-        with pytest.raises(ImageError):
-            EXPERT([Measure("spread", (picture,))])
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 2**30  # what reads a file reserves half of it; the mask would be 1.6 GB

@@ -21,6 +21,7 @@ from editcritic.reward.queries import ExpertDown, Failure, Mask, Segment
 from editcritic.reward.queries.specs import spec_of
 
 from . import tiny_detectors as tiny
+from .asking import assert_down, assert_failed
 from .tiny_sa2va import WIDTH, expected, tiny_sa2va
 
 SCENES = [tiny.scene(n, size) for n, size in enumerate([(40, 30), (24, 24), (17, 50)])]
@@ -64,9 +65,6 @@ def predicting(expert: Any, monkeypatch, predict: Any) -> Any:
     return expert
 
 
-# -- permission --------------------------------------------------------------------------------------------------------
-
-
 def test_without_permission_nothing_is_run_and_it_says_what_would_be(old, diary):
     expert = Sa2va(str(old), device="cpu", dtype="float32")
     assert "tiny-sa2va@" in expert.id
@@ -84,7 +82,7 @@ def test_without_permission_nothing_is_run_and_it_says_what_would_be(old, diary)
         expert.load()
 
 
-def test_permission_is_true_or_false_and_written_down_with_the_expert():
+def test_permission_is_true_or_false_and_written_down_with_the_expert_which_is_loaded_whole():
     for value in ("true", 1, None):
         with pytest.raises(ValueError, match="trust_remote_code is true or false"):
             Sa2va("someone/model", trust_remote_code=value)  # type: ignore[arg-type]
@@ -92,6 +90,9 @@ def test_permission_is_true_or_false_and_written_down_with_the_expert():
     assert (expert.trust_remote_code, expert.revision) == (True, COMMIT)
     assert spec_of(expert)["trust_remote_code"] is True
     assert "trust_remote_code" not in spec_of(Sa2va())
+    for option in ({"device_map": "auto"}, {"quantisation": "nf4"}):
+        with pytest.raises(ValueError, match="without device_map and quantisation: leave them out"):
+            Sa2va("someone/model", **option)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -121,8 +122,7 @@ def test_the_code_of_a_pinned_commit_is_run_and_no_other(tmp_path, monkeypatch):
     (model / "refs" / "main").write_text(newest)
     monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     message = rf"commit {newest} of someone/tiny on the hub \(its newest\).*revision='fff"
-    with pytest.raises(ExpertDown, match=message):
-        Sa2va("someone/tiny", device="cpu").load()
+    assert_down(Sa2va("someone/tiny", device="cpu"), message)
     expert = trusted("someone/tiny", revision=COMMIT)
     (answer,) = expert([CAT])
     np.testing.assert_array_equal(answer.values, expected(SCENES[0], "cat"))
@@ -135,8 +135,7 @@ def test_code_from_elsewhere_is_refused_even_with_permission(old, diary):
     file = old / "config.json"
     elsewhere = {"AutoConfig": "else/where--configuration.Config", "AutoModel": "else/where--modeling.Model"}
     file.write_text(json.dumps({**json.loads(file.read_text()), "auto_map": elsewhere}))
-    with pytest.raises(ExpertDown, match="uses code from else/where, whose revision cannot be pinned"):
-        trusted(old).load()
+    assert_down(trusted(old), "uses code from else/where, whose revision cannot be pinned")
     assert not diary.exists()
 
 
@@ -149,24 +148,16 @@ def test_no_other_expert_runs_code_of_a_checkpoint(old, diary):
             kind(str(old), device="cpu").prepare()  # type: ignore[call-arg]
         assert not diary.exists(), kind
     patience = transformers.dynamic_module_utils.TIME_OUT_REMOTE_CODE
-    with pytest.raises(ExpertDown, match="needs Python code of its own, and AutoModel runs transformers' code only"):
-        Clip(str(old), device="cpu").load()
+    assert_down(Clip(str(old), device="cpu"), "needs Python code of its own, and AutoModel runs transformers' code")
     assert transformers.dynamic_module_utils.TIME_OUT_REMOTE_CODE == patience > 0
 
 
 def test_only_one_file_allows_code_of_checkpoints():
-    paths = [
-        path
-        for part in ("reward", "verifiers", "integrations", "benchmarks")
-        for path in (REWARD.parent / part).rglob("*.py")
-    ]
-    allowing = [path for path in paths if "trust_remote_code=True" in path.read_text(encoding="utf-8").replace(" ", "")]
-    assert [path.relative_to(REWARD.parent).as_posix() for path in allowing] == [
-        "reward/experts/loading/remote_code.py"
-    ]
-
-
-# -- masks -------------------------------------------------------------------------------------------------------------
+    root = REWARD.parent
+    parts = [root / part for part in ("reward", "verifiers", "integrations", "benchmarks")]
+    texts = {path: path.read_text(encoding="utf-8").replace(" ", "") for part in parts for path in part.rglob("*.py")}
+    allowing = [path for path, text in texts.items() if "trust_remote_code=True" in text]
+    assert allowing == [root / "reward/experts/loading/remote_code.py"]
 
 
 @pytest.mark.parametrize("made", [{}, {"new": True}, {"processor": True}], ids=str)
@@ -217,9 +208,11 @@ def test_a_bare_name_becomes_a_sentence_and_a_command_stays(old, monkeypatch):
     predicting(trusted(old), monkeypatch, heard)([Segment(SCENES[0], command) for command in commands])
     sentences = ("Please segment the red circle.", "Please segment the cup", "Give me its mask")
     assert prompts == [f"<image>\n{sentence}" for sentence in sentences]
+    empty, good, marked = trusted(old)([Segment(SCENES[0], command) for command in (" . ", "cat", "<image> cat")])
+    assert isinstance(good, Mask)
+    for failed, reason in ((empty, "is empty: name what to segment"), (marked, "leave it out")):
+        assert_failed(failed, reason)
 
-
-# -- failures ----------------------------------------------------------------------------------------------------------
 
 PIXELS = np.ones((1, 30, 40), bool)
 
@@ -239,14 +232,6 @@ def test_answers_that_make_no_sense_fail_with_what_was_said(old, monkeypatch, ou
     assert isinstance(answer, Failure)
     assert answer.raw == (output["prediction"] if isinstance(output, dict) else str(output))
     assert reason in answer.reason
-
-
-def test_commands_that_cannot_be_told_fail_by_themselves(old):
-    empty, good, marked = trusted(old)([Segment(SCENES[0], command) for command in (" . ", "cat", "<image> cat")])
-    assert isinstance(good, Mask)
-    for failed, reason in ((empty, "is empty: name what to segment"), (marked, "leave it out")):
-        assert isinstance(failed, Failure)
-        assert reason in failed.reason
 
 
 @pytest.mark.parametrize(
@@ -276,10 +261,8 @@ def test_code_that_does_not_fit_this_machine_says_so(old, monkeypatch, error, ra
 def test_code_of_another_kind_or_that_lacks_a_package_is_refused(old, tmp_path, change, message):
     code = old / "modeling_tiny_sa2va.py"
     code.write_text(change(code.read_text()))
-    with pytest.raises(ExpertDown, match=message):
-        trusted(old).load()
-    with pytest.raises(ExpertDown, match="has no model class of its own"):
-        trusted(tiny.owl(tmp_path / "owl")).load()
+    assert_down(trusted(old), message)
+    assert_down(trusted(tiny.owl(tmp_path / "owl")), "has no model class of its own")
 
 
 BIAS = "text_hidden_fcs.2.bias"
@@ -301,11 +284,4 @@ def test_weights_that_do_not_fit_are_refused(old, change, message):
     (old / "model.safetensors.index.json").unlink()
     kept = {name: value for name, value in (weights | change).items() if value is not None}
     save_file(kept, old / "model.safetensors")
-    with pytest.raises(ExpertDown, match=message):
-        trusted(old).load()
-
-
-@pytest.mark.parametrize("option", [{"device_map": "auto"}, {"quantisation": "nf4"}])
-def test_it_is_loaded_whole(option):
-    with pytest.raises(ValueError, match="without device_map and quantisation: leave them out"):
-        Sa2va("someone/model", **option)
+    assert_down(trusted(old), message)

@@ -6,7 +6,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,12 @@ from torch.nn import functional as F
 from editcritic.reward import Image
 from editcritic.reward.config import build
 from editcritic.reward.experts import upscalers
-from editcritic.reward.experts.upscalers import (
-    OVERLAP,
-    BestAvailableUpscaler,
-    Canvas,
-    Lanczos,
-    RealEsrgan,
-    Swin2Sr,
-    Tiling,
-    min_tile_size,
-)
-from editcritic.reward.queries import ExpertDown, Failure, Upscale, UpscaledImage
+from editcritic.reward.experts.upscalers import BestAvailableUpscaler, Canvas, Lanczos, RealEsrgan, Swin2Sr, Tiling
+from editcritic.reward.queries import ExpertDown, Upscale, UpscaledImage
 
 from ..fakes import picture
 from . import formats
-from .asking import in_engine, rebuilt
-
-# -- published networks ------------------------------------------------------------------------------------------------
+from .asking import assert_down, assert_failed, in_engine, rebuilt
 
 SWIN_SIZES = {"width": 12, "heads": 2, "stages": 2, "layers": 2}
 UPSAMPLERS = {"classical": "pixelshuffle", "realworld": "nearest+conv"}
@@ -49,14 +38,11 @@ def save_swin(folder: Path, kind: str = "classical", without: tuple[str, ...] = 
     """A checkpoint in the published layout with random weights."""
     table = formats.load(f"swin2sr_{kind}_x4")
     weights = table.random(3, 0.15, **SWIN_SIZES)
-    transformers.Swin2SRConfig(
-        architectures=["Swin2SRForImageSuperResolution"],
-        embed_dim=SWIN_SIZES["width"],
-        depths=[SWIN_SIZES["layers"]] * SWIN_SIZES["stages"],
-        num_heads=[SWIN_SIZES["heads"]] * SWIN_SIZES["stages"],
-        upscale=4,
-        upsampler=UPSAMPLERS[kind],
-    ).save_pretrained(folder)
+    stages = SWIN_SIZES["stages"]
+    sizes: dict[str, Any] = {"embed_dim": SWIN_SIZES["width"], "upscale": 4, "upsampler": UPSAMPLERS[kind]}
+    sizes |= {"depths": [SWIN_SIZES["layers"]] * stages, "num_heads": [SWIN_SIZES["heads"]] * stages}
+    config = transformers.Swin2SRConfig(architectures=["Swin2SRForImageSuperResolution"], **sizes)
+    config.save_pretrained(folder)
     transformers.Swin2SRImageProcessor().save_pretrained(folder)
     if table.file.endswith(".bin"):
         torch.save(weights, folder / table.file)
@@ -90,9 +76,7 @@ def esrgan_weights(name: str) -> dict[str, Any]:
     return state
 
 
-def save_esrgan(
-    folder: Path, name: str = "real_esrgan_x4plus", without: tuple[str, ...] = (), **more: torch.Tensor
-) -> str:
+def save_esrgan(folder: Path, name: str = "real_esrgan_x4plus", without: tuple[str, ...] = (), **more: Any) -> str:
     path = folder / formats.load(name).file
     kept = {key: value for key, value in esrgan_weights(name).items() if key not in without}
     torch.save({ESRGAN[name][0]: kept | more}, path)
@@ -106,13 +90,13 @@ def published(name: str, _: str, image: Image) -> Any:
     def conv(x: Any, part: str) -> Any:
         return F.conv2d(x, w[f"{part}.weight"], w[f"{part}.bias"], padding=1)
 
-    def bent(x: Any) -> Any:
-        return F.leaky_relu(x, 0.2)
+    def bent(x: Any, part: str) -> Any:
+        return F.leaky_relu(conv(x, part), 0.2)
 
     def dense(x: Any, part: str) -> Any:
         outputs = [x]
         for n in range(1, 5):
-            outputs.append(bent(conv(torch.cat(outputs, 1), f"{part}.conv{n}")))
+            outputs.append(bent(torch.cat(outputs, 1), f"{part}.conv{n}"))
         return x + 0.2 * conv(torch.cat(outputs, 1), f"{part}.conv5")
 
     inputs = torch.from_numpy(image.pixels.copy()).permute(2, 0, 1)[None] / 255
@@ -121,8 +105,7 @@ def published(name: str, _: str, image: Image) -> Any:
         for n in range(0, 66, 2):
             x = F.prelu(conv(x, f"body.{n}"), w[f"body.{n + 1}.weight"])
         return (F.pixel_shuffle(conv(x, "body.66"), 4) + F.interpolate(inputs, scale_factor=4, mode="nearest"))[0]
-    first = conv(F.pixel_unshuffle(inputs, 2) if "x2" in name else inputs, "conv_first")
-    x = first
+    x = first = conv(F.pixel_unshuffle(inputs, 2) if "x2" in name else inputs, "conv_first")
     for block in range(2):
         inner = x
         for part in (1, 2, 3):
@@ -130,31 +113,21 @@ def published(name: str, _: str, image: Image) -> Any:
         x = x + 0.2 * inner
     x = first + conv(x, "conv_body")
     for up in ("conv_up1", "conv_up2"):
-        x = bent(conv(F.interpolate(x, scale_factor=2, mode="nearest"), up))
-    return conv(bent(conv(x, "conv_hr")), "conv_last")[0]
+        x = bent(F.interpolate(x, scale_factor=2, mode="nearest"), up)
+    return conv(bent(x, "conv_hr"), "conv_last")[0]
 
 
 NETWORKS: dict[str, tuple[Any, Callable[[Path], str], Callable[[str, Image], Any], int]] = {
-    **{kind: (Swin2Sr, partial(save_swin, kind=kind), library, 4) for kind in UPSAMPLERS},
-    **{
-        name: (RealEsrgan, partial(save_esrgan, name=name), partial(published, name), row[2])
-        for name, row in ESRGAN.items()
-    },
+    kind: (Swin2Sr, partial(save_swin, kind=kind), library, 4) for kind in UPSAMPLERS
 }
+NETWORKS |= {n: (RealEsrgan, partial(save_esrgan, name=n), partial(published, n), row[2]) for n, row in ESRGAN.items()}
 """By name: the expert, its files, the published network, its factor."""
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """The weights of a network by name, made once."""
-    paths: dict[str, str] = {}
-
-    def path(name: str) -> str:
-        if name not in paths:
-            paths[name] = NETWORKS[name][1](tmp_path_factory.mktemp(name))
-        return paths[name]
-
-    return path
+    return cache(lambda name: NETWORKS[name][1](tmp_path_factory.mktemp(name)))
 
 
 def expert(saved: Any, name: str, **options: Any) -> Any:
@@ -170,9 +143,6 @@ def apart(one: Any, other: Any) -> tuple[float, float]:
 def enlarged(expert: Any, *queries: Upscale) -> list[Any]:
     """The pixels of each."""
     return [answer.image.pixels for answer in expert(queries)]
-
-
-# -- every network -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", ["pil", "torchvision"])
@@ -199,8 +169,7 @@ def test_any_size_and_factor_is_enlarged_also_beside_others_and_more_than_it_can
         assert answer.image.size == (factor * query.image.width, factor * query.image.height)
         assert apart(answer.image.pixels, enlarged(expert(saved, name, batch=1), query)[0])[0] <= 1
     assert np.array_equal(smaller.image.pixels, answers[2].image.resized(34, 18).pixels)  # the model's own made smaller
-    assert isinstance(more, Failure)
-    assert f"enlarges {factor} times, the query asks for 8: bind an upscaler of 8 or more, or Lanczos" in more.reason
+    assert_failed(more, f"enlarges {factor} times, the query asks for 8: bind an upscaler of 8 or more, or Lanczos")
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -223,18 +192,6 @@ def test_big_pictures_go_through_in_tiles_and_show_no_seams(saved, name):
         expert(saved, name, tile_size=64)
 
 
-def test_values_that_are_no_numbers_are_no_picture(saved):
-    upscaler = expert(saved, "classical", dtype="float16")
-    with upscaler.checkpoint.use() as loaded:
-        loaded.model.upsample.final_convolution.bias.fill_(torch.inf)
-    (answer,) = upscaler([Upscale(picture(1, 9, 9), 4)])
-    assert isinstance(answer, Failure)
-    assert "values that are not finite in float16: try dtype='float32'" in answer.reason
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_published_names_and_shapes_are_networks_of_the_published_sizes():
     import spandrel
 
@@ -255,7 +212,7 @@ def test_the_published_names_and_shapes_are_networks_of_the_published_sizes():
         assert (descriptor.scale, descriptor.input_channels, descriptor.output_channels) == (factor, 3, 3)
 
 
-def test_a_folder_and_safetensors_will_do_and_the_id_names_what_changes_the_output(saved, tmp_path):
+def test_a_folder_and_safetensors_will_do_the_id_names_what_changes_the_output_and_infinity_fails(saved, tmp_path):
     file = saved("real_esrgan_x4plus")
     save_file(esrgan_weights("real_esrgan_x4plus"), tmp_path / "converted.safetensors")
     names = [file, file.rpartition("/")[0], str(tmp_path / "converted.safetensors")]
@@ -264,17 +221,14 @@ def test_a_folder_and_safetensors_will_do_and_the_id_names_what_changes_the_outp
     assert len({each.id for each in experts}) == 3
     assert experts[0].id.startswith("RealEsrgan@1 RealESRGAN_x4plus.pth@")
     assert experts[0].id.endswith(f" float32 pil tile=256 spandrel={importlib.metadata.version('spandrel')}")
+    upscaler = expert(saved, "classical", dtype="float16")
+    with upscaler.checkpoint.use() as loaded:
+        loaded.model.upsample.final_convolution.bias.fill_(torch.inf)
+    (answer,) = upscaler([Upscale(picture(1, 9, 9), 4)])
+    assert_failed(answer, "values that are not finite in float16: try dtype='float32'")
 
 
-def test_a_pickle_that_holds_more_than_weights_is_not_run(tmp_path):
-    class Trap:
-        def __reduce__(self) -> Any:
-            return exec, (f"open({str(tmp_path / 'sprung')!r}, 'w')",)
-
-    torch.save({"params_ema": {"conv_first.weight": Trap()}}, tmp_path / "RealESRGAN_x4plus.pth")
-    with pytest.raises(ExpertDown, match="holds more than weights, or is damaged"):
-        RealEsrgan(str(tmp_path), device="cpu").load()
-    assert not (tmp_path / "sprung").exists()
+ENLARGING = [f"conv_up{n}.{kind}" for n in (1, 2) for kind in ("weight", "bias")]
 
 
 @pytest.mark.parametrize(
@@ -285,19 +239,15 @@ def test_a_pickle_that_holds_more_than_weights_is_not_run(tmp_path):
         ({"conv_last.weight": torch.zeros(3, 9, 3, 3)}, "does not match the detected network"),
         ({"refiner.weight": torch.zeros(3)}, r"has 73 weights, expected 72 for ESRGAN"),
         ({"without": list(esrgan_weights("real_esrgan_x4plus"))}, "has weights of no network known to spandrel"),
-        (
-            {"without": [f"conv_up{n}.{kind}" for n in (1, 2) for kind in ("weight", "bias")]},
-            "enlarges 1 times and turns 3 channels into 3: give a model that enlarges RGB images",
-        ),
+        ({"without": ENLARGING}, "enlarges 1 times and turns 3 channels into 3: give a model that enlarges RGB images"),
     ],
     ids=["lacks one", "lacks another", "of another shape", "one too many", "none", "does not enlarge"],
 )
 def test_other_weights_are_refused(changed, message, tmp_path):
-    with pytest.raises(ExpertDown, match=message):
-        RealEsrgan(save_esrgan(tmp_path, **changed), device="cpu").load()
+    assert_down(RealEsrgan(save_esrgan(tmp_path, **changed), device="cpu"), message)
 
 
-def test_other_networks_are_refused(tmp_path):
+def test_other_networks_are_refused_what_is_missing_is_named_and_quantised_none_is_loaded(saved, tmp_path, monkeypatch):
     from spandrel.architectures.SPAN import SPAN
 
     state = SPAN(num_in_ch=3, num_out_ch=3, feature_channels=8, upscale=2).state_dict()
@@ -313,26 +263,22 @@ def test_other_networks_are_refused(tmp_path):
         (Swin2Sr(save_swin(tmp_path, without=(lacking,)), device="cpu"), rf"lacks 1 of its weights \({lacking}\)"),
     ]
     for upscaler, message in cases:
-        with pytest.raises(ExpertDown, match=message):
-            upscaler.load()
-
-
-def test_what_is_missing_is_named_and_quantised_it_is_not_loaded(saved, tmp_path, monkeypatch):
+        assert_down(upscaler, message)
     file = saved("real_esrgan_x4plus")
-    with pytest.raises(ExpertDown, match=r"holds no RealESRGAN_x4plus.pth, .* there is nothing"):
-        RealEsrgan(str(tmp_path), device="cpu").load()
+    assert_down(RealEsrgan(str(tmp_path), device="cpu"), r"holds no RealESRGAN_x4plus.pth, .* there is nothing")
     with pytest.raises(ExpertDown, match="neither a folder nor a model available from the hub"):
         _ = RealEsrgan("nowhere.pth", device="cpu").id
-    with pytest.raises(ExpertDown, match=r"bitsandbytes|supports neither quantisation nor device_map"):
-        RealEsrgan(file, device="cpu", quantisation="int8").load()
-    with pytest.raises(ExpertDown, match="supports neither quantisation nor device_map"):
-        RealEsrgan(file, device_map="auto").load()
+    assert_down(
+        RealEsrgan(file, device="cpu", quantisation="int8"),
+        r"bitsandbytes|supports neither quantisation nor device_map",
+    )
+    assert_down(RealEsrgan(file, device_map="auto"), "supports neither quantisation nor device_map")
     monkeypatch.setitem(sys.modules, "spandrel", None)
-    with pytest.raises(ExpertDown, match=r"spandrel is not installed: pip install 'editcritic\[spandrel\]'"):
-        RealEsrgan(file, device="cpu", dtype="bfloat16").load()
+    assert_down(
+        RealEsrgan(file, device="cpu", dtype="bfloat16"),
+        r"spandrel is not installed: pip install 'editcritic\[spandrel\]'",
+    )
 
-
-# -- the first available -----------------------------------------------------------------------------------------------
 
 QUERY = Upscale(picture(1, 9, 7), 4)
 
@@ -373,46 +319,47 @@ def test_lanczos_comes_last_is_announced_once_and_who_answers_is_decided_once(tm
         assert enhancer.id == Lanczos.id
         assert enhancer([QUERY]) == Lanczos()([QUERY])
         assert BestAvailableUpscaler(weights, "", device="cpu").id != Lanczos.id
-
-
-def test_weights_that_are_there_and_damaged_are_an_error_and_nothing_takes_their_place(saved, tmp_path):
-    torch.save({"params_ema": {"conv_first.weight": torch.zeros(1)}}, tmp_path / "RealESRGAN_x4plus.pth")
-    enhancer = BestAvailableUpscaler(str(tmp_path), saved("classical"), device="cpu")
-    with pytest.raises(ExpertDown, match="has weights of no network"):
-        enhancer.load()
-    assert "RealEsrgan" in enhancer.id
-
-
-def test_lanczos_is_that_of_pillow():
     image = picture(3, 7, 5)
     (answer,) = Lanczos()([Upscale(image, 4)])
     assert isinstance(answer, UpscaledImage)
     assert (answer.image.pixels == np.array(image.pil().resize((28, 20), PIL.Image.Resampling.LANCZOS))).all()
 
 
-@pytest.mark.parametrize("kind", ["lanczos", "enhancer"])
-def test_it_is_built_of_a_spec_and_taken_by_an_engine(saved, kind):
-    table = {"use": "enhancer", "real_esrgan": "", "swin2sr": saved("classical"), "device": "cpu"}
-    upscaler = build(table if kind == "enhancer" else kind, "editcritic.experts")
-    assert rebuilt(upscaler).id == upscaler.id
-    (enhanced,) = in_engine(upscaler, [QUERY])
-    assert enhanced.image.width == 36
+def test_weights_that_are_there_and_damaged_are_an_error_and_a_pickle_that_holds_more_is_not_run(saved, tmp_path):
+    torch.save({"params_ema": {"conv_first.weight": torch.zeros(1)}}, tmp_path / "RealESRGAN_x4plus.pth")
+    enhancer = BestAvailableUpscaler(str(tmp_path), saved("classical"), device="cpu")
+    assert_down(enhancer, "has weights of no network")
+    assert "RealEsrgan" in enhancer.id
+
+    class Trap:
+        def __reduce__(self) -> Any:
+            return exec, (f"open({str(tmp_path / 'sprung')!r}, 'w')",)
+
+    torch.save({"params_ema": {"conv_first.weight": Trap()}}, tmp_path / "RealESRGAN_x4plus.pth")
+    assert_down(RealEsrgan(str(tmp_path), device="cpu"), "holds more than weights, or is damaged")
+    assert not (tmp_path / "sprung").exists()
 
 
-# -- tiles -------------------------------------------------------------------------------------------------------------
+def test_it_is_built_of_a_spec_and_taken_by_an_engine(saved):
+    for spec in ({"use": "enhancer", "real_esrgan": "", "swin2sr": saved("classical"), "device": "cpu"}, "lanczos"):
+        upscaler = build(spec, "editcritic.experts")
+        assert rebuilt(upscaler).id == upscaler.id
+        (enhanced,) = in_engine(upscaler, [QUERY])
+        assert enhanced.image.width == 36
+
 
 SIDES = st.integers(1, 900)
 
 
 @given(st.tuples(SIDES, SIDES), st.integers(0, 200), st.sampled_from([1, 4, 8]))
 def test_tiles_are_no_larger_than_asked_for_and_overlap_their_neighbours(size, more, align):
-    side = min_tile_size(align) + more
+    side = upscalers.min_tile_size(align) + more
     tiles = list(Tiling(size, side, align))
     for low, high in ((0, 2), (1, 3)):
         spans = sorted({(tile[low], tile[high]) for tile in tiles})
         assert (spans[0][0], spans[-1][1]) == (0, size[low])
         assert all(start % align == 0 and 0 < end - start <= side for start, end in spans)
-        assert all(before[1] - after[0] == OVERLAP for before, after in itertools.pairwise(spans))
+        assert all(before[1] - after[0] == upscalers.OVERLAP for before, after in itertools.pairwise(spans))
         assert all(before[1] <= after[0] for before, after in zip(spans, spans[2:], strict=False))
     assert len(tiles) == len(set(tiles))
     with pytest.raises(ValueError, match="a tile has a side of 104 pixels or more, got 103"):
@@ -432,17 +379,15 @@ def test_a_picture_cut_into_tiles_is_put_together_again(size, factor, align):
     assert np.array_equal(canvas.pixels(), larger)
 
 
-def test_what_a_model_makes_up_at_the_rim_of_a_tile_does_not_show():
+def test_what_a_model_makes_up_at_the_rim_of_a_tile_does_not_show_and_overshooting_is_cut():
     canvas = Canvas((300, 40), 2)
     for x0, y0, x1, y1 in Tiling((300, 40), 128):
         values = np.full(((y1 - y0) * 2, (x1 - x0) * 2, 3), 0.5, np.float32)
-        values[:, : OVERLAP // 2 if x0 else 0] = 1.0  # in pixels of the enlarged image: a quarter of the overlap
-        values[:, values.shape[1] - (OVERLAP // 2 if x1 < 300 else 0) :] = 0.0
+        rim = upscalers.OVERLAP // 2  # in pixels of the enlarged image: a quarter of the overlap
+        values[:, : rim if x0 else 0] = 1.0
+        values[:, values.shape[1] - (rim if x1 < 300 else 0) :] = 0.0
         canvas.add_tile((x0, y0, x1, y1), values)
     assert np.unique(canvas.pixels()).tolist() == [128]
-
-
-def test_overshooting_is_cut_and_what_is_no_number_is_noticed():
     canvas = Canvas((1, 1), 2)
     canvas.add_tile((0, 0, 1, 1), np.full((2, 2, 3), 1.7, np.float32))
     assert (canvas.pixels() == 255).all()

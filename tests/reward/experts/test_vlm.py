@@ -1,14 +1,8 @@
-"""Vlm: equals transformers' plain call on single samples, on tiny models of the real classes.
+"""Vlm: equals transformers' plain call on single samples, on tiny models of the real classes."""
 
-Also tested: no image is encoded twice, sampling noise depends on the query, JSON is valid, and a failing query does
-not affect others.
-"""
-
-import gc
 import json
 import math
 import sys
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +19,7 @@ from editcritic.reward.experts.vlm import Vlm
 from editcritic.reward.queries import Failure, Judge, Message, YesNo
 from editcritic.reward.queries.response_formats import FreeText, Grade, Json, Levels, Reply, Tool, ToolCall
 
+from .asking import assert_failed
 from .tiny_vlms import TINY_VLMS, tiny_llava
 
 WORDS = ("yes", "no", "excellent")  # of one token and of several
@@ -100,16 +95,11 @@ def small(tmp_path_factory):
     return loaded(where)
 
 
-# -- agreement ---------------------------------------------------------------------------------------------------------
-
-
 def inputs_of(processor, query):
     def part_of(part):
         return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image", "image": part.pil()}
 
-    messages = [
-        {"role": message.role, "content": [part_of(part) for part in message.content]} for message in query.messages
-    ]
+    messages = [{"role": turn.role, "content": [part_of(part) for part in turn.content]} for turn in query.messages]
     options: dict[str, Any] = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
     if "enable_thinking" in processor.chat_template:
         options["enable_thinking"] = False
@@ -156,24 +146,28 @@ def furthest(replies, expected):
     distance = 0.0
     for reply, masses in zip(replies, expected, strict=True):
         mass = sum(masses.values())
-        distance = max(distance, abs(reply.option_mass - mass))
-        for option, p in masses.items():
-            distance = max(distance, abs(reply.probabilities[option] - p / mass))
+        shares = [abs(reply.probabilities[option] - p / mass) for option, p in masses.items()]
+        distance = max(distance, abs(reply.option_mass - mass), *shares)
     return distance
 
 
-@pytest.fixture(scope="module")
-def expected(plain):
-    return [by_brute_force(plain, query) for query in MIXED]
-
-
-def test_a_mixed_batch_has_the_plain_calls_probabilities(judge, expected):
+def test_a_mixed_batch_has_the_plain_calls_probabilities(judge, plain, monkeypatch):
+    expected = [by_brute_force(plain, query) for query in MIXED]
     replies = judge(MIXED)
     assert np.ptp([list(reply.probabilities.values()) for reply in replies], axis=0).max() > 0.1
     assert furthest(replies, expected) < TOLERANCE
     assert furthest([judge([query])[0] for query in MIXED], expected) < TOLERANCE
     swapped = judge([ask("before", AFTER, "after", BEFORE, *MIXED[1].messages[0].content[4:])])
     assert furthest(swapped, expected[1:2]) > 10 * TOLERANCE  # the order of images matters
+    assert len(plain[1].tokenizer.encode("10", add_special_tokens=False)) == 2
+    query = ask(WIDE, "How good is it, from 0 to 10?", form=Grade())
+    (reply,) = judge([query])
+    assert furthest([reply], [by_brute_force(plain, query)]) < TOLERANCE
+    assert reply.text == max(reply.probabilities, key=reply.probabilities.__getitem__)
+    monkeypatch.setattr(vlm, "accepts_tokens", lambda _: False)  # such a model is shown the pixels
+    before = judge.usage()["image_passes"]
+    assert furthest(judge(MIXED), expected) < TOLERANCE
+    assert judge.usage()["image_passes"] == before
 
 
 def test_free_text_is_what_greedy_generation_writes(judge, plain):
@@ -218,26 +212,13 @@ def test_a_picture_is_encoded_once_for_all_questions_until_the_weights_are_given
     assert seen == [1]
 
 
-def test_a_model_that_takes_no_vision_tokens_is_shown_the_pixels(judge, expected, monkeypatch):
-    monkeypatch.setattr(vlm, "accepts_tokens", lambda _: False)
-    before = judge.usage()["image_passes"]
-    assert furthest(judge(MIXED), expected) < TOLERANCE
-    assert judge.usage()["image_passes"] == before
-
-
-# -- options -----------------------------------------------------------------------------------------------------------
-
-
-def test_an_integer_of_two_tokens_is_told_apart(judge, plain):
-    assert len(plain[1].tokenizer.encode("10", add_special_tokens=False)) == 2
-    query = ask(WIDE, "How good is it, from 0 to 10?", form=Grade())
-    (reply,) = judge([query])
-    assert furthest([reply], [by_brute_force(plain, query)]) < TOLERANCE
-    assert reply.text == max(reply.probabilities, key=reply.probabilities.__getitem__)
-    assert 0 < query.form.expected_value(reply) < 10
-
-
-def test_options_of_one_spelling_are_refused():
+def test_a_judge_that_wants_to_say_something_else_fails_and_options_of_one_spelling_are_refused(small):
+    strict = loaded(small.name, min_option_mass=0.9)
+    (outcome,) = strict([ask(BEFORE, "Is it good?", form=YesNo())])
+    assert isinstance(outcome, Failure)
+    assert outcome.raw
+    assert "yes, no together" in outcome.reason
+    assert strict.id != small.id
     with pytest.raises(ValueError, match="spell both"):
         build_option_trie(("yes", "no"), lambda _: [0])
 
@@ -247,31 +228,19 @@ def test_a_grade_is_drawn_at_a_temperature(small):
         form = Grade(temperature=temperature)
         return small([ask(BEFORE, "How good?", form=form, draw=draw) for draw in range(200)])
 
-    replies = grades(1.0)
+    replies, greedy = grades(1.0), grades(0.0)
     first = replies[0].probabilities
-    assert all(reply.probabilities == pytest.approx(first, abs=TOLERANCE) for reply in replies)
-    assert first == pytest.approx(grades(0.0)[0].probabilities, abs=TOLERANCE)  # probabilities before the temperature
+    assert all(reply.probabilities == pytest.approx(first, abs=TOLERANCE) for reply in (*replies, greedy[0]))
     likely = max(first, key=first.__getitem__)
     share = sum(reply.text == likely for reply in replies) / len(replies)
     assert abs(share - first[likely]) < 4 * math.sqrt(first[likely] * (1 - first[likely]) / len(replies))
-    assert {reply.text for reply in grades(0.0)} == {likely}
-
-
-def test_a_judge_that_wants_to_say_something_else_fails(small):
-    strict = loaded(small.name, min_option_mass=0.9)
-    (outcome,) = strict([ask(BEFORE, "Is it good?", form=YesNo())])
-    assert isinstance(outcome, Failure)
-    assert outcome.raw
-    assert "yes, no together" in outcome.reason
-    assert strict.id != small.id
-
-
-# -- text --------------------------------------------------------------------------------------------------------------
+    assert {reply.text for reply in greedy} == {likely}
 
 
 def test_noise_belongs_to_the_question(judge):
     form = FreeText(8, 1.0)
     queries = [ask(BEFORE, "Say something.", form=form, draw=draw) for draw in range(4)]
+    judge.load()
     state = torch.random.get_rng_state()
     alone = [judge([query])[0].text for query in queries]
     assert len(set(alone)) == 4
@@ -301,9 +270,8 @@ def test_json_is_valid_whatever_the_model_would_like_to_say(judge, temperature):
 
 def test_json_that_cannot_be_written_fails_its_question(small, monkeypatch):
     odd = Json.from_schema({"type": "object", "not": {"const": 1}})
-    cut, failed, well = small(
-        [ask("Judge it.", form=form) for form in (Json.from_schema(SCHEMA, max_tokens=5), odd, YesNo())]
-    )
+    forms = (Json.from_schema(SCHEMA, max_tokens=5), odd, YesNo())
+    cut, failed, well = small([ask("Judge it.", form=form) for form in forms])
     assert cut.raw.startswith('{"reason')
     assert "generation cannot be constrained to this schema" in failed.reason
     assert isinstance(well, Reply)
@@ -312,22 +280,9 @@ def test_json_that_cannot_be_written_fails_its_question(small, monkeypatch):
     assert "pip install 'editcritic[hf]'" in outcome.reason
 
 
-# -- tools -------------------------------------------------------------------------------------------------------------
-
-
-TEMPLATE = {
-    "start_anchor": "assistant\n",
-    "fields": {
-        "content": {"content": "text"},
-        "tool_calls": {
-            "open_pattern": r"CALL (?P<name>\w+) ",
-            "close": ";",
-            "content": "json",
-            "repeats": True,
-            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
-        },
-    },
-}
+CALL = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
+FIELD = {"open_pattern": r"CALL (?P<name>\w+) ", "close": ";", "content": "json", "repeats": True, "transform": CALL}
+TEMPLATE = {"start_anchor": "assistant\n", "fields": {"content": {"content": "text"}, "tool_calls": FIELD}}
 BROKEN = '<tool_call>{"name": "crop", "arguments": {"x": 3}</tool_call>'
 OURS = 'Let me see.<tool_call>{"name": "crop", "arguments": {"x": 1}}</tool_call>'
 
@@ -343,9 +298,7 @@ OURS = 'Let me see.<tool_call>{"name": "crop", "arguments": {"x": 1}}</tool_call
         (TEMPLATE, 'CALL crop {"x: 1};', (CROP,), 'CALL crop {"x: 1};', []),
     ],
 )
-def test_a_call_comes_back_as_a_call_also_in_a_checkpoints_own_way(
-    small, monkeypatch, template, text, tools, said, arguments
-):
+def test_a_call_comes_back_also_in_a_checkpoints_own_way(small, monkeypatch, template, text, tools, said, arguments):
     with small.checkpoint.use() as model:
         tokenizer = model.processor.tokenizer
     if template:
@@ -383,9 +336,6 @@ def test_a_conversation_with_calls_and_their_answers_reaches_the_model(small):
     assert replies[0] != replies[1]
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
-
-
 def test_what_is_wrong_with_one_question_stays_with_it(small):
     judge = loaded(small.name)
     with judge.checkpoint.use() as model:
@@ -405,8 +355,7 @@ def test_what_is_wrong_with_one_question_stays_with_it(small):
     for outcome in (first, last):
         assert outcome.probabilities == pytest.approx(alone.probabilities, abs=TOLERANCE)
     for reason, outcome in zip(wrong, outcomes, strict=True):
-        assert isinstance(outcome, Failure)
-        assert reason in outcome.reason
+        assert_failed(outcome, reason)
 
 
 def test_control_tokens_in_a_question_are_words(small):
@@ -418,47 +367,22 @@ def test_control_tokens_in_a_question_are_words(small):
     assert tokenizer.image_token_id not in tokens
 
 
-def test_scores_that_are_no_numbers_are_no_answer(small):
-    judge = loaded(small.name)
-    with judge.checkpoint.use() as model:
-        model.model.lm_head.weight.fill_(math.nan)
-    with pytest.raises(ArithmeticError, match="not numbers"):
-        judge([ask("x")])
-    judge.unload()  # other experts share the weights
-
-
-# -- memory, counts, id ------------------------------------------------------------------------------------------------
-
-
-def test_unloading_gives_the_model_back_and_a_forgotten_picture_is_encoded_again(small):
-    judge = loaded(small.name, cache_bytes=0)
-    queries = [ask(BEFORE, "Is it good?"), ask("x", form=Json.from_schema(SCHEMA, max_tokens=60))]
-    first = judge(queries)
-    assert judge(queries) == first
-    assert judge.bytes["cache"] == 0
-    with judge.checkpoint.use() as loaded_model:
-        model = weakref.ref(loaded_model.model)
-    del loaded_model
-    judge.unload()
-    gc.collect()
-    assert model() is None
-    assert judge(queries) == first
-    judge.offload()
-    assert judge(queries) == first
-
-
-def test_it_counts_passes_and_tokens(small):
+def test_it_counts_passes_and_tokens_and_scores_that_are_no_numbers_are_no_answer(small):
     judge = loaded(small.name)
     query = ask(BEFORE, "Is it good?", form=FreeText(5))
     judge([query])
     with judge.checkpoint.use() as model:
         length = inputs_of(model.processor, query)["input_ids"].shape[1]
-    expected = {"image_passes": 1, "prompt_tokens": length, "generated_tokens": 5, "forward_passes": 5}
-    assert judge.usage() == expected
+        model.model.lm_head.weight.fill_(math.nan)
+    counts = {"image_passes": 1, "prompt_tokens": length, "generated_tokens": 5, "forward_passes": 5}
+    assert judge.usage() == counts
+    with pytest.raises(ArithmeticError, match="not numbers"):
+        judge([ask("x")])
+    judge.unload()  # other experts share the weights
 
 
 def test_pictures_are_shown_smaller_larger_or_after_jpeg_and_replies_have_another_limit(tmp_path):
-    TINY_VLMS["qwen3_vl"](tmp_path, spread=3.0)
+    TINY_VLMS["Qwen3VL"](tmp_path, spread=3.0)
     free, bounded = loaded(tmp_path), loaded(tmp_path, max_pixels=48 * 48)
     released = loaded(tmp_path, jpeg_quality=75, max_tokens=3)
     large, small, sharp, tiny = (
@@ -480,9 +404,8 @@ def test_pictures_are_shown_smaller_larger_or_after_jpeg_and_replies_have_anothe
     assert released.id == f"{free.id} jpeg_quality=75 max_tokens=3"
 
 
-@pytest.mark.parametrize(
-    "options", [{"batch": 0}, {"min_option_mass": 1.5}, {"max_pixels": 0}, {"jpeg_quality": 101}, {"max_tokens": 0}]
-)
-def test_refuses_options_that_mean_nothing(options):
-    with pytest.raises(ValueError, match=next(iter(options)).replace("jpeg_quality", "JPEG's quality")):
-        Vlm("x", **options)
+def test_refuses_options_that_mean_nothing():
+    wrong = {"batch": 0, "min_option_mass": 1.5, "max_pixels": 0, "jpeg_quality": 101, "max_tokens": 0}
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=name.replace("jpeg_quality", "JPEG's quality")):
+            Vlm("x", **{name: value})  # type: ignore[arg-type]

@@ -10,6 +10,8 @@ from typing import Any
 
 import cv2
 import numpy as np
+import torch
+import transformers
 
 from editcritic.reward import Image
 from editcritic.reward.queries import Detect, Detections
@@ -52,19 +54,18 @@ def apart(answers: Sequence[Any], expected: Sequence[Detections]) -> float:
 
 def bert_tokenizer() -> Any:
     """A BERT tokenizer. Grounding DINO's code hard-codes the ids of [CLS], [SEP], the dot and the question mark."""
-    from transformers import BertTokenizer
 
     fixed = {0: "[PAD]", 100: "[UNK]", 101: "[CLS]", 102: "[SEP]", 103: "[MASK]", 1012: ".", 1029: "?", 1011: "-"}
     free_ids = iter(number for number in range(1040) if number not in fixed)
     table = {next(free_ids): word for word in (*WORDS, "##s", *"xyz[]!")}
     table |= {number: f"[unused{number}]" for number in free_ids} | fixed
-    return BertTokenizer(vocab={word: number for number, word in sorted(table.items())}, do_lower_case=True)
+    return transformers.BertTokenizer(
+        vocab={word: number for number, word in sorted(table.items())}, do_lower_case=True
+    )
 
 
 def grounding_dino(folder: Path, *, mm: bool = False) -> Path:
     """A GroundingDINO, or an MM-GroundingDINO; one megabyte, 15 ms per query."""
-    import torch
-    import transformers
 
     torch.manual_seed(1)
     kind = "MMGroundingDino" if mm else "GroundingDino"
@@ -109,7 +110,6 @@ def grounding_dino(folder: Path, *, mm: bool = False) -> Path:
 
 def clip_tokenizer(longest: int) -> Any:
     """A CLIP tokenizer: words of `WORDS` are one token, others single letters; the end token comes last."""
-    from transformers import CLIPTokenizer
 
     letters = [chr(code) for code in range(33, 127)]
     tokens = [*letters, *(f"{letter}</w>" for letter in letters)]
@@ -121,7 +121,7 @@ def clip_tokenizer(longest: int) -> Any:
             prefix += letter
             tokens.append(prefix)
     tokens = [*dict.fromkeys(tokens), "<|startoftext|>", "<|endoftext|>"]
-    return CLIPTokenizer(
+    return transformers.CLIPTokenizer(
         vocab={token: number for number, token in enumerate(tokens)},
         merges=list(merges),
         pad_token="!",
@@ -131,8 +131,6 @@ def clip_tokenizer(longest: int) -> Any:
 
 def owl(folder: Path, *, v2: bool = False) -> Path:
     """An OWL-ViT, which resizes images to a square, or an OWLv2, which pads them."""
-    import torch
-    import transformers
 
     torch.manual_seed(1)
     kind = "Owlv2" if v2 else "OwlViT"
@@ -158,8 +156,6 @@ def owl(folder: Path, *, v2: bool = False) -> Path:
 
 def sam3(folder: Path) -> Path:
     """A SAM 3 whose images are 56 pixels a side; its processor needs torchvision, as the real one does."""
-    import torch
-    import transformers
 
     torch.manual_seed(1)
     tokenizer = clip_tokenizer(32)

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from editcritic.reward import Image
 
 from . import formats
-from .tiny_vlms import QWEN, QWEN_TEMPLATE, made_tokenizer
+from .tiny_vlms import QWEN, QWEN_TEMPLATE, made_tokenizer, qwen_config
 
 SMALL = {"hidden": 32, "kv": 16, "ffn": 64, "layers": 2, "vision": 16, "blocks": 2}
 REWARD = "<|Reward|>"
@@ -21,19 +21,11 @@ def tiny_base(folder: Path, kind: str, longest: int = 2048) -> Any:
     """Writes the backbone's files other than weights; returns the tokenizer."""
     tokenizer = made_tokenizer(QWEN)
     tokenizer.chat_template = QWEN_TEMPLATE
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    sizes |= {"num_key_value_heads": 2, "max_position_embeddings": longest}
-    text: dict[str, Any] = {**sizes, "rms_norm_eps": 1e-6, "bos_token_id": None, "eos_token_id": tokenizer.eos_token_id}
-    text["vocab_size"] = len(tokenizer) + 40  # the published embeddings have unused rows, too
-    text["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
-    ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN.items()}
-    vision: dict[str, Any] = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 4}
-    make: Any = transformers.Qwen2VLConfig
-    if kind == "qwen2_5_vl":
-        vision = {"depth": 2, "hidden_size": 16, "intermediate_size": 24, "num_heads": 2, "out_hidden_size": 32}
-        vision |= {"window_size": 112, "fullatt_block_indexes": [1]}
-        make = transformers.Qwen2_5_VLConfig
-    make(vision_config=vision, text_config=text, **ids).save_pretrained(folder)
+    name = "Qwen2VL" if kind == "qwen2_vl" else "Qwen2_5_VL"
+    vision = {"mlp_ratio": 4} if kind == "qwen2_vl" else {"intermediate_size": 24, "window_size": 112}
+    unused = 40  # rows of the published embeddings, too
+    config = qwen_config(name, tokenizer, vision, max_position_embeddings=longest, vocab_size=len(tokenizer) + unused)
+    config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     transformers.Qwen2VLImageProcessorPil().save_pretrained(folder)
     return tokenizer

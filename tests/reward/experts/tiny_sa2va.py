@@ -101,9 +101,7 @@ _AUTO_MAP = {
 
 def tiny_sa2va(folder: Path, diary: Path, *, new: bool = False, processor: bool = False) -> Path:
     """new: written for transformers 5, with one file of weights; or else for 4, as the published code is, with two.
-
-    processor: whether it needs one, as the Qwen-VL family does.
-    """
+    processor: whether it needs one, as the Qwen-VL family does."""
     folder.mkdir(parents=True, exist_ok=True)
     wants = "assert processor is not None and processor.tokenizer is tokenizer" if processor else "pass"
     parts = {"diary": str(diary), "new": new, "processor": ", processor=None" if processor else "", "wants": wants}

@@ -1,5 +1,6 @@
 """Tiny vision-language models of the real classes with random weights, saved as users' checkpoints are."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,8 @@ THINKING = """\
 
 
 def tiny_llava(folder: Path, spread: float = 1.0, seed: int = 0, width: int = 32) -> None:
-    """A LLaVA: CLIP's vision tower on images of 28 x 28 pixels, two layers of Llama.
-
-    spread: factor of the last layer; a larger one spreads the model's probabilities.
-    width: of the Llama; the vision tower has half of it.
-    """
+    """A LLaVA: CLIP's vision tower on images of 28 x 28 pixels, two layers of Llama. spread: factor of the last layer;
+    a larger one spreads the model's probabilities. width: of the Llama; the vision tower has half of it."""
     tokenizer = made_tokenizer({"image_token": "<image>"})
     vision = {"hidden_size": width // 2, "intermediate_size": width, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = transformers.LlavaConfig(
@@ -75,59 +73,54 @@ QWEN = {"image_token": "<|image_pad|>", "video_token": "<|video_pad|>"}
 QWEN |= {"vision_start_token": "<|vision_start|>", "vision_end_token": "<|vision_end|>"}
 QWEN_TEMPLATE = TEMPLATE.replace("IMAGE", "<|vision_start|><|image_pad|><|vision_end|>")
 _VISION = {"depth": 2, "hidden_size": 16, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 32}
+_LINEAR = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
+QWENS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    # Images of any size in patches of 14 x 14 pixels, four to a token.
+    "Qwen2VL": ({"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2}, {}, {}),
+    # A layer of attention in windows of 2 x 2 tokens, and one over the whole image.
+    "Qwen2_5_VL": ({**_VISION, "window_size": 56, "fullatt_block_indexes": [1]}, {}, {}),
+    # Patches of 16 x 16 pixels, and features of the first vision layer for the first language layer.
+    "Qwen3VL": (
+        {**_VISION, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]},
+        {"head_dim": 8},
+        {"mrope_interleaved": True},
+    ),
+    # A layer of full attention and one of linear attention; its template thinks unless told not to.
+    "Qwen3_5": (
+        {**_VISION, "num_position_embeddings": 16},
+        {"head_dim": 8, "layer_types": ["full_attention", "linear_attention"], **_LINEAR},
+        {"mrope_section": [1, 1, 0], "mrope_interleaved": True, "partial_rotary_factor": 0.5},
+    ),
+}
+"""By kind: the configurations of the vision tower, of the language model, and of its rotary positions."""
 
 
-def tiny_qwen2_vl(folder: Path, spread: float = 1.0, seed: int = 0, mlp_ratio: int = 2) -> None:
-    """A Qwen2-VL: images of any size in patches of 14 x 14 pixels, four to a token."""
-    vision = {"depth": 2, "embed_dim": 16, "hidden_size": 32, "num_heads": 2, "mlp_ratio": mlp_ratio}
-    _save_qwen(folder, "Qwen2VL", "Qwen2VL", vision, {}, {}, spread, seed)
-
-
-def tiny_qwen2_5_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
-    """A Qwen2.5-VL: a layer of attention in windows of 2 x 2 tokens, and one over the whole image."""
-    vision = {**_VISION, "window_size": 56, "fullatt_block_indexes": [1]}
-    _save_qwen(folder, "Qwen2_5_VL", "Qwen2_5_VL", vision, {}, {}, spread, seed)
-
-
-def tiny_qwen3_vl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
-    """A Qwen3-VL: patches of 16 x 16 pixels, and features of the first vision layer for the first language layer."""
-    vision = {**_VISION, "num_position_embeddings": 16, "deepstack_visual_indexes": [0]}
-    _save_qwen(folder, "Qwen3VL", "Qwen3VL", vision, {"head_dim": 8}, {"mrope_interleaved": True}, spread, seed)
-
-
-def tiny_qwen3_5(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
-    """A Qwen3.5: a layer of full attention and one of linear attention; its template thinks unless told not to."""
-    text: dict[str, Any] = {"head_dim": 8, "layer_types": ["full_attention", "linear_attention"]}
-    text |= {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
-    text |= {"linear_key_head_dim": 8, "linear_value_head_dim": 8}
-    rope = {"mrope_section": [1, 1, 0], "mrope_interleaved": True, "partial_rotary_factor": 0.5}
-    _save_qwen(folder, "Qwen3_5", "Qwen3VL", {**_VISION, "num_position_embeddings": 16}, text, rope, spread, seed)
-
-
-def _save_qwen(
-    folder: Path,
-    kind: str,
-    processor_kind: str,
-    vision: dict[str, Any],
-    text: dict[str, Any],
-    rope: dict[str, Any],
-    spread: float,
-    seed: int,
-) -> None:
-    tokenizer, patch = made_tokenizer(QWEN), 16 if "3" in kind else 14
+def qwen_config(kind: str, tokenizer: Any, vision: dict[str, Any], **text: Any) -> Any:
+    """vision, text: what differs in the parts."""
+    own, words, rope = QWENS[kind]
     rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], **rope}
     ids = {f"{name}_id": tokenizer.convert_tokens_to_ids(token) for name, token in QWEN.items()}
-    config = getattr(transformers, f"{kind}Config")(
-        vision_config=vision, text_config={**_text(tokenizer), "rope_parameters": rope, **text}, **ids
-    )
+    parts = {"vision_config": {**own, **vision}, "text_config": {**_text(tokenizer), "rope_parameters": rope, **words}}
+    parts["text_config"] |= text
+    return getattr(transformers, f"{kind}Config")(**parts, **ids)
+
+
+def tiny_qwen(folder: Path, kind: str, spread: float = 1.0, seed: int = 0, **vision: Any) -> None:
+    """One of `QWENS`. vision: what differs in its configuration of the tower."""
+    tokenizer, patch, is_3 = made_tokenizer(QWEN), 16 if "3" in kind else 14, "3" in kind
     size = {"shortest_edge": (2 * patch) ** 2, "longest_edge": (8 * patch) ** 2}
-    processor = getattr(transformers, f"{processor_kind}Processor")(
+    processor = getattr(transformers, f"{'Qwen3VL' if is_3 else kind}Processor")(
         transformers.Qwen2VLImageProcessorPil(patch_size=patch, size=size),
         tokenizer,
-        (transformers.Qwen3VLVideoProcessor if "3" in kind else transformers.Qwen2VLVideoProcessor)(),
+        (transformers.Qwen3VLVideoProcessor if is_3 else transformers.Qwen2VLVideoProcessor)(),
         chat_template=QWEN_TEMPLATE + THINKING * (kind == "Qwen3_5"),
     )
+    config = qwen_config(kind, tokenizer, vision)
     _save(folder, getattr(transformers, f"{kind}ForConditionalGeneration"), config, processor, spread, seed)
+
+
+tiny_qwen2_5_vl = partial(tiny_qwen, kind="Qwen2_5_VL")
+tiny_qwen3_vl = partial(tiny_qwen, kind="Qwen3VL")
 
 
 def tiny_internvl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
@@ -152,14 +145,7 @@ def tiny_internvl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     _save(folder, transformers.InternVLForConditionalGeneration, config, processor, spread, seed)
 
 
-TINY_VLMS = {
-    "llava": tiny_llava,
-    "qwen2_vl": tiny_qwen2_vl,
-    "qwen2_5_vl": tiny_qwen2_5_vl,
-    "qwen3_vl": tiny_qwen3_vl,
-    "qwen3_5": tiny_qwen3_5,
-    "internvl": tiny_internvl,
-}
+TINY_VLMS = {"llava": tiny_llava, **{kind: partial(tiny_qwen, kind=kind) for kind in QWENS}, "internvl": tiny_internvl}
 
 
 def trained_tokens(size: int, special: list[str], texts: list[str], **model: Any) -> Any:

@@ -18,11 +18,9 @@ START_S = 90.0
 
 @contextmanager
 def serving_models(log_path: Path, *models: Path) -> Iterator[str]:
-    """The address of a server, as in `http://127.0.0.1:8000/v1`; it ends with the context.
-
-    log_path: what the server prints. models: a folder that it loads at once and serves alone; without one, a request
-    names the folder, which the server then loads.
-    """
+    """The address of a server, as in `http://127.0.0.1:8000/v1`; it ends with the context. log_path: what the server
+    prints. models: a folder that it loads at once and serves alone; without one, a request names the folder, which the
+    server then loads."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -3,7 +3,7 @@
 The model likes an edit as much as it is bright, and says so to every question of ours: what it says depends on the
 words and pictures of the request alone, and above temperature 0 on its seed. Before it answers it thinks of the
 opposite, as models do, where a vendor's models think. What differs are the places of thinking, the alternatives of
-tokens, the limits, and what else a vendor writes.
+tokens, and the limits; what else vendors write stands in every reply.
 """
 
 from __future__ import annotations
@@ -23,14 +23,11 @@ from typing import Any, Literal
 import PIL.Image
 import PIL.ImageStat
 
-from tests.reward.experts.http_server import Answer, Loopback, ReceivedRequest, serving
+from .http_server import Answer, Loopback, ReceivedRequest, serving
 
 LEVELS = ("bad", "poor", "fair", "good", "excellent")
 END = ""
 """The token that ends a reply. Servers return it without a text, with its name, or not at all."""
-
-
-# -- the model ---------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=512)
@@ -98,9 +95,6 @@ def _thought(replies: Mapping[str, float], vendor: Vendor) -> list[Step]:
     return [(token, {token: 0.99, " however": 0.01}) for token in tokens]
 
 
-# -- vendors -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Vendor:
     """thinking: the fields of the message that hold it, `content` with tags, `unopened` with the last one alone,
@@ -108,24 +102,19 @@ class Vendor:
     limit: of alternatives. refusal: status and body of what is refused; `{}` is the number asked for. wrapping: of an
     answer. lead: what follows the thinking. end: how the last token is written; empty, as the tags then are too; None
     leaves it out. raw: tokens as in the vocabulary, and the sampled one not among its alternatives. digits: of one
-    token. only_temperature: others are refused. no_content: of a reply without any.
-    """
+    token. only_temperature: others are refused. no_content: of a reply without any."""
 
     thinking: tuple[str, ...] = ()
-    tags: tuple[str, str] = ("<think>", "</think>")
     logprobs: Literal["all", "content", "null", "absent", "refused"] = "content"
-    limit: int = 20
     refusal: tuple[int, Any] = (400, {})
+    tags: tuple[str, str] = ("<think>", "</think>")
+    limit: int = 20
     wrapping: str = "{}"
     lead: str = ""
     end: str | None = None
     raw: bool = False
     digits: int = 1
     only_temperature: float | None = None
-    message: Mapping[str, Any] = field(default_factory=dict)
-    choice: Mapping[str, Any] = field(default_factory=dict)
-    response: Mapping[str, Any] = field(default_factory=dict)
-    usage: Mapping[str, Any] = field(default_factory=dict)
     no_content: Mapping[str, Any] = field(default_factory=lambda: {"content": None})
 
     @property
@@ -139,134 +128,47 @@ def _error(message: str, **fields: Any) -> dict[str, Any]:
 
 
 _FILTERS = {name: {"filtered": False, "severity": "safe"} for name in ("hate", "self_harm", "sexual", "violence")}
-_THOUGHT = {"completion_tokens_details": {"reasoning_tokens": 22}}
-_OPENAI: dict[str, Any] = {"digits": 3, "message": {"refusal": None, "annotations": []}}
-_AZURE = "Invalid value for 'top_logprobs': must be less than or equal to 5."
+_BESIDE: dict[str, dict[str, Any]] = {
+    "message": {"refusal": None, "annotations": [], "audio": None, "function_call": None, "tool_calls": None},
+    "choice": {"stop_reason": 151645, "token_ids": None, "hidden_states": None, "content_filter_results": _FILTERS},
+    "response": {"service_tier": "default", "prompt_logprobs": None, "system_fingerprint": None, "timings": {"n": 1}},
+    "usage": {"prompt_tokens_details": None, "completion_tokens_details": {"reasoning_tokens": 22}, "cost": 0.0003},
+}
+"""What vendors write beside an answer."""
+_NOT_ALLOWED = _error("You are not allowed to request logprobs from this model")
+
+_AZURE = _error("Invalid value for 'top_logprobs': must be less than or equal to 5.", code="invalid")
 _VLLM = "Requested sample logprobs of {}, which is greater than max allowed: 5 (parameter=logprobs, value={})"
+_UNSUPPORTED = _error("deepseek-reasoner does not support the parameter `logprobs`", code="invalid_request")
+_GEMINI = [{"error": {"code": 400, "message": "Logprobs is not enabled for models/gemini-2.5", "status": "INVALID"}}]
 _DASHSCOPE = "InvalidParameter: Invalid 'top_logprobs': {}. Expected an integer in range [0, 5]"
-_GEMINI = "Logprobs is not enabled for models/gemini-2.5-flash-lite"
+_EMPTY = {"content": ""}
+_HARMONY = ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>")
 
 VENDORS: Mapping[str, Vendor] = {
-    "openai": Vendor(**_OPENAI, response={"service_tier": "default"}),
+    "openai": Vendor(digits=3),
     "openai-reasoning": Vendor(
-        **_OPENAI,
-        thinking=("hidden",),
-        logprobs="refused",
-        refusal=(403, _error("You are not allowed to request logprobs from this model")),
-        only_temperature=1.0,
-        choice={"logprobs": None},
-        usage=_THOUGHT,
-        no_content={"content": ""},
+        ("hidden",), "refused", (403, _NOT_ALLOWED), digits=3, only_temperature=1.0, no_content=_EMPTY
     ),
-    "azure": Vendor(
-        limit=5,
-        refusal=(400, _error(_AZURE, code="invalid")),
-        digits=3,
-        message={"refusal": None},
-        choice={"content_filter_results": _FILTERS},
-        response={"prompt_filter_results": [{"prompt_index": 0, "content_filter_results": _FILTERS}]},
-    ),
-    "vllm": Vendor(
-        thinking=("reasoning", "reasoning_content"),
-        logprobs="all",
-        lead="\n\n",
-        end="",
-        message={"refusal": None, "annotations": None, "audio": None, "function_call": None, "tool_calls": []},
-        choice={"stop_reason": None, "token_ids": None},
-        response={"prompt_logprobs": None, "kv_transfer_params": None},
-        usage={"prompt_tokens_details": None},
-    ),
+    "azure": Vendor(refusal=(400, _AZURE), limit=5, digits=3),
+    "vllm": Vendor(("reasoning", "reasoning_content"), "all", lead="\n\n", end=""),
     "vllm-unparsed": Vendor(
-        thinking=("unopened",),
-        logprobs="all",
-        limit=5,
-        refusal=(400, _error(_VLLM, type="BadRequestError", param="logprobs", code=400)),
-        lead="\n\n",
-        end="<|im_end|>",
-        choice={"stop_reason": 151645},
+        ("unopened",), "all", (400, _error(_VLLM, param="logprobs", code=400)), limit=5, lead="\n\n", end="<|im_end|>"
     ),
-    "sglang": Vendor(
-        thinking=("reasoning_content",),
-        tags=("<seed:think>", "</seed:think>"),
-        logprobs="all",
-        end="<|im_end|>",
-        message={"tool_calls": None},
-        choice={"matched_stop": 151645, "hidden_states": None},
-        response={"metadata": {"weight_version": "default"}},
-        usage={"prompt_tokens_details": None, "reasoning_tokens": 22},
-    ),
-    "llama.cpp": Vendor(
-        thinking=("reasoning_content",),
-        logprobs="all",
-        end="",
-        response={"timings": {"prompt_n": 1, "predicted_n": 1}, "system_fingerprint": "b9000-00efb3e1"},
-    ),
-    "ollama": Vendor(
-        thinking=("reasoning",),
-        tags=("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-        logprobs="all",
-        response={"system_fingerprint": "fp_ollama"},
-        no_content={"content": ""},
-    ),
-    "lm-studio": Vendor(
-        thinking=("content",),
-        logprobs="null",
-        message={"tool_calls": []},
-        response={"stats": {}, "system_fingerprint": "qwen3-vl-8b"},
-    ),
-    "lmdeploy": Vendor(
-        thinking=("reasoning_content",),
-        logprobs="all",
-        end="<|im_end|>",
-        raw=True,
-        message={"tool_calls": None},
-        choice={"output_token_logprobs": None, "output_ids": None},
-    ),
-    "openrouter": Vendor(
-        thinking=("reasoning", "reasoning_details"),
-        logprobs="null",
-        message={"refusal": None},
-        choice={"native_finish_reason": "end_turn"},
-        response={"provider": "Together", "system_fingerprint": None},
-        usage={"cost": 0.0003, **_THOUGHT},
-    ),
-    "glm": Vendor(
-        thinking=("reasoning_content",),
-        logprobs="absent",
-        wrapping="<|begin_of_box|>{}<|end_of_box|>",
-        response={"request_id": "20261128"},
-        usage={"prompt_tokens_details": {"cached_tokens": 0}},
-    ),
+    "sglang": Vendor(("reasoning_content",), "all", tags=("<seed:think>", "</seed:think>"), end="<|im_end|>"),
+    "llama.cpp": Vendor(("reasoning_content",), "all", end=""),
+    "ollama": Vendor(("reasoning",), "all", tags=_HARMONY, no_content=_EMPTY),
+    "lm-studio": Vendor(("content",), "null"),
+    "lmdeploy": Vendor(("reasoning_content",), "all", end="<|im_end|>", raw=True),
+    "openrouter": Vendor(("reasoning", "reasoning_details"), "null"),
+    "glm": Vendor(("reasoning_content",), "absent", wrapping="<|begin_of_box|>{}<|end_of_box|>"),
     "glm-vllm": Vendor(
-        thinking=("reasoning",),
-        logprobs="all",
-        wrapping="The answer is <|begin_of_box|>{}<|end_of_box|>.",
-        lead="\n",
-        end="",
+        ("reasoning",), "all", wrapping="The answer is <|begin_of_box|>{}<|end_of_box|>.", lead="\n", end=""
     ),
-    "deepseek": Vendor(
-        thinking=("reasoning_content",),
-        logprobs="refused",
-        refusal=(400, _error("deepseek-reasoner does not support the parameter `logprobs`", code="invalid_request")),
-        usage={"prompt_cache_hit_tokens": 0, "prompt_cache_miss_tokens": 100},
-        no_content={"content": ""},
-    ),
-    "gemini": Vendor(
-        thinking=("hidden",),
-        logprobs="refused",
-        refusal=(400, [{"error": {"code": 400, "message": _GEMINI, "status": "INVALID_ARGUMENT"}}]),
-        no_content={},
-    ),
-    "dashscope": Vendor(
-        thinking=("reasoning_content",),
-        limit=5,
-        refusal=(400, _error(_DASHSCOPE, code="400")),
-        usage={"prompt_tokens_details": {"image_tokens": 64, "text_tokens": 36}},
-    ),
+    "deepseek": Vendor(("reasoning_content",), "refused", (400, _UNSUPPORTED), no_content=_EMPTY),
+    "gemini": Vendor(("hidden",), "refused", (400, _GEMINI), no_content={}),
+    "dashscope": Vendor(("reasoning_content",), refusal=(400, _error(_DASHSCOPE, code="400")), limit=5),
 }
-
-
-# -- the server --------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -311,8 +213,8 @@ def _completion(vendor: Vendor, body: Mapping[str, Any], asked: int | None) -> d
             message[place] = [{"type": "reasoning.text", "text": thinking, "format": "unknown", "index": 0}]
         elif place != "hidden":
             message[place] = thinking
-    message |= {**({"content": text} if text else vendor.no_content), **vendor.message}
-    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish, **vendor.choice}
+    message |= {**({"content": text} if text else vendor.no_content), **_BESIDE["message"]}
+    choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish, **_BESIDE["choice"]}
     if asked is not None and vendor.logprobs in ("all", "content"):
         shown = [*thought, *said] if vendor.logprobs == "all" else said
         ended = shown[-1:] and shown[-1][0] == END
@@ -324,7 +226,7 @@ def _completion(vendor: Vendor, body: Mapping[str, Any], asked: int | None) -> d
     usage = {"prompt_tokens": 100, "completion_tokens": len(thought) + len(said)}
     usage["total_tokens"] = sum(usage.values())
     response = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1_796_000_000, "model": body["model"]}
-    return {**response, "choices": [choice], "usage": {**usage, **vendor.usage}, **vendor.response}
+    return {**response, "choices": [choice], "usage": {**usage, **_BESIDE["usage"]}, **_BESIDE["response"]}
 
 
 def _logprob(vendor: Vendor, step: Step, asked: int) -> dict[str, Any]:

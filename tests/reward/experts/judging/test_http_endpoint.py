@@ -1,5 +1,7 @@
 """Endpoint: server errors become failures, not numbers or hangs; several servers are one, and keys show nowhere."""
 
+from __future__ import annotations
+
 import gzip
 import logging
 import re
@@ -13,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import AnswerLog, build, load_experts, spec_of
+from editcritic.reward import build, load_experts, spec_of
 from editcritic.reward.experts.judging import addresses, http_errors
 from editcritic.reward.experts.judging.addresses import PrefixGroups
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
+from editcritic.reward.experts.judging.token_usage import TokenUsage
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Judge, Message, Reply, YesNo
 from editcritic.reward.queries.specs import SpecError
@@ -24,18 +27,12 @@ from editcritic.reward.routing import by_preference
 from editcritic.reward.trust import trusting
 
 from ...fakes import picture, sample
-from ..http_server import Answer, Loopback, Rule, completion, error, serving
+from ..asking import assert_down
+from ..http_server import Answer, completion, error, serving
 from ..served_judges import image_parts, judge, question, scored, texts
 from ..test_openai_judge import outcome
 
 KEY = "sk-a-very-secret-key"
-
-
-# -- errors of a server ------------------------------------------------------------------------------------------------
-
-
-def once(trouble: Answer) -> Rule:
-    return lambda request, number: Answer(completion()) if number else trouble
 
 
 def slow_down(after: str) -> Answer:
@@ -61,7 +58,10 @@ TROUBLES = {
 
 @pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
 def test_passing_trouble_is_tried_again(trouble):
-    assert outcome(once(trouble), requests=2, timeout_s=1.0) == Reply("Yes")
+    def once(_: Any, number: int) -> Answer:
+        return Answer(completion()) if number else trouble
+
+    assert outcome(once, requests=2, timeout_s=1.0) == Reply("Yes")
 
 
 @pytest.mark.parametrize(
@@ -82,20 +82,15 @@ def test_lasting_trouble_ends_after_the_last_try_and_no_request_outlasts_its_tim
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])
-def test_a_body_without_end_is_not_swallowed(status, monkeypatch):
+def test_a_body_without_end_is_not_swallowed_and_a_compressed_one_not_unpacked(status, monkeypatch):
     monkeypatch.setattr(http_errors, "MAX_RESPONSE_BYTES", 1 << 20)
-    with serving(lambda *_: Answer(flood=True, status=status)) as server:
-        (failure,) = judge(server, timeout_s=20.0)([question()])
-        assert isinstance(failure, Failure)
-        assert failure.reason.endswith("is longer than 1 MiB")
-        (request,) = server.requests
-        assert request.headers["accept-encoding"] == "identity"  # compressed, a megabyte would be a gigabyte
-
-
-def test_a_compressed_body_is_not_unpacked():
-    failure = outcome(Answer(gzip.compress(bytes(64 << 20)), headers={"Content-Encoding": "gzip"}))
-    assert isinstance(failure, Failure)
-    assert failure.reason.endswith("is compressed, and was to be as it is: turn compression off on the server")
+    failure = outcome(Answer(flood=True, status=status), timeout_s=20.0)
+    assert failure.reason.endswith("is longer than 1 MiB")
+    packed = Answer(gzip.compress(bytes(64 << 20)), headers={"Content-Encoding": "gzip"})
+    with serving(lambda *_: packed) as server:
+        (failure,) = judge(server)([question()])
+        assert failure.reason.endswith("is compressed, and was to be as it is: turn compression off on the server")
+        assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +116,7 @@ def test_the_list_of_models_is_bounded_in_time_and_size(monkeypatch, answer, say
     assert re.search(says, said)
 
 
-def test_what_is_sent_counts_per_attempt_also_if_no_server_is_reached():
+def test_what_is_sent_counts_per_attempt_also_if_no_server_is_reached_and_retries_towards_the_budget():
     with serving(lambda *_: Answer(completion("7"))) as server:
         expert = judge(server, retries=2)
         expert([question(Grade(), 0, picture(1))])
@@ -130,13 +125,17 @@ def test_what_is_sent_counts_per_attempt_also_if_no_server_is_reached():
         with pytest.raises(RetriesExhausted, match="ConnectionRefusedError"):
             expert([question(Grade(), 0, picture(1))])
     counts = expert.usage()
-    for name in ("requests", "images_sent", "bytes_sent"):
-        assert counts[name] == 4 * before[name] > 0
+    assert all(counts[name] == 4 * before[name] > 0 for name in ("requests", "images_sent", "bytes_sent"))
+    raised = outcome(lambda *_: error(500, "oops"), requests=2, max_requests=2, retries=5)
+    assert isinstance(raised, ExpertDown)
+    assert "request budget of 2 requests is spent" in str(raised)
+    assert OpenAIJudge("m", "http://h/v1", timeout_s=10, retries=2).deadline_s >= 2 * (3 * 10 + 2 * 10)
 
 
 DOWN = {
     "name the variable with its key in api_key_env": error(401, "bad key"),
     "refuses access": error(403, "not yours"),
+    "red \\x1b[31m\\nsecond line \\ud800 ": error(401, "red \x1b[31m\nsecond line \ud800 "),
     "check base_url and the model's name": error(404, "no model m"),
     "has no quota left": error(402, "no credit"),
     "no quota left": error(429, "no credit", "insufficient_quota"),
@@ -148,6 +147,7 @@ REJECTED = {
     "moderation": error(403, "Your input was flagged by moderation"),
     "max_tokens is too large": error(400, "max_tokens is too large: 100000"),
     "unexpected field": error(422, "unexpected field"),
+    "red \\x1b[31m\\nsecond line \\ud800": error(400, "red \x1b[31m\nsecond line \ud800"),
     "no": Answer(b"no", 400),
     "wrong": Answer({"detail": [{"msg": "wrong"}]}, 422),
     "just text": Answer({"error": "just text"}, 409),
@@ -160,34 +160,17 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize("says", DOWN)
-def test_what_holds_for_every_request_takes_the_expert_down_at_once(says):
-    raised = outcome(DOWN[says])
-    assert isinstance(raised, ExpertDown)
-    assert says in str(raised)
-
-
-@pytest.mark.parametrize("says", REJECTED)
-def test_a_rejected_question_fails_alone_and_is_not_asked_again(says):
-    failure = outcome(REJECTED[says])
-    assert isinstance(failure, Failure)
-    assert says in failure.reason
-    assert failure.raw
-
-
-@pytest.mark.parametrize("status", [400, 401])
-def test_a_servers_message_is_one_line_that_can_be_printed(status):
-    answer = outcome(error(status, "red \x1b[31m\nsecond line \ud800"))
-    reason = answer.reason if isinstance(answer, Failure) else str(answer)
+@pytest.mark.parametrize("says", [*DOWN, *REJECTED])
+def test_what_is_refused_is_not_asked_again_and_takes_the_expert_down_if_it_holds_for_every_request(says):
+    refused = outcome(DOWN.get(says) or REJECTED[says])
+    if says in DOWN:
+        assert isinstance(refused, ExpertDown)
+    else:
+        assert isinstance(refused, Failure)
+        assert refused.raw
+    reason = str(refused) if says in DOWN else refused.reason
+    assert says in reason
     assert reason.isprintable()
-    assert "red \\x1b[31m\\nsecond line \\ud800" in reason
-
-
-def test_retries_count_towards_the_budget_and_the_deadline_covers_every_try_and_pause():
-    raised = outcome(lambda *_: error(500, "oops"), requests=2, max_requests=2, retries=5)
-    assert isinstance(raised, ExpertDown)
-    assert "request budget of 2 requests is spent" in str(raised)
-    assert OpenAIJudge("m", "http://h/v1", timeout_s=10, retries=2).deadline_s >= 2 * (3 * 10 + 2 * 10)
 
 
 def test_one_judge_serves_one_event_loop_after_another():
@@ -202,9 +185,6 @@ def test_one_judge_serves_one_event_loop_after_another():
         while server.connections and time.monotonic() < end:
             time.sleep(0.01)
         assert server.connections == 0  # no connection is left to a closed loop
-
-
-# -- keys --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_key_goes_to_its_server_and_shows_nowhere(monkeypatch, caplog):
@@ -230,24 +210,18 @@ def test_a_key_goes_to_its_server_and_shows_nowhere(monkeypatch, caplog):
         assert judge(server, api_key_env="THEIR_KEY")([question()]) == [Reply("Yes")]
 
 
-def test_no_key_is_sent_where_none_was_named(monkeypatch):
+def test_no_key_is_sent_where_none_was_named_and_a_missing_key_or_package_says_which(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with serving(lambda *_: Answer(completion())) as server:
         assert judge(server)([question()]) == [Reply("Yes")]
         assert not [value for value in server.requests[0].headers.values() if KEY in value]
         assert "authorization" not in server.requests[0].headers
-
-
-def test_a_missing_key_says_which_and_a_missing_package_what_to_install(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(ExpertDown, match="environment variable OPENAI_API_KEY"):
-        OpenAIJudge("gpt").load()
+    assert_down(OpenAIJudge("gpt"), "environment variable OPENAI_API_KEY")
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ExpertDown, match=re.escape("openai is not installed: pip install 'editcritic[judge]'")):
-        OpenAIJudge("m", "http://127.0.0.1:9/v1").load()
-
-
-# -- several servers ---------------------------------------------------------------------------------------------------
+    assert_down(
+        OpenAIJudge("m", "http://127.0.0.1:9/v1"), re.escape("openai is not installed: pip install 'editcritic[judge]'")
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -278,7 +252,7 @@ class Servers:
 
         return answer
 
-    def __enter__(self) -> "Servers":
+    def __enter__(self) -> Servers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -287,11 +261,8 @@ class Servers:
     def judge(self, model: str = "m", **options: Any) -> OpenAIJudge:
         return OpenAIJudge(model, self.urls, **{"timeout_s": 5.0, "retries": 2, **options})
 
-    def chats(self, index: int) -> int:
-        return sum(request.path.endswith("/chat/completions") for request in self.all[index].requests)
-
-    def lists(self, index: int) -> int:
-        return sum(request.path.endswith("/models") for request in self.all[index].requests)
+    def requests(self, index: int, path: str = "/chat/completions") -> int:
+        return sum(request.path.endswith(path) for request in self.all[index].requests)
 
 
 def about(source: int, number: int = 0) -> Judge:
@@ -302,7 +273,7 @@ def twenty(number: int = 0) -> list[Judge]:
     return [about(source, number) for source in range(20)]
 
 
-def test_questions_about_one_source_meet_at_one_server():
+def test_questions_about_one_source_meet_at_one_server_with_those_about_its_edits_alone():
     def first_picture(request: Any) -> str:
         return str(image_parts(request.body)[0]["image_url"]["url"])
 
@@ -313,9 +284,6 @@ def test_questions_about_one_source_meet_at_one_server():
     assert sum(map(len, seen)) == 24  # no source is at two servers
     assert {count for counts in seen for count in counts.values()} == {6}
     assert all(seen)
-
-
-def test_questions_about_an_edit_alone_meet_those_about_it_and_its_source():
     source, edit, third, fourth = (picture(n) for n in range(1, 5))
 
     def of(groups: PrefixGroups, *content: Any) -> str:
@@ -327,14 +295,6 @@ def test_questions_about_an_edit_alone_meet_those_about_it_and_its_source():
     assert of(groups, third) == third.digest
     assert of(groups, fourth, edit) == fourth.digest  # the same edit of another source
     assert of(groups) == Judge((Message(("?",)),), YesNo()).digest
-
-
-def test_more_questions_about_one_source_than_a_share_go_to_the_other_server_too():
-    with Servers(2) as servers:
-        servers.judge(concurrency=32)([about(1, number) for number in range(96)])
-        counts = sorted(len(server.requests) for server in servers.all)
-    assert counts[0] > 0
-    assert sum(counts) == 96
 
 
 def test_a_server_that_fails_in_mid_run_loses_no_question_and_is_used_again_when_it_answers():
@@ -374,62 +334,47 @@ def test_a_busy_server_is_left_for_the_other_at_once_and_if_all_fail_the_message
             assert len(server.requests) == 1
 
 
-def named_both(servers: Servers, raised: Any) -> bool:
-    ports: list[Loopback] = servers.all
-    return all(f"127.0.0.1:{server.port}" in str(raised.value) for server in ports)
-
-
 def test_servers_with_different_models_are_no_judge_also_where_one_comes_back_with_another():
     with Servers(2, "ab") as servers:
         with pytest.raises(ExpertDown, match=r"serves a and .* b: one judge is one model") as raised:
             _ = servers.judge("").id
-        assert named_both(servers, raised)
+        assert all(f"127.0.0.1:{server.port}" in str(raised.value) for server in servers.all)
     with Servers(2, "aa") as servers:
         expert = servers.judge("")
         expert(twenty())
         servers.broken = {1}
         expert(twenty(1))
-        number = servers.chats(1)
+        number = servers.requests(1)
         servers.broken, servers.models[1] = set(), "b"
         time.sleep(0.5)  # longer than a server is left in this test
         with pytest.raises(ExpertDown, match=r"serves a and .* b: one judge is one model"):
             expert(twenty(2))
-        assert servers.chats(1) == number
+        assert servers.requests(1) == number
 
 
-@pytest.mark.parametrize("model", ["a", "b"])
+@pytest.mark.parametrize("model", ["a", "b", ""])
 def test_a_server_that_was_away_at_first_is_asked_once_for_its_model_which_is_no_request_of_the_counts(model):
-    with Servers(2, "a" + model) as servers:
+    """model: of the server when it is back; none where it stays away."""
+    with Servers(2, f"a{model or 'a'}") as servers:
         servers.broken = {1}
         expert = servers.judge("", max_requests=20)
         assert expert.served == "a"
-        servers.broken = set()
+        servers.broken = set() if model else {1}
         servers.delay_s = 0.2  # of lists: all questions of the first burst wait for one
         if model == "b":
             with pytest.raises(ExpertDown, match="one judge is one model"):
                 expert(twenty())
-            assert not servers.chats(1)
-        else:
-            assert texts(expert(twenty())) == ["7"] * 20
-            assert servers.lists(1) == 2  # with the one at first
-            assert min(servers.chats(0), servers.chats(1)) > 1
-            assert (expert.usage()["requests"], expert.usage()["retries"]) == (20, 0)
-
-
-def test_a_failed_list_of_models_fails_those_that_wait_for_it_and_costs_no_request():
-    with Servers(2, "aa") as servers:
-        servers.broken = {1}
-        servers.delay_s = 0.2
-        expert = servers.judge("", max_requests=20)
-        assert expert.served == "a"
+            assert not servers.requests(1)
+            return
         assert texts(expert(twenty())) == ["7"] * 20
-        assert (expert.usage()["requests"], expert.usage()["retries"], servers.chats(0), servers.chats(1)) == (
-            20,
-            0,
-            20,
-            0,
-        )
-        assert 2 <= servers.lists(1) <= 5  # at first, of the burst, and of those that try it after a backoff
+        assert (expert.usage()["requests"], expert.usage()["retries"]) == (20, 0)
+        lists, chats = servers.requests(1, "/models"), [servers.requests(index) for index in (0, 1)]
+        if model:
+            assert lists == 2  # with the one at first
+            assert min(chats) > 1
+        else:
+            assert chats == [20, 0]
+            assert 2 <= lists <= 5  # at first, of the burst, and of those that try it after a backoff
 
 
 def test_one_attempt_has_one_time_for_the_list_of_models_and_the_answer():
@@ -443,17 +388,7 @@ def test_one_attempt_has_one_time_for_the_list_of_models_and_the_answer():
         query = next(one for one in twenty() if by_preference(pool, PrefixGroups().of(one))[0] is pool[1])
         with pytest.raises(RetriesExhausted, match="no complete response within 1 s"):
             expert([query])
-        assert (servers.lists(1), servers.chats(1)) == (2, 1)  # the list came in time
-
-
-def test_answers_stay_known_when_a_server_is_added(tmp_path):
-    edits = [sample(f"s{number}", instruction=f"make it {number}") for number in range(8)]
-    with Servers(2) as servers:
-        for urls in (servers.urls[0], servers.urls):
-            with AnswerLog(tmp_path / "log") as log:
-                (scores,) = scored(OpenAIJudge("m", urls), edits, log=log)
-                assert list(scores.values) == [0.7] * 8
-        assert [len(server.requests) for server in servers.all] == [8, 0]
+        assert (servers.requests(1, "/models"), servers.requests(1)) == (2, 1)  # the list came in time
 
 
 def test_several_addresses_are_written_in_a_line_and_in_a_table(tmp_path):
@@ -469,3 +404,51 @@ def test_several_addresses_are_written_in_a_line_and_in_a_table(tmp_path):
     for expert in (*experts, *(build(spec_of(one), "editcritic.experts") for one in experts), systemone):
         assert expert.endpoint.addresses.names == "127.0.0.1:9/v1, 127.0.0.1:10/v1"
     assert experts[0].id == OpenAIJudge("m", urls[0]).id
+
+
+def counted(*usages: Any, prices: tuple[float | None, ...] = (2.0, None, 10.0)) -> dict[str, float]:
+    usage = TokenUsage(*prices)
+    for one in usages:
+        usage.add_response(one)
+    return usage.counters()
+
+
+def reported(prompt: Any = 1000, completion: Any = 10, **details: Any) -> dict[str, Any]:
+    cached, reasoning = details.get("cached"), details.get("reasoning")
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "prompt_tokens_details": None if cached is None else {"cached_tokens": cached},
+        "completion_tokens_details": None if reasoning is None else {"reasoning_tokens": reasoning},
+    }
+
+
+def test_cached_tokens_have_their_own_price_or_that_of_the_others():
+    usages = reported(cached=600), reported(cached=0, reasoning=7)
+    for price, usd in ((0.5, 1400 * 2 + 600 * 0.5 + 20 * 10), (None, 2000 * 2 + 20 * 10), (0.0, 1400 * 2 + 20 * 10)):
+        counts = counted(*usages, prices=(2.0, price, 10.0))
+        assert (counts["prompt_tokens"], counts["cached_tokens"], counts["reasoning_tokens"]) == (2000, 600, 7)
+        assert counts["usd"] == pytest.approx(usd / 1e6)
+
+
+def test_what_no_server_reported_is_no_counter_and_other_names_of_the_same_are_read():
+    counts = counted(reported())
+    assert not {"cached_tokens", "reasoning_tokens"} & counts.keys()
+    assert counts["requests_without_usage"] == 0
+    counts = counted({"input_tokens": 5, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 4}})
+    assert (counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]) == (5, 4, 3)
+
+
+def test_a_response_without_tokens_makes_the_cost_unknown_and_more_cached_tokens_than_there_are_are_none():
+    for usage in (None, [], "many", {}, reported(completion=None), reported(prompt=2**40)):
+        counts = counted(reported(), usage, reported())
+        assert counts["requests_without_usage"] == 1
+        assert counts["prompt_tokens"] >= 2000
+        assert "usd" not in counts
+    for cached in (1001, -1, True, "600", {}):
+        counts = counted(reported(cached=cached))
+        assert "cached_tokens" not in counts
+        assert counts["usd"] == pytest.approx((1000 * 2 + 10 * 10) / 1e6)
+    for prices in ((-1.0, None, 1.0), (1.0, None, float("nan")), (1.0, float("inf"), 1.0), (None, 1.0, 2.0)):
+        with pytest.raises(ValueError, match="is a price of 0 or more" if prices[0] else "needs usd_per_million_in"):
+            TokenUsage(*prices)

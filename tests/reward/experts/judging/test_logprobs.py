@@ -34,38 +34,28 @@ def of(shares: dict[str, float]) -> TokenLogprob:
         (YES_NO, [{"yes": 0.5, "none": 0.2, "nothing": 0.1, "no": 0.1}], [5 / 6, 1 / 6], 0.6),
         (("1", "10", "7"), [{"1": 0.5, "7": 0.5}, {"0": 0.6, "<|im_end|>": 0.3, ".": 0.1}], [0.2, 0.3, 0.5], 1.0),
         (("1", "10", "7"), [{"7": 0.6, "1": 0.3, "10": 0.1}], [0.3, 0.1, 0.6], 1.0),  # 10 is a token of its own
-        (
-            LEVELS,
-            [{"very": 0.6, "good": 0.3, "poor": 0.1}, {" good": 0.75, " poor": 0.25}],
-            [0.15, 0.1, 0.3, 0.45],
-            1.0,
-        ),
+        (LEVELS, [{"very": 0.6, "good": 0.3, "poor": 0.1}, {" good": 0.75, " poor": 0.25}], [0.15, 0.1, 0.3, 0.45], 1),
         (("excellent", "poor"), [{"exc": 0.9, "poor": 0.1}, {"ellent": 1.0}], [0.9, 0.1], 1.0),
         *((("7", "6"), [{"7": 0.5, token: 0.5}], [1.0, 0.0], 0.5) for token in ("7.5", "17", "-x")),
         (("7", "1", "10"), [{"7": 1 - TINY, "1": TINY}], [1.0, 0.0, 0.0], 1.0),  # so little may stay untold
+        # What the tokens leave open is not guessed.
+        (YES_NO, [], None, None),
+        (YES_NO, [{"The": 0.9, "Yes": 0.1}, {" answer": 1.0}, {" no": 1.0}], None, None),  # words before the answer
+        (GRADES, [{"7": 0.6, "1": 0.4}], None, None),  # 1 or 10
+        (GRADES, [{"7": 0.6, "1": 0.4}, {"</s>": 1.0}], None, None),
+        (GRADES, [{"1": 0.6, "7": 0.4}], None, None),
+        (GRADES, [{"7": 1 - 4 * TINY, "1": 4 * TINY}], None, None),
+        (LEVELS, [{"good": 0.7, "very": 0.3}], None, None),
     ],
 )
 def test_what_tokens_spell_is_summed_over_their_spellings(options, steps, shares, mass):
     known = option_probabilities(options, [of(step) for step in steps])
+    if shares is None:
+        assert known is None
+        return
     assert known is not None
     assert known[0] == pytest.approx(dict(zip(options, shares, strict=True)))
     assert known[1] == pytest.approx(mass, abs=2 * TINY)
-
-
-@pytest.mark.parametrize(
-    ("options", "steps"),
-    [
-        (YES_NO, []),
-        (YES_NO, [{"The": 0.9, "Yes": 0.1}, {" answer": 1.0}, {" no": 1.0}]),  # words before the answer
-        (GRADES, [{"7": 0.6, "1": 0.4}]),  # 1 or 10
-        (GRADES, [{"7": 0.6, "1": 0.4}, {"</s>": 1.0}]),
-        (GRADES, [{"1": 0.6, "7": 0.4}]),
-        (GRADES, [{"7": 1 - 4 * TINY, "1": 4 * TINY}]),
-        (LEVELS, [{"good": 0.7, "very": 0.3}]),
-    ],
-)
-def test_what_the_tokens_leave_open_is_not_guessed(options, steps):
-    assert option_probabilities(options, [of(step) for step in steps]) is None
 
 
 THOUGHTS = [of({"<think>": 1.0}), of({"Yes": 0.9, "No": 0.1}), of({", the user wants": 1.0}), of({"</think>": 1.0})]
@@ -105,30 +95,26 @@ def test_tokens_that_say_something_else_than_the_words_say_nothing(text, steps):
     assert answer_probabilities(YES_NO, text, steps, finished=True) == ({}, None)
 
 
-@pytest.mark.parametrize(
-    ("message", "allowed"),
-    [
-        ("Invalid value for 'top_logprobs': must be less than or equal to 5.", 5),
-        ("Invalid 'top_logprobs': 20. Expected an integer in range [0, 5]", 5),
-        ("Requested sample logprobs of 20, which is greater than max allowed: 5 (parameter=logprobs, value=20)", 5),
-        ("Cannot request more than 5 logprobs.", 5),
-        ("20 is greater than the maximum of 1 - 'logprobs'", 1),
-        ("top_logprobs must be between 0 and 8", 8),
-        ("top_logprobs must be between 0 and 20", 0),
-        ("422 The deployment doesn't support logprobs request parameter.", 0),
-        ("Logprobs is not enabled for models/gemini-2.5-flash-lite", 0),
-        ("Logprobs(True)/top_logprobs(20) requested but not enabled logprobs_mode", 0),
-    ],
-)
-def test_the_number_of_alternatives_that_a_server_allows(message, allowed):
-    assert allowed_logprobs(message, 20) == allowed
+LIMITS = {
+    "Invalid value for 'top_logprobs': must be less than or equal to 5.": 5,
+    "Invalid 'top_logprobs': 20. Expected an integer in range [0, 5]": 5,
+    "Requested sample logprobs of 20, which is greater than max allowed: 5 (parameter=logprobs, value=20)": 5,
+    "Cannot request more than 5 logprobs.": 5,
+    "20 is greater than the maximum of 1 - 'logprobs'": 1,
+    "top_logprobs must be between 0 and 8": 8,
+    "top_logprobs must be between 0 and 20": 0,
+    "422 The deployment doesn't support logprobs request parameter.": 0,
+    "Logprobs is not enabled for models/gemini-2.5-flash-lite": 0,
+    "Logprobs(True)/top_logprobs(20) requested but not enabled logprobs_mode": 0,
+}
 
 
-@pytest.mark.parametrize("logprob", [float("nan"), 0.5, 40.0, -0.1])
-def test_what_is_no_probability_is_an_error(logprob):
-    sampled = -0.1 if logprob == -0.1 else -1.0
-    with pytest.raises(ValueError, match="sum to" if logprob == -0.1 else "no log-probability"):
-        option_probabilities(YES_NO, [TokenLogprob("yes", sampled, (("yes", sampled), ("no", logprob)))])
+def test_the_number_of_alternatives_that_a_server_allows_and_what_is_no_probability():
+    assert {message: allowed_logprobs(message, 20) for message in LIMITS} == LIMITS
+    for logprob in (float("nan"), 0.5, 40.0, -0.1):
+        sampled, says = (-0.1, "sum to") if logprob == -0.1 else (-1.0, "no log-probability")
+        with pytest.raises(ValueError, match=says):
+            option_probabilities(YES_NO, [TokenLogprob("yes", sampled, (("yes", sampled), ("no", logprob)))])
 
 
 @given(st.dictionaries(st.sampled_from(GRADES), st.floats(0.05, 1.0), min_size=2), st.data())

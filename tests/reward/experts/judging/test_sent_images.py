@@ -25,12 +25,7 @@ CROP = COFFEE.crop(100, 100, 121, 107)
 LIMIT = 400_000
 """Bytes of a request."""
 
-NGINX = Answer(
-    b"<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n<body>\r\n"
-    b"<center><h1>413 Request Entity Too Large</h1></center>\r\n</body>\r\n</html>\r\n",
-    413,
-    {"Content-Type": "text/html"},
-)
+NGINX = Answer(b"<html><h1>413 Request Entity Too Large</h1></html>\r\n", 413, {"Content-Type": "text/html"})
 TOO_LARGE = {
     "nginx": NGINX,
     "FastAPI": Answer({"detail": "Payload too large"}, 413),
@@ -86,9 +81,6 @@ def test_judges_see_a_small_crop_enlarged_and_others_as_they_are_or_as_large_as_
     assert Image.of(base64.b64decode(asset["data_base64"])) == CROP.resized(84, 28)
 
 
-# -- too large a request -----------------------------------------------------------------------------------------------
-
-
 def takes(limit: int, otherwise: Answer, text: str = "Yes") -> Any:
     """A server behind a limit of bytes."""
     return lambda request, _: otherwise if int(request.headers["content-length"]) > limit else Answer(completion(text))
@@ -126,14 +118,6 @@ def test_only_once_and_the_failure_says_what_was_tried_and_it_counts_towards_the
     assert "asked again" not in words.reason
 
 
-def test_several_servers_share_what_is_asked_again() -> None:
-    with serving(takes(LIMIT, NGINX)) as one, serving(takes(LIMIT, NGINX)) as other:
-        expert = OpenAIJudge("m", [one.url, other.url], timeout_s=10.0)
-        replies = expert([question(image, COFFEE) for image in (CAT, CAT.turned(1), CAT.turned(2), CAT.turned(3))])
-        assert texts(replies) == ["Yes"] * 4
-        assert len(one.requests) + len(other.requests) == 8
-
-
 def test_the_note_is_in_the_evidence_also_of_an_answer_from_the_log(tmp_path: Any) -> None:
     sample = EditSample("s", instruction="make it a cup", sources=(CAT,), edited=COFFEE)
     scores = []
@@ -147,9 +131,6 @@ def test_the_note_is_in_the_evidence_also_of_an_answer_from_the_log(tmp_path: An
     (evidence,) = scores[0].evidence
     assert evidence.what == "a judge's reply"
     assert "(HTTP 413), asked again with its pictures as JPEG" in evidence.text
-
-
-# -- by their ids ------------------------------------------------------------------------------------------------------
 
 
 class Keeping:
@@ -188,8 +169,8 @@ def shown_to(rule: Any, queries: list[Judge], **options: Any) -> tuple[list[list
         counts = dict(expert.usage())
         assert counts["requests"] == len(server.requests)
         assert counts["bytes_sent"] == sum(int(one.headers["content-length"]) for one in server.requests)
-        with_data = [part for one in server.requests for part in image_parts(one.body) if part["image_url"]]
-        assert counts["images_sent"] == len(with_data)
+        parts = [part for one in server.requests for part in image_parts(one.body)]
+        assert counts["images_sent"] == sum(part["image_url"] is not None for part in parts)
     return rule.shown, counts
 
 
@@ -202,14 +183,13 @@ QUERIES = [about(source, number) for source in range(3) for number in range(4)]
 
 def test_a_picture_is_sent_once_and_the_server_sees_the_same() -> None:
     seen, counts = shown_to(Keeping(), QUERIES)
-    assert shown_to(Keeping(), QUERIES[:1])[1]["images_by_id"] == 0
-    with serving(lambda request, _: Answer(completion("7"))) as server:
+    with serving(lambda *_: Answer(completion("7"))) as server:
         judge(server, concurrency=1)(QUERIES)
-        assert seen == [[part["image_url"]["url"] for part in image_parts(one.body)] for one in server.requests]
-        assert not any("uuid" in part for one in server.requests for part in image_parts(one.body))
-        plain_bytes = sum(int(one.headers["content-length"]) for one in server.requests)
+    plain = [image_parts(one.body) for one in server.requests]
+    assert seen == [[part["image_url"]["url"] for part in parts] for parts in plain]
+    assert not any("uuid" in part for parts in plain for part in parts)
     assert (counts["images_sent"], counts["images_by_id"], counts["image_id_misses"]) == (3 + 4, 24 - 7, 0)
-    assert counts["bytes_sent"] < plain_bytes / 2
+    assert counts["bytes_sent"] < sum(int(one.headers["content-length"]) for one in server.requests) / 2
 
 
 @pytest.mark.parametrize(("status", "retries"), [(400, 0), (500, 1)])
@@ -220,7 +200,7 @@ def test_what_the_server_has_dropped_is_sent_again(status: int, retries: int) ->
     assert counts["images_sent"] + counts["images_by_id"] == 24 + 2 * (counts["requests"] - 12)
 
 
-def test_a_server_that_forgets_all_is_sent_all_from_then_on() -> None:
+def test_a_server_that_forgets_all_is_sent_all_from_then_on_and_each_server_its_own() -> None:
     """Also where no attempt is left, so that one question fails: the next one is sent whole."""
     rule = Keeping(status=500)
     with serving(rule) as server:
@@ -230,9 +210,6 @@ def test_a_server_that_forgets_all_is_sent_all_from_then_on() -> None:
         with pytest.raises(RetriesExhausted, match="Cache miss"):
             expert(QUERIES[:1])
         assert texts(expert(QUERIES[:1])) == ["7"]
-
-
-def test_each_server_is_sent_its_own() -> None:
     with serving(Keeping()) as first, serving(Keeping()) as second:
         expert = OpenAIJudge("m", [first.url, second.url], media_ids=True, concurrency=4)
         assert texts(expert([about(source, number) for source in range(12) for number in range(2)])) == ["7"] * 24
@@ -242,19 +219,13 @@ def test_each_server_is_sent_its_own() -> None:
         assert expert.usage()["image_id_misses"] == 0
 
 
-def test_every_form_of_a_picture_has_its_own_id_also_in_turns_of_text() -> None:
+def test_every_form_of_a_picture_has_its_own_id_also_where_a_request_is_too_large() -> None:
     rule = Keeping()
     with serving(rule) as server:
         for options in ({}, {"image_format": "jpeg"}, {"image_format": "jpeg", "jpeg_quality": 50}):
             by_ids(server, **options)(QUERIES[:1])
     assert len(rule.kept) == 6
-    zoom = Tool("zoom", "enlarges", '{"type": "object", "properties": {}}')
-    called = Message((), "assistant", tool_calls=(ToolCall("zoom", "{}", "1"),))
-    turns = (Message(("look", picture(1))), called, Message(("done", picture(2)), "tool", tool_call_id="1"))
-    seen, counts = shown_to(Keeping(), [Judge(turns, FreeText(tools=(zoom,)), draw=draw) for draw in range(2)])
-    assert seen[0] == seen[1]
-    assert (counts["images_sent"], counts["images_by_id"]) == (2, 2)
-    with serving(takes(LIMIT, NGINX)) as server:  # and where a request is too large
+    with serving(takes(LIMIT, NGINX)) as server:
         expert = by_ids(server)
         for draw in range(2):
             assert texts(expert([question(CAT, COFFEE, draw=draw)])) == ["Yes"]
@@ -264,3 +235,12 @@ def test_every_form_of_a_picture_has_its_own_id_also_in_turns_of_text() -> None:
     assert small == by_id
     assert not set(large) & set(small)
     assert [part["image_url"] for part in sent[3]] == [None, None]
+
+
+def test_pictures_in_turns_of_text_and_in_answers_to_tools_are_sent_by_id() -> None:
+    zoom = Tool("zoom", "enlarges", '{"type": "object", "properties": {}}')
+    called = Message((), "assistant", tool_calls=(ToolCall("zoom", "{}", "1"),))
+    turns = (Message(("look", picture(1))), called, Message(("done", picture(2)), "tool", tool_call_id="1"))
+    seen, counts = shown_to(Keeping(), [Judge(turns, FreeText(tools=(zoom,)), draw=draw) for draw in range(2)])
+    assert seen[0] == seen[1]
+    assert (counts["images_sent"], counts["images_by_id"]) == (2, 2)

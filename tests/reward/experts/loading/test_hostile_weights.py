@@ -14,20 +14,17 @@ from unittest.mock import Mock
 import pytest
 
 from editcritic.reward.experts.loading.checkpoint import Checkpoint
-from editcritic.reward.experts.loading.state_dicts import read_state
+from editcritic.reward.experts.loading.hub_files import read_state
 from editcritic.reward.queries import ExpertDown
 
 torch = pytest.importorskip("torch")
 
 
-def test_weights_are_read(tmp_path: Path) -> None:
+def test_weights_are_read_but_compressed_ones_and_tensors_larger_than_what_is_stored(tmp_path: Path) -> None:
     state = {"weight": torch.arange(6.0).reshape(2, 3).t(), "shared": torch.zeros(0)}
     for is_zip in (True, False):
         torch.save(state, tmp_path / "plain.pt", _use_new_zipfile_serialization=is_zip)
         assert read_state(tmp_path / "plain.pt")["weight"].equal(state["weight"])
-
-
-def test_compressed_tensors_are_not_unpacked(tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(1_000_000)}, tmp_path / "plain.pt")
     with (
         zipfile.ZipFile(tmp_path / "plain.pt") as plain,
@@ -37,9 +34,6 @@ def test_compressed_tensors_are_not_unpacked(tmp_path: Path) -> None:
             bomb.writestr(member.filename, plain.read(member))
     with pytest.raises(ValueError, match=r"bomb\.pt holds compressed tensors"):
         read_state(tmp_path / "bomb.pt")
-
-
-def test_a_tensor_is_no_larger_than_what_is_stored(tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(1).expand(10**6, 10**6)}, tmp_path / "wide.pt")
     with pytest.raises(ValueError, match=r"wide\.pt has fewer numbers than its tensor 'weight' of shape"):
         read_state(tmp_path / "wide.pt")
@@ -77,9 +71,7 @@ def change(file: Path, **values: object) -> None:
 
 @pytest.fixture
 def no_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    def connect(*_: object) -> None:
-        raise AssertionError("somebody is asked over the network")
-
+    connect = Mock(side_effect=AssertionError("somebody is asked over the network"))
     monkeypatch.setattr(socket.socket, "connect", connect)
     monkeypatch.setattr(socket, "getaddrinfo", connect)
 

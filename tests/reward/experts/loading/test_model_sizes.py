@@ -42,26 +42,12 @@ def made(model: str, config: str, **options: Any) -> Made:
     return getattr(transformers, model), getattr(transformers, f"{config}Config")(**options)
 
 
-def grounding_dino(swin: dict[str, Any]) -> Made:
-    backbone = transformers.SwinConfig(**swin, out_indices=[2, 3, 4])
-    text = transformers.BertConfig()
-    return made("GroundingDinoForObjectDetection", "GroundingDino", backbone_config=backbone, text_config=text)
-
-
-def mm_grounding_dino(swin: dict[str, Any], *, stages: tuple[int, ...] = (2, 3, 4), levels: int = 4) -> Made:
-    """Its decoder layers have heads of their own, unlike GroundingDINO's."""
+def dino(kind: str, swin: dict[str, Any], *, stages: tuple[int, ...] = (2, 3, 4), **more: Any) -> Made:
+    """A GroundingDINO, or an MM-GroundingDINO, whose decoder layers have heads of their own."""
     parts = {"backbone_config": transformers.SwinConfig(**swin, out_indices=list(stages))}
-    parts |= {"text_config": transformers.BertConfig(), "num_feature_levels": levels}
-    shared = {"decoder_bbox_embed_share": False, "decoder_cls_embed_share": False}
-    return made("MMGroundingDinoForObjectDetection", "MMGroundingDino", **parts, **shared)
-
-
-def owlv2(vision: dict[str, Any], text: dict[str, Any], width: int) -> Made:
-    return made("Owlv2ForObjectDetection", "Owlv2", vision_config=vision, text_config=text, projection_dim=width)
-
-
-def dinov2(**shape: int) -> Made:
-    return made("Dinov2Model", "Dinov2", image_size=518, patch_size=14, **shape)
+    if kind == "MMGroundingDino":
+        more |= {"decoder_bbox_embed_share": False, "decoder_cls_embed_share": False}
+    return made(f"{kind}ForObjectDetection", kind, **parts, text_config=transformers.BertConfig(), **more)
 
 
 def vlm(kind: str, text: dict[str, Any], vision: dict[str, Any], *, tied: bool) -> Made:
@@ -101,19 +87,23 @@ QWEN3_5_27B = partial(qwen3_5, sizes(5120, 17408, 64, 24, 4), 48, EYES_3_LARGE, 
 CLIP_LARGE = {"vision_config": {**LARGE, "patch_size": 14}, "text_config": BASE, "projection_dim": 768}
 SIGLIP = {"text_config": {"vocab_size": 256000}, "vision_config": {"image_size": 224}}
 QWEN2_EYES = {"depth": 32, "embed_dim": 1280, "hidden_size": 3584, "mlp_ratio": 4}
+OWL = partial(made, "Owlv2ForObjectDetection", "Owlv2")
+OWL_EYES = {**LARGE, "image_size": 1008, "patch_size": 14}
+DINO_2 = partial(made, "Dinov2Model", "Dinov2", image_size=518, patch_size=14)
+
 PUBLISHED: dict[str, Callable[[], Made]] = {
-    "grounding-dino-tiny": partial(grounding_dino, SWIN_T),
-    "grounding-dino-base": partial(grounding_dino, SWIN_B),
-    "mm-grounding-dino-tiny": partial(mm_grounding_dino, SWIN_T),
-    "mm-grounding-dino-base": partial(mm_grounding_dino, SWIN_B),
-    "mm-grounding-dino-large": partial(mm_grounding_dino, SWIN_L, stages=(1, 2, 3, 4), levels=5),
-    "owlv2-base": partial(owlv2, {**BASE, "image_size": 960, "patch_size": 16}, {}, 512),
-    "owlv2-large": partial(owlv2, {**LARGE, "image_size": 1008, "patch_size": 14}, BASE, 768),
+    "grounding-dino-tiny": partial(dino, "GroundingDino", SWIN_T),
+    "grounding-dino-base": partial(dino, "GroundingDino", SWIN_B),
+    "mm-grounding-dino-tiny": partial(dino, "MMGroundingDino", SWIN_T),
+    "mm-grounding-dino-base": partial(dino, "MMGroundingDino", SWIN_B),
+    "mm-grounding-dino-large": partial(dino, "MMGroundingDino", SWIN_L, stages=(1, 2, 3, 4), num_feature_levels=5),
+    "owlv2-base": partial(OWL, vision_config={**BASE, "image_size": 960, "patch_size": 16}, projection_dim=512),
+    "owlv2-large": partial(OWL, vision_config=OWL_EYES, text_config=BASE, projection_dim=768),
     "dinov3-vitb16": partial(made, "DINOv3ViTModel", "DINOv3ViT", **BASE, num_register_tokens=4),
     "dinov3-vitl16": partial(made, "DINOv3ViTModel", "DINOv3ViT", **LARGE, num_register_tokens=4),
-    "dinov2-small": partial(dinov2, hidden_size=384, num_hidden_layers=12, num_attention_heads=6),
-    "dinov2-base": dinov2,
-    "dinov2-large": partial(dinov2, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16),
+    "dinov2-small": partial(DINO_2, hidden_size=384, num_hidden_layers=12, num_attention_heads=6),
+    "dinov2-base": DINO_2,
+    "dinov2-large": partial(DINO_2, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16),
     "clip-vit-base-patch32": partial(made, "CLIPModel", "CLIP"),
     "clip-vit-large-patch14": partial(made, "CLIPModel", "CLIP", **CLIP_LARGE),
     "siglip2-base": partial(made, "SiglipModel", "Siglip", **SIGLIP),
@@ -135,26 +125,14 @@ PUBLISHED: dict[str, Callable[[], Made]] = {
 }
 
 
-SAME = {
-    "q-insight": "qwen2.5-vl-7b",
-    "edit-score-7b": "qwen2.5-vl-7b",
-    "edit-score-qwen3-4b": "qwen3-vl-4b",
-    "edit-score-qwen3-8b": "qwen3-vl-8b",
-}
+SAME = {"q-insight": "qwen2.5-vl-7b", "edit-score-7b": "qwen2.5-vl-7b"}
+SAME |= {"edit-score-qwen3-4b": "qwen3-vl-4b", "edit-score-qwen3-8b": "qwen3-vl-8b"}
 """Fine-tuned from another model, or an adapter on it."""
 
-FORMATS = {
-    "hpsv2.1": "hpsv2",
-    "hpsv3": "hpsv3",
-    "pickscore": "pickscore",
-    "image-reward": "image_reward",
-    "edit-reward": "edit_reward_qwen2_5_vl_7b",
-    "artimuse": "artimuse",
-    "got-ocr": "got_ocr",
-    "swin2sr-classical-x4": "swin2sr_classical_x4",
-    "swin2sr-realworld-x4": "swin2sr_realworld_x4",
-    "real-esrgan-x4plus": "real_esrgan_x4plus",
-}
+FORMATS = {"hpsv2.1": "hpsv2", "hpsv3": "hpsv3", "pickscore": "pickscore", "image-reward": "image_reward"}
+FORMATS |= {"edit-reward": "edit_reward_qwen2_5_vl_7b", "artimuse": "artimuse", "got-ocr": "got_ocr"}
+FORMATS |= {f"swin2sr-{kind}-x4": f"swin2sr_{kind}_x4" for kind in ("classical", "realworld")}
+FORMATS |= {"real-esrgan-x4plus": "real_esrgan_x4plus"}
 """Models with a table of names and shapes of their file."""
 
 
@@ -187,7 +165,7 @@ def test_the_table_has_the_number_of_parameters_that_is_loaded_of_the_file(name)
     assert millions(loaded) == registered_models()[name].parameters
 
 
-def test_models_made_of_others_have_their_numbers_and_what_is_said_to_be_counted_is_counted():
+def test_models_made_of_others_have_their_numbers_and_memory_is_that_of_the_precision():
     models = registered_models()
     for name, other in SAME.items():
         one, its = models[name], models[other]
@@ -197,9 +175,6 @@ def test_models_made_of_others_have_their_numbers_and_what_is_said_to_be_counted
     assert millions(tower + head) == models["laion-aesthetics"].parameters
     counted = {name for name, model in models.items() if model.counted}
     assert counted == {*PUBLISHED, *FORMATS, *SAME, "laion-aesthetics"}
-
-
-def test_memory_is_that_of_the_precision_and_quantising_leaves_embeddings_alone():
     judge = registered_models()["qwen2.5-vl-7b"]
     assert judge.weight_bytes("bfloat16") == pytest.approx(2 * 8292.2e6)
     assert judge.weight_bytes("float32") == 2 * judge.weight_bytes("bfloat16")

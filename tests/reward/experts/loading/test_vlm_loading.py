@@ -20,10 +20,11 @@ from editcritic.reward.experts.loading.vlm_loading import (
     rename_weights,
 )
 from editcritic.reward.experts.vlm import Vlm
-from editcritic.reward.queries import ExpertDown, Judge, Message, YesNo
+from editcritic.reward.queries import Judge, Message, YesNo
 
 from ...fakes import picture
 from .. import formats, tiny_internvl_chat
+from ..asking import assert_down
 from ..checkpoints import without_weights
 from ..tiny_vlms import tiny_qwen2_5_vl, tiny_qwen3_vl
 
@@ -41,9 +42,6 @@ def yes(expert: Any, number: int = 0) -> float:
 
 def tensors(folder: Path) -> dict[str, torch.Tensor]:
     return {name: value for file in folder.glob("*.safetensors") for name, value in load_file(file).items()}
-
-
-# -- InternVL's own format ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +93,7 @@ def test_published_names_and_shapes_fill_the_model_at_full_size():
     assert {name: value.shape for name, value in renamed.items()} == {name: value.shape for name, value in own.items()}
 
 
-def test_both_sides_are_those_of_the_published_weights(folder):
+def test_both_sides_are_those_of_the_published_weights_and_pictures_are_prepared_as_config_says(folder):
     model, info = VisionLanguageModel.from_pretrained(str(folder), dtype=torch.float32, output_loading_info=True)
     assert not info["missing_keys"]
     weights = tensors(folder)
@@ -111,9 +109,6 @@ def test_both_sides_are_those_of_the_published_weights(folder):
         assert expected.std() > 0.1
         assert (ours - expected).abs().max() < 1e-4
     assert model.generation_config.eos_token_id == [plain.config.vocab_size - 5]  # <|im_end|>
-
-
-def test_pictures_are_prepared_as_config_says(folder):
     processor = VisionLanguageProcessor.from_pretrained(str(folder))
     image = picture(0, 56, 56)
     content = [{"type": "image", "image": image.pil()}, {"type": "text", "text": "Good?"}]
@@ -129,11 +124,15 @@ def test_pictures_are_prepared_as_config_says(folder):
     assert message == f"<|im_start|>user\n{shown}<|im_end|>\n<|im_start|>assistant\n"
 
 
-def test_vlm_answers_with_it_and_runs_none_of_its_code(copy):
+def test_vlm_answers_with_it_and_runs_none_of_its_code_and_a_tokenizer_without_the_marks_is_refused(copy):
     for file in ("configuration_internvl_chat.py", "modeling_internvl_chat.py"):
         (copy / file).write_text("raise SystemExit('this was run')", encoding="utf-8")
     expert = judge(copy)
     assert yes(expert) != yes(expert, 1)
+    for file in ("tokenizer_config.json", "added_tokens.json"):
+        text = (copy / file).read_text(encoding="utf-8")
+        (copy / file).write_text(text.replace("<IMG_CONTEXT>", "<OTHER>"), encoding="utf-8")
+    assert_down(judge(copy), "its tokenizer lacks <IMG_CONTEXT>")
 
 
 @pytest.mark.parametrize(
@@ -149,8 +148,7 @@ def test_vlm_answers_with_it_and_runs_none_of_its_code(copy):
 def test_variants_that_are_not_known_are_refused(copy, config, message):
     file = copy / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | config), encoding="utf-8")
-    with pytest.raises(ExpertDown, match=message):
-        judge(copy).load()
+    assert_down(judge(copy), message)
 
 
 @pytest.mark.parametrize(
@@ -169,19 +167,8 @@ def test_weights_that_are_lacking_or_have_no_place_are_refused(copy, name, messa
     for file in [*copy.glob("*.safetensors"), copy / "model.safetensors.index.json"]:
         file.unlink()
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ExpertDown, match=message):
-        judge(copy).load()
+    assert_down(judge(copy), message)
 
-
-def test_a_tokenizer_without_the_marks_is_refused(copy):
-    for file in ("tokenizer_config.json", "added_tokens.json"):
-        text = (copy / file).read_text(encoding="utf-8")
-        (copy / file).write_text(text.replace("<IMG_CONTEXT>", "<OTHER>"), encoding="utf-8")
-    with pytest.raises(ExpertDown, match="its tokenizer lacks <IMG_CONTEXT>"):
-        judge(copy).load()
-
-
-# -- adapters, and folders of a repository -----------------------------------------------------------------------------
 
 BASES = {"qwen2_5_vl": tiny_qwen2_5_vl, "qwen3_vl": tiny_qwen3_vl}
 
@@ -243,8 +230,7 @@ def test_adapters_for_another_model_or_alone_and_bases_that_lack_weights_are_ref
         (judge(lacking, lora=str(adapter)), "lacks 1 of its weights"),
     ]
     for expert, message in cases:
-        with pytest.raises(ExpertDown, match=message):
-            expert.load()
+        assert_down(expert, message)
 
 
 @pytest.mark.parametrize("base", ["qwen2_5_vl"], indirect=True)  # Qwen3-VL has only one layout
