@@ -12,5 +12,5 @@ PLAIN = st.recursive(
 
 
 @given(st.dictionaries(st.text(), PLAIN, max_size=4))
-def test_what_is_written_as_toml_is_read_back(table: dict[str, object]) -> None:
+def test_what_is_written_as_toml_is_read_back(table):
     assert tomllib.loads(format_toml(table)) == table

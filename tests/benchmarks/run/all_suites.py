@@ -4,8 +4,6 @@
 Results go to FOLDER/two or FOLDER/ray, a folder a suite.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

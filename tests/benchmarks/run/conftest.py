@@ -1,14 +1,15 @@
 """A suite of six items, its outputs, and `bench run` of it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
-from ..conftest import Command
+from ..conftest import Folder
 from ..suites.tiny_suite import Toy, outputs
 
 TOY = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
@@ -19,22 +20,52 @@ Bench = Callable[..., Result]
 
 
 @pytest.fixture
-def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def trusted(tmp_path, monkeypatch):
     """What files of these tests name beyond what is installed."""
     addresses = "https://api.openai.com/v1 http://127.0.0.1:8000/v1 ray://head:10001"
     monkeypatch.setenv("EDITCRITIC_TRUST", f"tests {tmp_path} {addresses}")
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def made(tmp_path):
     return outputs(tmp_path / "outputs", Toy(count=3))
 
 
 @pytest.fixture
-def bench(editcritic: Command) -> Bench:
+def bench(editcritic):
     """Runs `bench run`. says: what it prints on standard error; code: its exit code."""
 
     def run(*arguments: object, says: str = "", code: int | None = 0) -> Result:
         return editcritic("bench", "run", *arguments, code=code, says=says)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory, editcritic):
+    """A recording of three edits, with crops and rewritten queries, beside its samples."""
+    folder = Folder(tmp_path_factory.mktemp("recorded"))
+    boxes = {"helmet": [[70, 85, 127, 127]], "face": [[47, 13, 73, 41]]}
+    rows = [folder.row(id=name, edited=f"{name}.png", boxes=boxes) for name in ("copy", "patched", "blank")]
+    path = folder / "run.db"
+    reward = folder / "reward.toml"
+    reward.write_text(
+        '[reward]\nuse = "weighted-mean"\nparts.consistency.use = "edival-cc"\nparts.changed.use = "guard-not-a-copy"\n'
+    )
+    result = editcritic("score", folder.samples(*rows), "--reward", reward, "--record", path)
+    assert result.exit_code in (0, 2), result.stderr
+    return path
+
+
+@pytest.fixture
+def recording(folder, recorded):
+    """A copy of it."""
+    for file in (recorded, recorded.with_name("samples.jsonl")):
+        shutil.copyfile(file, folder / file.name)
+    return folder / recorded.name
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        yield db

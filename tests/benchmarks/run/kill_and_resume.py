@@ -1,7 +1,5 @@
 """A run of 240 samples is killed again and again at random moments: `python -m … FOLDER` leaves FOLDER/kills.json."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -2,8 +2,6 @@
 FOLDER/runs.json.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

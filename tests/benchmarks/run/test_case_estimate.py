@@ -1,7 +1,5 @@
 """The estimate before a suite's run: what it says is what the run takes, and what it asked is not asked again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +14,6 @@ from editcritic.benchmarks.run.run_journal import JOURNAL_FOLDER, total_usage
 from editcritic.benchmarks.run.runner import RunSettings, execute
 from editcritic.reward.queries import ExpertDown, Judge, Reply
 
-from ..conftest import Command
 from ..suites.tiny_suite import CoinJudge, Toy, outputs
 from .counting_experts import experts, files
 
@@ -38,7 +35,7 @@ def figure(found: CaseEstimate, name: str, expert: str = "") -> float:
     return value
 
 
-def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_path: Path) -> None:
+def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_path):
     judge, out = CoinJudge(), tmp_path / "out"
     found = estimated(config(tmp_path, judge), 10)
     assert found is not None
@@ -56,7 +53,7 @@ def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_pa
     assert files(out) == files(tmp_path / "plain")
 
 
-def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_path: Path) -> None:
+def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_path):
     limits = BudgetLimits(judge_calls=30, cost=1.5, seconds=1e-9)
     found = estimated(config(tmp_path, CoinJudge(), prices={"judge": 0.5}, budget={"judge_calls": 30}), 8)
     assert found is not None
@@ -66,21 +63,21 @@ def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_p
     assert found.exceeded(BudgetLimits(judge_calls=40, cost=20.0)) == []
 
 
-def test_a_budget_that_ends_while_measuring_is_told_with_what_was_measured(tmp_path: Path) -> None:
+def test_a_budget_that_ends_while_measuring_is_told_with_what_was_measured(tmp_path):
     found = estimated(config(tmp_path, CoinJudge(), budget={"judge_calls": 6}), 16)
     assert found is not None
     assert "the budget of 6 judge calls is spent" in found.stop_reason
     assert (found.calibration.edits, found.remaining) == (6, 34)
 
 
-def test_nothing_is_left_to_estimate_when_all_is_scored(tmp_path: Path) -> None:
+def test_nothing_is_left_to_estimate_when_all_is_scored(tmp_path):
     execute(config(tmp_path, CoinJudge()))
     judge = CoinJudge()
     assert estimated(config(tmp_path, judge), 4) is None
     assert judge.num_queries == 0
 
 
-def test_cases_that_fail_are_left_and_told(tmp_path: Path) -> None:
+def test_cases_that_fail_are_left_and_told(tmp_path):
     class Moody(CoinJudge):
         batch = 1
 
@@ -95,7 +92,7 @@ def test_cases_that_fail_are_left_and_told(tmp_path: Path) -> None:
     assert found.remaining == 40 - found.calibration.statuses["scored"]
 
 
-def test_nothing_follows_from_cases_of_which_most_fail(tmp_path: Path) -> None:
+def test_nothing_follows_from_cases_of_which_most_fail(tmp_path):
     class Broken(CoinJudge):
         def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
             raise RuntimeError("out of order")
@@ -104,7 +101,7 @@ def test_nothing_follows_from_cases_of_which_most_fail(tmp_path: Path) -> None:
         estimated(config(tmp_path, Broken()), 8)
 
 
-def test_models_load_before_anything_is_measured(tmp_path: Path) -> None:
+def test_models_load_before_anything_is_measured(tmp_path):
     class Loading(CoinJudge):
         asked_at_load: int | None = None
 
@@ -119,19 +116,19 @@ def test_models_load_before_anything_is_measured(tmp_path: Path) -> None:
     assert (judge.asked_at_load, judge.num_queries) == (0, 0)
 
 
-def test_more_cases_than_there_are_are_all_of_them(tmp_path: Path) -> None:
+def test_more_cases_than_there_are_are_all_of_them(tmp_path):
     found = estimated(config(tmp_path, CoinJudge(), count=3), 100)
     assert found is not None
     assert (found.remaining, list(found.figures)) == (0, [])
 
 
-def test_a_journal_of_another_run_is_refused(tmp_path: Path) -> None:
+def test_a_journal_of_another_run_is_refused(tmp_path):
     execute(config(tmp_path, CoinJudge(), count=3))
     with pytest.raises(InputError, match="other settings"):
         estimated(config(tmp_path, CoinJudge(), count=4), 2)
 
 
-def test_the_command(tmp_path: Path, editcritic: Command) -> None:
+def test_the_command(tmp_path, editcritic):
     made, out = tmp_path / "made", tmp_path / "out"
     assert editcritic("bench", "generate", "sceneedit?prompts=12", "--pipeline", "sceneedit", "-o", made).exit_code == 0
     run = ("bench", "run", "sceneedit?prompts=12", "--outputs", made, "-o", out)

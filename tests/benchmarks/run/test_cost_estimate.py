@@ -1,7 +1,5 @@
 """What a run would take: extrapolated counts against those of real runs, intervals against simulated truth."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -76,7 +74,7 @@ def by_name(figures: Sequence[Figure]) -> dict[str, Figure]:
 
 
 @pytest.mark.parametrize(("groups", "rollouts"), [(10, 1), (7, 6), (100, 16)])
-def test_counts_are_those_of_a_real_run_of_another_size(groups: int, rollouts: int) -> None:
+def test_counts_are_those_of_a_real_run_of_another_size(groups, rollouts):
     calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered()}), edits(9, 4), "made")
     expected = by_name(estimate(calibration, groups * rollouts, rollouts))
     judge = Metered()
@@ -88,7 +86,7 @@ def test_counts_are_those_of_a_real_run_of_another_size(groups: int, rollouts: i
     assert {figure.source for figure in expected.values()} == {"counted", "counted, times the prices given", "timed"}
 
 
-def test_the_first_edit_of_a_source_is_told_from_the_others() -> None:
+def test_the_first_edit_of_a_source_is_told_from_the_others():
     calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered()}), edits(8, 5, twice=1), "made")
     work = calibration.blocks[0]
     assert (work.first.edits, work.first.counts["metered@1"]["queries"]) == (1, 4)
@@ -98,7 +96,7 @@ def test_the_first_edit_of_a_source_is_told_from_the_others() -> None:
     assert (calibration.groups, calibration.edits) == (8, 40)
 
 
-def test_intervals_hold_the_truth() -> None:
+def test_intervals_hold_the_truth():
     """Questions for an edit vary as a geometric number: of 400 calibrations of 8 sources, 92 % hold the mean."""
     rng, held, mean = np.random.default_rng(20_261_127), 0, 3.0
     for _ in range(400):
@@ -113,7 +111,7 @@ def test_intervals_hold_the_truth() -> None:
     assert held >= 0.92 * 400
 
 
-def test_hours_are_of_the_blocks_after_the_first_and_replicas_divide_them() -> None:
+def test_hours_are_of_the_blocks_after_the_first_and_replicas_divide_them():
     slow = Block(2, Work(2, 1e6, {"x": {"queries": 2, "seconds": 1e6}}))
     fast = Block(2, Work(2, 3600.0, {"x": {"queries": 2, "seconds": 1800.0}}))
     figures = by_name(estimate(_calibration([slow, fast, fast], ["cuda:0", "cuda:1"]), 100, replicas=4))
@@ -127,7 +125,7 @@ def test_hours_are_of_the_blocks_after_the_first_and_replicas_divide_them() -> N
     assert "GPU hours" not in only
 
 
-def test_an_unknown_price_is_no_price() -> None:
+def test_an_unknown_price_is_no_price():
     calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered(usd=None)}), edits(3, 2), "made")
     assert calibration.unpriced == ["metered@1"]
     assert "cost" not in by_name(estimate(calibration, 10, 2))
@@ -137,7 +135,7 @@ def test_an_unknown_price_is_no_price() -> None:
     assert "cost" not in by_name(estimate(calibration, 10))
 
 
-def test_one_edit_of_each_source_tells_nothing_of_several() -> None:
+def test_one_edit_of_each_source_tells_nothing_of_several():
     calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered()}), edits(3, 1), "made")
     assert by_name(estimate(calibration, 10))["queries"].value == pytest.approx(30)
     with pytest.raises(ValueError, match="nothing follows for 4"):
@@ -161,7 +159,7 @@ class Broken(Metered):
         (Broken(), r"1 of 1 edits have no score.*out of order"),
     ],
 )
-def test_experts_that_do_not_answer_end_it_in_a_line(judge: Expert, message: str) -> None:
+def test_experts_that_do_not_answer_end_it_in_a_line(judge, message):
     with pytest.raises(InputError, match=message):
         calibrate(Reward(SourceAndEdit(), {"judge": judge}), edits(3, 1), "made")
 
@@ -177,7 +175,7 @@ class Reading(SourceAndEdit):
         return (yield from super().__call__(sample))
 
 
-def test_a_judge_that_another_expert_asks_is_counted_once() -> None:
+def test_a_judge_that_another_expert_asks_is_counted_once():
     judge = Metered()
     calibration = calibrate(Reward(Reading(), {"judge": judge, "reader": JudgeReader(judge)}), edits(4, 2), "made")
     figures = estimate(calibration, 8, 2)
@@ -187,7 +185,7 @@ def test_a_judge_that_another_expert_asks_is_counted_once() -> None:
     assert cost == pytest.approx(0.01 * judge.queries)
 
 
-def test_blocks_keep_the_connections_of_a_served_expert_busy() -> None:
+def test_blocks_keep_the_connections_of_a_served_expert_busy():
     class Served(Metered):
         concurrency = 8
 
@@ -216,7 +214,7 @@ def test_blocks_keep_the_connections_of_a_served_expert_busy() -> None:
         {"machine": None},
     ],
 )
-def test_what_is_no_calibration_is_refused(change: dict[str, Any]) -> None:
+def test_what_is_no_calibration_is_refused(change):
     calibration = calibrate(Reward(SourceAndEdit(), {"judge": Metered()}), edits(4, 2), "made")
     good = json.loads(json.dumps(calibration.to_json()))
     assert Calibration.from_json(good) == calibration
@@ -240,7 +238,7 @@ def test_what_is_no_calibration_is_refused(change: dict[str, Any]) -> None:
         (5, "5.00"),
     ],
 )
-def test_three_digits_are_enough(value: float, text: str) -> None:
+def test_three_digits_are_enough(value, text):
     assert rounded(value) == text
 
 

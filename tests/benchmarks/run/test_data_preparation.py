@@ -1,12 +1,10 @@
 """`bench prepare`: prints the download plan, downloads on request, verifies later runs, opens the suite."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +29,7 @@ NAMES = {"csv": "oai_instruction_generation_output.csv", "zip": "input_images_re
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+def data(tmp_path_factory):
     """EdiVal's two files, small: made by ourselves, zipped as they are published."""
     folder = tmp_path_factory.mktemp("edival")
     report = construction.construct(
@@ -50,13 +48,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
 
 
 @pytest.fixture
-def prepare(editcritic: Command) -> Command:
+def prepare(editcritic):
     """Runs `bench prepare`."""
     return partial(editcritic, "bench", "prepare")
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -70,7 +68,7 @@ def places(folder: Path, server: Files, **digests: str) -> Path:
     return folder / "mirror.toml"
 
 
-def test_nothing_is_fetched_unless_it_is_told_to(prepare: Command, data: Mapping[str, bytes], tmp_path: Path) -> None:
+def test_nothing_is_fetched_unless_it_is_told_to(prepare, data, tmp_path):
     with served(data) as server:
         result = prepare("edival", "-o", tmp_path / "data", "--sources", places(tmp_path, server))
         assert server.requests == []
@@ -81,16 +79,14 @@ def test_nothing_is_fetched_unless_it_is_told_to(prepare: Command, data: Mapping
     assert not (tmp_path / "data").exists()
 
 
-def test_of_data_that_is_there_in_part_the_plan_names_what_is_not(
-    prepare: Command, data: Mapping[str, bytes], tmp_path: Path
-) -> None:
+def test_of_data_that_is_there_in_part_the_plan_names_what_is_not(prepare, data, tmp_path):
     (tmp_path / NAMES["csv"]).write_bytes(data[NAMES["csv"]])
     printed = prepare("edival", "-o", tmp_path).stdout
     assert f"edival: {tmp_path} lacks {NAMES['zip']}\n" in printed
     assert "the data is not in" not in printed
 
 
-def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(prepare: Command, tmp_path: Path) -> None:
+def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(prepare, tmp_path):
     plans = {name: prepare(name, "-o", tmp_path / name).stdout for name in SOURCES}
     assert "583d3efe2daf81afb0a13ee2c4df06cdaad1b554/input_images_resize_512.zip" in plans["edival"]
     assert "51.7 MB" in plans["edival"]
@@ -103,7 +99,7 @@ def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(pre
     assert "could not be verified" in plans["dlebench"]
 
 
-def test_it_is_fetched_recorded_and_opened(prepare: Command, data: Mapping[str, bytes], tmp_path: Path) -> None:
+def test_it_is_fetched_recorded_and_opened(prepare, data, tmp_path):
     with served(data) as server:
         server.breaks = 1
         table = places(tmp_path, server)
@@ -122,9 +118,7 @@ def test_it_is_fetched_recorded_and_opened(prepare: Command, data: Mapping[str, 
     }
 
 
-def test_a_broken_digest_is_refused_and_what_was_right_is_kept(
-    prepare: Command, data: Mapping[str, bytes], tmp_path: Path
-) -> None:
+def test_a_broken_digest_is_refused_and_what_was_right_is_kept(prepare, data, tmp_path):
     with served(data) as server:
         table = places(tmp_path, server, zip="0" * 64)
         result = prepare("edival", "-o", tmp_path / "data", "--sources", table, "--download")
@@ -133,9 +127,7 @@ def test_a_broken_digest_is_refused_and_what_was_right_is_kept(
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [NAMES["csv"]]
 
 
-def test_later_runs_are_held_to_the_digests_of_the_first(
-    prepare: Command, data: Mapping[str, bytes], tmp_path: Path
-) -> None:
+def test_later_runs_are_held_to_the_digests_of_the_first(prepare, data, tmp_path):
     with served(data) as server:
         table = places(tmp_path, server)
         command = ("edival", "-o", tmp_path / "data", "--sources", table, "--download")
@@ -148,9 +140,7 @@ def test_later_runs_are_held_to_the_digests_of_the_first(
     assert result.exit_code == 1  # the instructions are missing now
 
 
-def test_what_was_put_there_by_hand_is_checked_against_known_digests(
-    prepare: Command, data: Mapping[str, bytes], tmp_path: Path
-) -> None:
+def test_what_was_put_there_by_hand_is_checked_against_known_digests(prepare, data, tmp_path):
     for name, content in data.items():
         (tmp_path / name).write_bytes(content)
     prepare(
@@ -162,7 +152,7 @@ def test_what_was_put_there_by_hand_is_checked_against_known_digests(
     )
 
 
-def test_suites_without_published_data_say_what_to_do(prepare: Command, tmp_path: Path) -> None:
+def test_suites_without_published_data_say_what_to_do(prepare, tmp_path):
     assert "built in" in prepare("sceneedit").stderr
     assert "`editcritic bench build i2ibench IMAGES" in prepare("i2ibench").stderr
     assert "extract there Benchmark.tar" in prepare("imgedit").stderr
@@ -181,17 +171,17 @@ def test_suites_without_published_data_say_what_to_do(prepare: Command, tmp_path
         ("[[file", "not TOML"),
     ],
 )
-def test_a_table_of_places_that_is_none_is_refused(prepare: Command, tmp_path: Path, table: str, reason: str) -> None:
+def test_a_table_of_places_that_is_none_is_refused(prepare, tmp_path, table, reason):
     (tmp_path / "t.toml").write_text(table, encoding="utf-8")
     prepare("edival", "-o", tmp_path / "data", "--sources", tmp_path / "t.toml", code=2, says=reason)
 
 
-def test_the_table_in_the_package_names_places_that_stay_inside() -> None:
+def test_the_table_in_the_package_names_places_that_stay_inside():
     for source in SOURCES.values():
         assert all(safe_path_parts(file.path) and len(file.sha256) == 64 for file in source.files)
 
 
-def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_lock_is_read_as_it_was_written(tmp_path):
     file = DatasetFile('a "b"/ü.bin', "https://example.org/ü", "r", 3, "0" * 64, unpack=True)
     lock = DownloadLock("edival", (file,), "c" * 40)
     lock.write(tmp_path)
@@ -217,7 +207,7 @@ def published(place: Path) -> Path:
     return place
 
 
-def test_pictures_beside_their_instructions_become_the_columns_that_the_suite_reads(tmp_path: Path) -> None:
+def test_pictures_beside_their_instructions_become_the_columns_that_the_suite_reads(tmp_path):
     convert_imagefolder(published(tmp_path / "published"), tmp_path / "data", lambda text: None)
     for split in ("test_real", "test_syn"):
         suite = ComplexEdit(tmp_path / "data", split=split)

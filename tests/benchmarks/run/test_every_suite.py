@@ -1,13 +1,10 @@
 """Every suite from its published layout to its tables, with equal files for any number of processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -34,7 +31,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalon
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory):
     """With data, outputs, and in `one` what one process makes of them."""
     path = tmp_path_factory.mktemp("suites")
     with pytest.MonkeyPatch.context() as patch:
@@ -58,7 +55,7 @@ def started(folder: Path, way: str, *launcher: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_a_suite_is_judged_whole(folder: Path, name: str) -> None:
+def test_a_suite_is_judged_whole(folder, name):
     results = load_results(folder / "one" / name)
     assert not [row.id for row in results.rows if row.missing_reason]
     scored = [score for row in results.rows for score in row.scores.values() if score.status == "scored"]
@@ -79,7 +76,7 @@ and figure (a report, people's answers, several runs), or say that it cannot be.
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_in_the_papers_protocol_every_table_of_a_run_has_numbers(folder: Path, name: str, tmp_path: Path) -> None:
+def test_in_the_papers_protocol_every_table_of_a_run_has_numbers(folder, name, tmp_path):
     execute(
         RunConfig.build(recipe(folder, name).overridden({"suite": name, "protocol": "paper", "out": tmp_path / name}))
     )
@@ -92,7 +89,7 @@ def test_in_the_papers_protocol_every_table_of_a_run_has_numbers(folder: Path, n
 
 
 @pytest.mark.parametrize("name", [*SUITES, "edival?vq=false&mode=singlepass"])
-def test_every_option_of_a_metric_reaches_it_or_the_refusal_says_whose_it_is(folder: Path, name: str) -> None:
+def test_every_option_of_a_metric_reaches_it_or_the_refusal_says_whose_it_is(folder, name):
     suite = load_suite(SUITES.get(name, name), None if name == "sceneedit" else folder / name.partition("?")[0])
     refused = []
     for metric, spec in suite.metrics().items():
@@ -140,7 +137,7 @@ def test_options_of_metrics_are_part_of_results_and_locks(folder: Path, tmp_path
         read_run_settings(tmp_path / "run.toml")
 
 
-def test_two_processes_write_what_one_writes(folder: Path) -> None:
+def test_two_processes_write_what_one_writes(folder):
     started(folder, "share", *TORCHRUN)
     for name in SUITES:
         assert files(folder / "two" / name) == files(folder / "one" / name)

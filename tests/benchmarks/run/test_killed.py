@@ -1,7 +1,5 @@
 """A killed run resumes without repeating answered queries, and its results equal those of an undisturbed run."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -15,7 +13,7 @@ from .kill_and_resume import COUNT, KILLS
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_run_that_is_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.run.kill_and_resume", str(tmp_path)],
         cwd=ROOT,

@@ -1,7 +1,5 @@
 """Outputs are generated turn by turn, kept, and retried after failures; by functions, selectors and servers."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -10,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +27,6 @@ from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import EditSample, Image, Operation, Reward
 from editcritic.verifiers import BestOfN, edit_request
 
-from ..conftest import Command
 from ..suites.tiny_suite import Toy, picture
 
 
@@ -64,7 +60,7 @@ def brighter(image: Image, levels: int) -> Image:
     return Image.of((np.minimum(image.pixels.astype(int) + levels, 255)).astype(np.uint8))
 
 
-def test_a_turn_starts_from_what_was_made_at_the_one_before(tmp_path: Path) -> None:
+def test_a_turn_starts_from_what_was_made_at_the_one_before(tmp_path):
     suite, editor = Toy(count=3), Brighter()
     report = generate_outputs(suite, tmp_path, editor, seed=5)
     assert (len(report.generated), report.failed, report.exit_code) == (6, [], 0)
@@ -78,7 +74,7 @@ def test_a_turn_starts_from_what_was_made_at_the_one_before(tmp_path: Path) -> N
     assert all(row["nfe"] == 2 and row["seconds"] >= 0 for row in rows.values())
 
 
-def test_what_is_there_is_kept_and_what_failed_is_tried_again(tmp_path: Path) -> None:
+def test_what_is_there_is_kept_and_what_failed_is_tried_again(tmp_path):
     suite, made, torn = Toy(count=2), tmp_path / "made", tmp_path / "torn"
     report = generate_outputs(suite, made, Brighter(fails=["Make it number 2"]))
     assert [row.item for row in report.failed] == ["0/2", "1/2"]
@@ -98,7 +94,7 @@ def test_what_is_there_is_kept_and_what_failed_is_tried_again(tmp_path: Path) ->
     assert "it is too bright" in report.stop_reason
 
 
-def test_pictures_of_another_editor_are_not_mixed_with_those_there(tmp_path: Path) -> None:
+def test_pictures_of_another_editor_are_not_mixed_with_those_there(tmp_path):
     generate_outputs(Toy(count=1), tmp_path, Brighter("one"))
     with pytest.raises(InputError, match='editor: "one" before, "two" now'):
         generate_outputs(Toy(count=1), tmp_path, Brighter("two"))
@@ -106,7 +102,7 @@ def test_pictures_of_another_editor_are_not_mixed_with_those_there(tmp_path: Pat
         generate_outputs(Toy(count=1), tmp_path, Brighter("one"), seed=1)
 
 
-def test_the_best_of_several_is_chosen_and_known_candidates_are_not_made_again(tmp_path: Path) -> None:
+def test_the_best_of_several_is_chosen_and_known_candidates_are_not_made_again(tmp_path):
     selection = SelectionConfig(BestOfN(n=3), Reward.of("guard-not-a-copy"))
     editor = Brighter()
     report = generate_outputs(Toy(count=2), tmp_path, editor, selection=selection)
@@ -129,7 +125,7 @@ class Compound(Toy):
         self.items = [SuiteItem("c", "c", "c", sample)]
 
 
-def test_operations_are_made_one_after_the_other(tmp_path: Path) -> None:
+def test_operations_are_made_one_after_the_other(tmp_path):
     editor = Brighter()
     report = generate_outputs(Compound(), tmp_path, editor, selection=SelectionConfig.sequential_operations())
     assert [words for words, _ in editor.requests] == ["Remove the cat", "Make it night", "Add a hat"]
@@ -188,7 +184,7 @@ def edited(request: dict[str, Any]) -> Image:
     return brighter(Image.of(sent), 1 + len(request.get("history", ())))
 
 
-def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path: Path) -> None:
+def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path):
     suite, heard = Toy(count=2), []
 
     def answer(request: dict[str, Any]) -> tuple[int, str, bytes]:
@@ -209,7 +205,7 @@ def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path: Path) -> 
     assert {request["seed"] for request in heard} == {item_seed(item.id) for item in suite.items}
 
 
-def test_one_request_that_is_refused_fails_alone_with_the_servers_words(tmp_path: Path) -> None:
+def test_one_request_that_is_refused_fails_alone_with_the_servers_words(tmp_path):
     suite, asked_for = Toy(count=3), []
     refused = item_seed("1/1")
 
@@ -238,13 +234,13 @@ def test_one_request_that_is_refused_fails_alone_with_the_servers_words(tmp_path
         ([(200, "text/html", b"<p>hello</p>")], "contains no image"),
     ],
 )
-def test_answers_that_are_no_picture_are_told(answers: list[tuple[int, str, bytes]], message: str) -> None:
+def test_answers_that_are_no_picture_are_told(answers, message):
     responses = iter([*answers, *[answers[-1]] * 9])
     with served(lambda request: next(responses)) as url, pytest.raises(RuntimeError, match=message):
         HttpEditor(url, pause_s=0.0).edit([(picture(1),)], ["Make it so"], [1])
 
 
-def test_a_redirect_gets_neither_pictures_nor_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redirect_gets_neither_pictures_nor_the_key(monkeypatch):
     monkeypatch.setenv("EDITOR_KEY", "secret")
     heard: list[str] = []
 
@@ -280,7 +276,7 @@ def test_a_redirect_gets_neither_pictures_nor_the_key(monkeypatch: pytest.Monkey
     ],
     ids=["body", "header", "error", "continue", "chunk", "trailer"],
 )
-def test_a_response_that_drips_ends_at_the_timeout(head: bytes, piece: bytes) -> None:
+def test_a_response_that_drips_ends_at_the_timeout(head, piece):
     class Dripping(Quiet):
         def do_POST(self) -> None:
             self.wfile.write(head)
@@ -315,7 +311,7 @@ def test_a_response_that_drips_ends_at_the_timeout(head: bytes, piece: bytes) ->
         ),
     ],
 )
-def test_whatever_a_server_sends_is_an_error_of_one_line(response: bytes) -> None:
+def test_whatever_a_server_sends_is_an_error_of_one_line(response):
     class Odd(Quiet):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
@@ -327,7 +323,7 @@ def test_whatever_a_server_sends_is_an_error_of_one_line(response: bytes) -> Non
 
 
 @pytest.mark.parametrize("url", ["nowhere", "ftp://a/b", "http://me:secret@host/edit", "http://host/edit?key=secret"])
-def test_urls_that_are_none_or_hold_secrets_are_refused(url: str) -> None:
+def test_urls_that_are_none_or_hold_secrets_are_refused(url):
     with pytest.raises(InputError) as refused:
         HttpEditor(url)
     assert "secret" not in str(refused.value)
@@ -337,7 +333,7 @@ def test_urls_that_are_none_or_hold_secrets_are_refused(url: str) -> None:
         HttpEditor(closed, pause_s=0.0).edit([(picture(1),)], ["Make it so"], [1])
 
 
-def test_the_command_makes_outputs_with_an_editor_of_the_users(editcritic: Command, tmp_path: Path) -> None:
+def test_the_command_makes_outputs_with_an_editor_of_the_users(editcritic, tmp_path):
     own = f"{__name__}:Brighter"
     command = ("bench", "generate", "tests.benchmarks.suites.tiny_suite:Toy?count=1", "--pipeline", own, "-o", tmp_path)
     first = editcritic(*command, "--json", code=0)

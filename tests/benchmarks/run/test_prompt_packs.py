@@ -1,7 +1,5 @@
 """`bench prompts`: what two prompt packs change, by a judge that goes by their words."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +11,6 @@ from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.reward import Expert
 from editcritic.reward.queries import Judge, Reply
 
-from ..conftest import Command
 from ..suites.i2ibench import layout
 from ..suites.tiny_suite import outputs
 
@@ -38,7 +35,7 @@ class Reads(Expert):
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, ...]:
+def made(tmp_path, monkeypatch):
     monkeypatch.setenv("EDITCRITIC_TRUST", "tests")
     rows = [{**layout.row(number % 3, "object-manipulation"), "id": f"{number}"} for number in range(4)]
     for number, row in enumerate(rows):
@@ -52,9 +49,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, .
     return "--data", data, "--outputs", tmp_path / "made", "--experts", experts, "-o", tmp_path / "out"
 
 
-def test_the_differences_of_two_packs_by_dimension(
-    editcritic: Command, made: tuple[str | Path, ...], tmp_path: Path
-) -> None:
+def test_the_differences_of_two_packs_by_dimension(editcritic, made, tmp_path):
     ASKED.clear()
     command = ("bench", "prompts", "i2ibench", *made, "--prompts", "-", "--prompts", tmp_path / "strict")
     ran = editcritic(*command, "--json", "--by", "category", code=0)
@@ -72,9 +67,7 @@ def test_the_differences_of_two_packs_by_dimension(
     assert ASKED["i2i/success"] == 8
 
 
-def test_packs_that_cannot_differ_are_refused(
-    editcritic: Command, made: tuple[str | Path, ...], tmp_path: Path
-) -> None:
+def test_packs_that_cannot_differ_are_refused(editcritic, made, tmp_path):
     def refusal(suite: str, *packs: str | Path, more: tuple[str | Path, ...] = ()) -> str:
         options = [word for pack in packs for word in ("--prompts", pack)]
         ran = editcritic("bench", "prompts", suite, *made, *options, *more, code=2)

@@ -1,7 +1,5 @@
 """A Ray cluster of two workers writes the same results as one process."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -23,7 +21,7 @@ from .test_every_suite import started
 ROOT = Path(__file__).parents[3]
 
 
-def test_two_workers_within_a_budget_and_then_without_write_what_one_process_writes(tmp_path: Path) -> None:
+def test_two_workers_within_a_budget_and_then_without_write_what_one_process_writes(tmp_path):
     pytest.importorskip("ray")
     from .ray_run import recipe
 
@@ -47,9 +45,7 @@ def test_two_workers_within_a_budget_and_then_without_write_what_one_process_wri
     assert files(tmp_path / "one") == files(tmp_path / "ray")
 
 
-def test_two_workers_write_of_real_suites_what_one_process_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_workers_write_of_real_suites_what_one_process_writes(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     all_suites.write(tmp_path)
@@ -60,7 +56,7 @@ def test_two_workers_write_of_real_suites_what_one_process_writes(
         assert files(tmp_path / "ray" / name) == files(tmp_path / "one" / name)
 
 
-def test_workers_run_no_modules_of_the_working_folder(tmp_path: Path) -> None:
+def test_workers_run_no_modules_of_the_working_folder(tmp_path):
     pytest.importorskip("ray")
     for name in ("pandas", "pyarrow", "pydantic"):  # which workers import
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w').close()\nraise SystemExit")
@@ -84,7 +80,7 @@ def test_workers_run_no_modules_of_the_working_folder(tmp_path: Path) -> None:
         assert not (tmp_path / "was-run").exists()
 
 
-def test_a_budget_is_divided_among_the_workers() -> None:
+def test_a_budget_is_divided_among_the_workers():
     budget = {"judge_calls": 11, "cost": 5.0}
     settings, before = RunSettings().overridden({"budget": budget, "ray": {"workers": 4}}), Usage({}, 2, 0, 1.0)
     assert _share_of_limits(settings, before).model_dump(exclude_none=True) == {"judge_calls": 2, "cost": 1.0}

@@ -1,10 +1,7 @@
 """Calls are counted before they are made: by role, by price, by the usage that a judge reports."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pytest
 
@@ -48,7 +45,7 @@ def answered(outcomes: Sequence[Outcome]) -> int:
     return sum(not isinstance(outcome, Failure) for outcome in outcomes)
 
 
-def test_calls_have_the_price_of_their_role() -> None:
+def test_calls_have_the_price_of_their_role():
     judge, other = CoinJudge(), CoinJudge()
     spending = BudgetTracker({"judge": judge, "judge.quality": judge, "reader": other}, {"judge": 0.25})
     assert spending.experts["judge"] is spending.experts["judge.quality"]
@@ -66,9 +63,7 @@ def test_calls_have_the_price_of_their_role() -> None:
         ("judge", {}, {"seconds": 1e-9}, {}, 0, "seconds"),
     ],
 )
-def test_no_call_is_made_that_there_is_no_budget_for(
-    role: str, prices: dict[str, float], limits: Any, options: Any, calls: int, message: str
-) -> None:
+def test_no_call_is_made_that_there_is_no_budget_for(role, prices, limits, options, calls, message):
     judge = CoinJudge()
     spending = BudgetTracker({role: judge}, prices, BudgetLimits(**limits), **options)
     assert answered(spending.experts[role](questions(9))) == judge.num_queries == calls
@@ -77,7 +72,7 @@ def test_no_call_is_made_that_there_is_no_budget_for(
     assert answered(spending.experts[role](questions(1))) == (not message)
 
 
-def test_a_judge_that_reports_money_and_tokens_is_believed() -> None:
+def test_a_judge_that_reports_money_and_tokens_is_believed():
     judge = Dear()
     spending = BudgetTracker({"judge": judge}, {}, BudgetLimits(cost=1.5))
     desk = spending.experts["judge"]
@@ -106,7 +101,7 @@ class DearOnce(Expert):
 READ = [ReadText(picture(0))]
 
 
-def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits() -> None:
+def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits():
     judge = DearOnce()
     spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=1.0))
     reader = spending.experts["reader"]
@@ -120,7 +115,7 @@ def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits
     assert [answered(spending.experts["reader"](READ)) for _ in range(2)] == [1, 0]
 
 
-def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first() -> None:
+def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first():
     judge = DearOnce()
     experts = {"judge": judge, "reader": JudgeReader(judge), "preference": QInsight(judge, draws=4, temperature=1.0)}
     for prices, cost in (({"judge": 2.0}, 2 + 8), ({"judge": 2.0, "reader": 0.5}, 0.5 + 8)):
@@ -136,7 +131,7 @@ def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first(
 
 
 @pytest.mark.parametrize("text", ["calls=3", "cost=much", "cost=-1", "seconds=0", "judge_calls"])
-def test_budgets_that_are_none_are_refused(text: str) -> None:
+def test_budgets_that_are_none_are_refused(text):
     with pytest.raises(InputError, match="budget"):
         BudgetLimits.parse(text)
 
@@ -153,7 +148,7 @@ class Silent(DearOnce):
         return counts if unknown else {**counts, "usd": 0.5 * self.num_queries}
 
 
-def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown() -> None:
+def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown():
     judge = Silent()
     spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=100.0))
     assert [answered(spending.experts["judge"](questions(1))) for _ in range(6)] == [1, 1, 1, 1, 0, 0]
@@ -164,7 +159,7 @@ def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown() -> None:
     assert Usage.from_json((spending.usage + spending.usage).to_json()).requests_without_usage == 2
 
 
-def test_a_server_that_stopped_reporting_tokens_is_asked_nothing_in_the_next_run_of_the_process_either() -> None:
+def test_a_server_that_stopped_reporting_tokens_is_asked_nothing_in_the_next_run_of_the_process_either():
     judge = Silent()
     judge(questions(4))
     for _ in range(2):
@@ -175,7 +170,7 @@ def test_a_server_that_stopped_reporting_tokens_is_asked_nothing_in_the_next_run
     assert judge.num_queries == 4
 
 
-def test_an_unknown_cost_of_earlier_runs_ends_a_run_that_goes_on() -> None:
+def test_an_unknown_cost_of_earlier_runs_ends_a_run_that_goes_on():
     before = Usage({"judge": 9}, 9, 0, 0.0, 7)
     judge = Silent()
     experts = {"judge": judge, "reader": JudgeReader(judge)}
@@ -193,7 +188,7 @@ def test_an_unknown_cost_of_earlier_runs_ends_a_run_that_goes_on() -> None:
     assert answered(local.experts["judge"](questions(2))) == 2
 
 
-def test_a_limit_of_the_cost_needs_one_that_is_reported() -> None:
+def test_a_limit_of_the_cost_needs_one_that_is_reported():
     url = "http://127.0.0.1:9/v1"
     with pytest.raises(InputError, match=r"needs the cost of judge, .* give usd_per_million_in"):
         BudgetTracker({"judge": OpenAIJudge("m", url)}, {}, BudgetLimits(cost=1.0))

@@ -24,7 +24,7 @@ WITH = (
 )
 
 
-def test_two_processes_of_torchrun_write_what_one_writes(tmp_path: Path) -> None:
+def test_two_processes_of_torchrun_write_what_one_writes(tmp_path):
     suite = Toy(count=5)
     made = outputs(tmp_path / "outputs", suite, without=["2/1"])
     launch = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")

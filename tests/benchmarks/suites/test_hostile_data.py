@@ -1,7 +1,5 @@
 """Suites' data of strangers: pictures of the data's folder only, bounded lines and zips, the rest is read."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -30,7 +28,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     """A folder of data with pictures, links out of it and a FIFO, and a secret beside it."""
     folder = tmp_path / "data"
     for name in ("images", "Source_Images", "Reference_Images"):
@@ -88,7 +86,7 @@ def img(folder: Path, *lines: dict[str, Any] | str) -> Any:
 
 
 @pytest.mark.parametrize("name", _PICTURES)
-def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
+def test_a_line_names_pictures_of_the_data_only(name, data):
     path = name.format(secret=data.parent / "secret.png")
     for suite_of, line in (
         (i2i, {"id": "odd", "sources": [path if "/" in path else f"images/{path}"]}),
@@ -104,7 +102,7 @@ def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
             assert len(i2i(data, {"id": "odd", "sources": ["images/link.png"]}).items) == 2
 
 
-def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data: Path) -> None:
+def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data):
     for suite_of in (i2i, dle, img):
         suite = suite_of(data, *['"a"'] * 3_000)
         assert len(list(suite.problems)) == 1_000
@@ -113,7 +111,7 @@ def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data: Path) ->
 
 
 @pytest.mark.parametrize("line", _LINES, ids=lambda line: line[:20])
-def test_an_odd_line_is_a_problem_and_the_others_are_read(line: str, data: Path) -> None:
+def test_an_odd_line_is_a_problem_and_the_others_are_read(line, data):
     for suite_of in (i2i, dle, img):
         suite = suite_of(data, line)
         (problem,) = map(str, suite.problems)
@@ -122,7 +120,7 @@ def test_an_odd_line_is_a_problem_and_the_others_are_read(line: str, data: Path)
 
 
 @pytest.mark.parametrize("name", ["../x", "..", "/etc/x", "a/b", "\x1b[2J", "a\nb", "x" * 1_001])
-def test_an_id_is_no_path(name: str, data: Path) -> None:
+def test_an_id_is_no_path(name, data):
     """Outputs are written under the ids of items."""
     suites = (i2i(data, {"id": name, "sources": ["images/a.png"]}), dle(data, {"id": name}), img(data, {"key": name}))
     for suite in suites:
@@ -136,7 +134,7 @@ def test_an_id_is_no_path(name: str, data: Path) -> None:
 @pytest.mark.parametrize(
     "boxes", [[1e999, 0, 1, 1], "[[" * 1_000, [None] * 4, {"x0": "inf", "y0": 0, "x1": 1, "y1": 1}]
 )
-def test_an_odd_box_is_a_problem(boxes: Any, data: Path) -> None:
+def test_an_odd_box_is_a_problem(boxes, data):
     suite = dle(data, json.dumps({"id": "odd", "image": "a.png", "reference_image": "a.png", "bbox": boxes,
                                   "edit_operation": "x", "type": "Change Color"}))  # fmt: skip
     assert len(suite.items) == len(suite.problems) == 1
@@ -211,7 +209,7 @@ ZIPS: dict[str, Callable[[Path], Path]] = {
 
 
 @pytest.mark.parametrize("kind", ZIPS)
-def test_an_odd_zip_is_refused_whole(kind: str, tmp_path: Path) -> None:
+def test_an_odd_zip_is_refused_whole(kind, tmp_path):
     archive = ZIPS[kind](tmp_path / "odd.zip")
     into = tmp_path / "into"
     into.mkdir()
@@ -222,7 +220,7 @@ def test_an_odd_zip_is_refused_whole(kind: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["into", "odd.zip"]
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(split_files, "MIN_BYTES", 2**20)
     archive = zipped(tmp_path / "bomb.zip", *((f"{number}_input_raw.png", b"\0" * 2**22) for number in range(8)))
     (tmp_path / "into").mkdir()

@@ -1,7 +1,5 @@
 """Comparison of editors: comparable results, ranks, and differences adjusted for multiple comparisons."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Sequence
@@ -66,30 +64,30 @@ def side(*results: Results, suite: Toy | None = None, count: int = 500) -> Edito
         ("suite_options", {"count": 9}, "count is not given and 9"),
     ],
 )
-def test_results_that_cannot_be_compared_are_refused_with_what_differs(entry: str, value: object, told: str) -> None:
+def test_results_that_cannot_be_compared_are_refused_with_what_differs(entry, value, told):
     one = scored(Toy(), "a", 1.0)
     other = replace(one, editor="b", provenance={**one.provenance, entry: value})
     with pytest.raises(InputError, match=rf"a and b cannot be compared: {told}; .* lists all 1 settings"):
         side(one, other)
 
 
-def test_other_experts_may_stand_together_and_are_named() -> None:
+def test_other_experts_may_stand_together_and_are_named():
     one = scored(Toy(), "a", 1.0, experts={"judge": {"id": "x@1"}})
     other = scored(Toy(), "b", 1.0, experts={"judge": {"id": "x@2"}})
     assert any("experts.judge.id" in note for note in side(one, other).leaderboard.notes)
 
 
-def test_no_results_are_refused() -> None:
+def test_no_results_are_refused():
     with pytest.raises(InputError, match="no results"):
         side()
 
 
-def test_what_differs_is_named_by_its_place() -> None:
+def test_what_differs_is_named_by_its_place():
     one, other = {"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 4}}
     assert differing_provenance(one, other) == {"a.c": (2, 4), "d": (3, None)}
 
 
-def test_editors_of_one_name_are_told_apart() -> None:
+def test_editors_of_one_name_are_told_apart():
     one = scored(Toy(), "a", 1.0)
     assert side(one, one, one).editors == ("a", "a (2)", "a (3)")
 
@@ -97,7 +95,7 @@ def test_editors_of_one_name_are_told_apart() -> None:
 # -- the leaderboard --------------------------------------------------------------------------------------------------
 
 
-def test_a_table_of_several_rows_becomes_a_row_of_the_leaderboard() -> None:
+def test_a_table_of_several_rows_becomes_a_row_of_the_leaderboard():
     comparison = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.0, 1.0))
     board = ComputedTable.compute(comparison.leaderboard, None)
     assert list(board.table.columns) == ["following, turn 1", "following, turn 2", "guards, turn 1", HEADLINE]
@@ -105,7 +103,7 @@ def test_a_table_of_several_rows_becomes_a_row_of_the_leaderboard() -> None:
     assert comparison.headline == HEADLINE
 
 
-def test_a_table_of_one_row_keeps_its_columns_and_others_have_a_row_an_editor() -> None:
+def test_a_table_of_one_row_keeps_its_columns_and_others_have_a_row_an_editor():
     comparison = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.0, 1.0), suite=OneRow())
     assert list(comparison.leaderboard.columns) == ["following", "guards"]
     types = comparison.other_tables[0]
@@ -114,7 +112,7 @@ def test_a_table_of_one_row_keeps_its_columns_and_others_have_a_row_an_editor() 
     assert types.notes == ["of types"]
 
 
-def test_the_headline_is_what_the_suite_says() -> None:
+def test_the_headline_is_what_the_suite_says():
     class Said(OneRow):
         def tables(self, results: Results) -> list[Table]:
             return [replace(table, ranking_column="following") for table in super().tables(results)]
@@ -122,7 +120,7 @@ def test_the_headline_is_what_the_suite_says() -> None:
     assert side(scored(Toy(), "a", 1.0), suite=Said()).headline == "following"
 
 
-def test_intervals_are_those_of_the_editors_own_table() -> None:
+def test_intervals_are_those_of_the_editors_own_table():
     suite = OneRow(count=30)
     results = scored(suite, "a", 0.0, 1.0, 0.5, 0.9, 0.2)
     alone = ComputedTable.compute(suite.tables(results)[0], bootstrap_weights(30, 500)).cells["all"]["following"]
@@ -132,7 +130,7 @@ def test_intervals_are_those_of_the_editors_own_table() -> None:
     assert computed == alone
 
 
-def test_an_editor_with_fewer_cases_keeps_its_numbers_and_it_is_said() -> None:
+def test_an_editor_with_fewer_cases_keeps_its_numbers_and_it_is_said():
     suite = OneRow(count=6)
     whole = scored(suite, "a", 1.0)
     few = replace(scored(suite, "b", 0.0, 1.0), rows=scored(suite, "b", 0.0, 1.0).rows[:8])
@@ -144,7 +142,7 @@ def test_an_editor_with_fewer_cases_keeps_its_numbers_and_it_is_said() -> None:
 # -- ranks ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_best_is_first_in_every_draw_and_less_may_be_better() -> None:
+def test_the_best_is_first_in_every_draw_and_less_may_be_better():
     comparison = side(scored(Toy(), "low", 0.1), scored(Toy(), "high", 0.9), suite=OneRow())
     first = comparison.first_place_shares.cells
     assert (first["high"]["following"].value, first["low"]["following"].value) == (100.0, 0.0)
@@ -153,14 +151,14 @@ def test_the_best_is_first_in_every_draw_and_less_may_be_better() -> None:
     assert (place.value, place.low, place.high) == (2.0, 2.0, 2.0)
 
 
-def test_equals_share_the_first_place() -> None:
+def test_equals_share_the_first_place():
     same = scored(Toy(), "a", 0.3, 0.7)
     comparison = side(same, replace(same, editor="b"))
     assert [comparison.first_place_shares.cells[name][HEADLINE].value for name in "ab"] == [50.0, 50.0]
     assert [comparison.ranks.cells[name][HEADLINE].value for name in "ab"] == [1.0, 1.0]
 
 
-def test_shares_of_first_places_add_up_and_places_have_a_range() -> None:
+def test_shares_of_first_places_add_up_and_places_have_a_range():
     chance = np.random.default_rng(0)
     suite = OneRow(count=20)
     comparison = side(*(scored(suite, name, *chance.random(20)) for name in "abc"), suite=suite)
@@ -173,7 +171,7 @@ def test_shares_of_first_places_add_up_and_places_have_a_range() -> None:
 # -- differences ------------------------------------------------------------------------------------------------------
 
 
-def test_a_difference_that_is_the_same_everywhere_is_beyond_chance() -> None:
+def test_a_difference_that_is_the_same_everywhere_is_beyond_chance():
     suite = Toy(count=10)
     difference = side(scored(suite, "a", 0.6, 0.8), scored(suite, "b", 0.5, 0.7), suite=suite).differences[0]
     assert (difference.first, difference.second, difference.cases) == ("a", "b", 10)
@@ -182,7 +180,7 @@ def test_a_difference_that_is_the_same_everywhere_is_beyond_chance() -> None:
     assert difference.adjusted_p == pytest.approx(1 / 501)
 
 
-def test_equals_do_not_differ() -> None:
+def test_equals_do_not_differ():
     suite = Toy(count=10)
     same = scored(suite, "a", 0.6, 0.8)
     difference = side(same, replace(same, editor="b"), suite=suite).differences[0]
@@ -191,7 +189,7 @@ def test_equals_do_not_differ() -> None:
     assert not difference.is_significant
 
 
-def test_a_pair_is_compared_on_the_cases_of_which_both_have_all_pictures() -> None:
+def test_a_pair_is_compared_on_the_cases_of_which_both_have_all_pictures():
     suite = Toy()
     one = scored(suite, "a", 1.0, 1.0, 1.0, 0.0, missing=["3/2"])
     other = scored(suite, "b", 0.5, 0.5, 0.5, 1.0)
@@ -203,7 +201,7 @@ def test_a_pair_is_compared_on_the_cases_of_which_both_have_all_pictures() -> No
     )
 
 
-def test_pairs_without_a_common_case_are_left_out() -> None:
+def test_pairs_without_a_common_case_are_left_out():
     suite = Toy(count=2)
     one = scored(suite, "a", 1.0, missing=["0/1", "0/2"])
     other = scored(suite, "b", 1.0, missing=["1/1", "1/2"])
@@ -222,7 +220,7 @@ def test_intervals_for_all_pairs_are_wider_the_more_pairs_there_are() -> None:
     assert five.adjusted_p >= two.adjusted_p  # type: ignore[operator]
 
 
-def test_of_equal_editors_few_families_have_a_difference_beyond_chance() -> None:
+def test_of_equal_editors_few_families_have_a_difference_beyond_chance():
     chance = np.random.default_rng(11)
     weights = bootstrap_weights(60, 300)
     together = alone = 0
@@ -238,7 +236,7 @@ def test_of_equal_editors_few_families_have_a_difference_beyond_chance() -> None
     assert alone / 150 > 0.2
 
 
-def test_what_has_no_number_has_no_test() -> None:
+def test_what_has_no_number_has_no_test():
     nothing = Statistic.ratio(np.zeros(12), np.zeros(12))
     figures = [nothing, Statistic.ratio(np.ones(12), np.ones(12))]
     tests = significance_tests(figures, bootstrap_weights(12, 100), [12, 12])
@@ -247,7 +245,7 @@ def test_what_has_no_number_has_no_test() -> None:
 
 
 @pytest.mark.parametrize("clusters", [2, 5, 9])
-def test_below_ten_source_pictures_there_is_no_verdict(clusters: int) -> None:
+def test_below_ten_source_pictures_there_is_no_verdict(clusters):
     suite = Toy(count=clusters)
     difference = side(scored(suite, "a", 1.0), scored(suite, "b", 0.0), suite=suite).differences[0]
     assert difference.value == 100.0
@@ -256,7 +254,7 @@ def test_below_ten_source_pictures_there_is_no_verdict(clusters: int) -> None:
 
 
 @pytest.mark.parametrize("clusters", [10, 12, 16])
-def test_few_differences_of_equal_editors_on_few_pictures_are_beyond_chance(clusters: int) -> None:
+def test_few_differences_of_equal_editors_on_few_pictures_are_beyond_chance(clusters):
     chance = np.random.default_rng(7)
     weights = bootstrap_weights(clusters)
     rounds, together, alone = 400, 0, 0
@@ -271,7 +269,7 @@ def test_few_differences_of_equal_editors_on_few_pictures_are_beyond_chance(clus
 
 
 @pytest.mark.parametrize("clusters", [10, 30, 300])
-def test_the_small_sample_factor_is_that_of_students_t(clusters: int) -> None:
+def test_the_small_sample_factor_is_that_of_students_t(clusters):
     scipy_stats = pytest.importorskip("scipy.stats")
     quantiles = scipy_stats.t.ppf(0.975, clusters - 1) / scipy_stats.norm.ppf(0.975)
     assert small_sample_factor(clusters) == pytest.approx(np.sqrt(clusters / (clusters - 1)) * quantiles, rel=1e-4)
@@ -280,7 +278,7 @@ def test_the_small_sample_factor_is_that_of_students_t(clusters: int) -> None:
 # -- written ----------------------------------------------------------------------------------------------------------
 
 
-def test_all_tables_are_written_as_one_csv_that_names_them() -> None:
+def test_all_tables_are_written_as_one_csv_that_names_them():
     computed = side(scored(Toy(), "a", 1.0), scored(Toy(), "b", 0.5)).computed
     rows = list(csv.DictReader(io.StringIO(format_tables(computed, "csv"))))
     names = ["leaderboard", "ranks", "first", "differences", "differences-all", "p-values"]
@@ -289,7 +287,7 @@ def test_all_tables_are_written_as_one_csv_that_names_them() -> None:
     assert (difference["row"], float(difference["value"])) == ("a − b", 50.0)
 
 
-def test_one_editor_has_no_ranks_and_no_differences() -> None:
+def test_one_editor_has_no_ranks_and_no_differences():
     comparison = side(scored(Toy(), "a", 1.0), suite=OneRow())
     assert [one.table.name for one in comparison.computed] == ["leaderboard", "types"]
     assert "| a | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in format_tables(comparison.computed, "markdown")

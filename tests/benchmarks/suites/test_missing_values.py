@@ -1,7 +1,5 @@
 """Missing values in tables: what counts as the lowest, what is left out, what is counted, and what the bounds are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -61,15 +59,13 @@ def cell_of(scores: Sequence[Score]):
     ],
     ids=["missing: in the bounds", "undecidable because of the edit: the lowest", "not applicable: left out"],
 )
-def test_what_has_no_value_counts_by_its_reason(
-    unknown: list[Score], value: float, num_missing: int, bounds: tuple[float | None, float | None]
-) -> None:
+def test_what_has_no_value_counts_by_its_reason(unknown, value, num_missing, bounds):
     cell = cell_of([*valued(0.5, 0.9), *unknown])
     assert (cell.value, cell.num_missing) == (pytest.approx(value), num_missing)
     assert (cell.lowest, cell.highest) == (pytest.approx(bounds) if None not in bounds else bounds)
 
 
-def test_an_item_without_an_output_is_in_the_bounds() -> None:
+def test_an_item_without_an_output_is_in_the_bounds():
     suite = Toy(count=2)
     results = toy_results(suite, "a", valued(0.5, 0.9))
     rows = [replace(row, scores={}, missing_reason="no picture") if row.case == "1" else row for row in results.rows]
@@ -77,7 +73,7 @@ def test_an_item_without_an_output_is_in_the_bounds() -> None:
     assert (cell.value, cell.lowest, cell.highest) == (50.0, 25.0, 75.0)
 
 
-def test_items_without_an_output_for_several_reasons_have_one_of_them_as_an_example() -> None:
+def test_items_without_an_output_for_several_reasons_have_one_of_them_as_an_example():
     suite = Toy(count=3)
     results = toy_results(suite, "a", valued(0.5, 0.9, 0.1))
     for reasons, text in (
@@ -88,7 +84,7 @@ def test_items_without_an_output_for_several_reasons_have_one_of_them_as_an_exam
         assert text in missing_notes(replace(results, rows=rows))
 
 
-def test_without_a_range_the_bounds_are_the_lowest_and_the_highest_value_there_is() -> None:
+def test_without_a_range_the_bounds_are_the_lowest_and_the_highest_value_there_is():
     suite = Toy(count=3)
     results = replace(toy_results(suite, "a", [*valued(2.0, 6.0), DARK]), provenance={"suite": "toy"})
     cell = ComputedTable.compute(suite_tables(suite, results)[0], None).cells["turn 1"]["guards"]
@@ -96,14 +92,14 @@ def test_without_a_range_the_bounds_are_the_lowest_and_the_highest_value_there_i
     assert cell.highest == pytest.approx(1400 / 3)
 
 
-def test_without_missing_values_there_are_no_bounds_and_no_notes() -> None:
+def test_without_missing_values_there_are_no_bounds_and_no_notes():
     suite = Toy(count=2)
     (table,) = suite_tables(suite, toy_results(suite, "a", valued(0.5, 0.9)))
     assert not table.notes
     assert table.rows["turn 1"]["guards"].lowest is None
 
 
-def test_a_table_says_how_many_values_are_missing_why_and_what_they_may_change() -> None:
+def test_a_table_says_how_many_values_are_missing_why_and_what_they_may_change():
     suite = Toy(count=4)
     (table,) = suite_tables(suite, toy_results(suite, "a", [*valued(0.5), DARK, DOWN, GONE]))
     assert "following: 6 of 8 without a value (2 abstained, 2 failed, 2 undecidable because of the edit): " in (
@@ -147,7 +143,7 @@ def test_a_difference_that_holds_for_the_bounds_is_beyond_chance() -> None:
     assert difference.simultaneous_low < 85 < difference.value  # type: ignore[operator]
 
 
-def test_an_editor_that_nobody_can_judge_is_last() -> None:
+def test_an_editor_that_nobody_can_judge_is_last():
     suite = Toy(count=3)
     comparison = compared(
         toy_results(suite, "dark", [DARK] * 3), toy_results(suite, "poor", valued(0.1, 0.0, 0.2)), suite=suite
@@ -205,7 +201,7 @@ def chain_results(suite: Chains, editor: str, scores: Mapping[str, Sequence[Scor
     return Results(editor, rows, {"suite": "toy", "data_digest": suite.digest, "protocol": None, **RANGES})
 
 
-def test_a_turn_that_was_not_followed_decides_its_chain_whatever_the_other_is() -> None:
+def test_a_turn_that_was_not_followed_decides_its_chain_whatever_the_other_is():
     suite = Chains(count=2)
     followed = {item.id: (Score.of(1.0), Score.of(0.9)) for item in suite.items}
     scores = followed | {"0/1": (Score.of(0.0), Score.of(0.9)), "0/2": (DARK, Score.of(0.9))}
@@ -232,7 +228,7 @@ def test_spoiled_failures_do_not_raise_edival_o() -> None:
     assert not [one for one in after.differences if one.is_significant and one.column == column]
 
 
-def test_the_bounds_have_intervals_of_their_own_weights() -> None:
+def test_the_bounds_have_intervals_of_their_own_weights():
     suite = Toy(count=12)
     (table,) = suite_tables(suite, toy_results(suite, "a", [*valued(*[0.2, 0.8] * 5), DARK, DARK]))
     figure = table.rows["turn 1"]["guards"]
@@ -242,7 +238,7 @@ def test_the_bounds_have_intervals_of_their_own_weights() -> None:
     assert (figure.lowest.evaluate(weights) <= figure.highest.evaluate(weights)).all()
 
 
-def test_the_lowest_of_a_part_is_not_above_what_a_part_has() -> None:
+def test_the_lowest_of_a_part_is_not_above_what_a_part_has():
     suite = Chains(count=12)
     half = {"bad": Score.of(-0.4), "gone": GONE, "dark": DARK}
     following = {item.id: (Score.of(1.0), Score.of(0.8)) for item in suite.items}
@@ -258,7 +254,7 @@ def test_the_lowest_of_a_part_is_not_above_what_a_part_has() -> None:
     assert places(compared(*results, suite=suite), "CC T1") == {"bad": 1.0, "gone": 1.0, "dark": 1.0}
 
 
-def test_statistics_that_do_not_grow_with_their_values_have_no_bounds() -> None:
+def test_statistics_that_do_not_grow_with_their_values_have_no_bounds():
     suite = Toy(count=2)
 
     class Difference(Toy):
@@ -283,7 +279,7 @@ def without_outputs(results: Results, cases: set[str]) -> Results:
     return replace(results, rows=rows)
 
 
-def test_an_editor_that_makes_nothing_of_what_it_cannot_is_not_better_beyond_chance() -> None:
+def test_an_editor_that_makes_nothing_of_what_it_cannot_is_not_better_beyond_chance():
     suite = Toy(count=40)
     honest = toy_results(suite, "honest", valued(*[0.8] * 20, *[0.7] * 20))
     refuser = toy_results(suite, "refuser", valued(*[0.9] * 40))
@@ -304,7 +300,7 @@ class Dimensions(Toy):
         return i2ibench_tables(results, lambda row, name: name == self.dimensions[int(row.case) % 2])
 
 
-def test_a_dimension_without_any_output_is_not_left_out() -> None:
+def test_a_dimension_without_any_output_is_not_left_out():
     suite = Dimensions(count=24)
     rows = [
         ResultRow(
@@ -328,7 +324,7 @@ def test_a_dimension_without_any_output_is_not_left_out() -> None:
         assert compared(*order, suite=suite).computed
 
 
-def test_a_verdict_rests_on_the_cases_of_its_column() -> None:
+def test_a_verdict_rests_on_the_cases_of_its_column():
     class Types(Toy):
         def tables(self, results: Results) -> list[Table]:
             rare = [row for row in results.rows if int(row.case) < 3]

@@ -1,7 +1,5 @@
 """A minimal suite: chains of two turns over synthetic images, and a judge with pseudo-random replies."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

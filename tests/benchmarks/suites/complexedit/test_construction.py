@@ -1,7 +1,5 @@
 """Making Complex-Edit's instructions: three stages of answers become the published columns, or a reason why not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +53,7 @@ TABLE: Mapping[str, Says] = {
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def photos(tmp_path):
     return photographs(tmp_path / "photos", count=2, side=48)
 
 
@@ -71,7 +69,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos: Path, tmp_path: Path) -> None:
+def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos, tmp_path):
     report, _ = made(photos, tmp_path / "data")
     assert (report.num_constructed, report.exit_code) == (2, 0)
     rows = rows_of(report.files[0])
@@ -107,7 +105,7 @@ def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos
         ("1. Add a lantern. 2. Make it green.", "not JSON"),
     ],
 )
-def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, reply: str, reason: str) -> None:
+def test_garbled_sequences_are_asked_for_again(photos, tmp_path, reply, reason):
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence#0": reply})
     assert report.num_constructed == 2
     first = lines(tmp_path / "data" / "rejections.jsonl")[0]
@@ -115,13 +113,13 @@ def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, rep
     assert reason in first["reason"]
 
 
-def test_letters_in_quotation_marks_may_be_of_any_script(photos: Path, tmp_path: Path) -> None:
+def test_letters_in_quotation_marks_may_be_of_any_script(photos, tmp_path):
     steps = (*STEPS[:2], ("Add Text", 'Write "Привет {x}" on the wall.'))
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence": sequence(*steps)})
     assert (report.num_constructed, lines(tmp_path / "data" / "rejections.jsonl")) == (2, [])
 
 
-def test_an_instruction_that_gets_longer_is_no_simpler(photos: Path, tmp_path: Path) -> None:
+def test_an_instruction_that_gets_longer_is_no_simpler(photos, tmp_path):
     longer = json.dumps({"simplify": True, "instruction": "Make the lantern on the left of the long path green now."})
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/simplify": longer})
     assert (report.num_constructed, report.num_rejected) == (0, 2)
@@ -147,7 +145,7 @@ def test_the_first_stage_is_hotter_than_the_others(photos: Path, tmp_path: Path)
     }
 
 
-def test_running_again_asks_nothing_and_writes_the_same(photos: Path, tmp_path: Path) -> None:
+def test_running_again_asks_nothing_and_writes_the_same(photos, tmp_path):
     report, judge = made(photos, tmp_path / "data")
     before = report.files[0].read_bytes()
     # a sequence, three to simplify (the same for both images, hence queried once), two to compound
@@ -156,19 +154,19 @@ def test_running_again_asks_nothing_and_writes_the_same(photos: Path, tmp_path: 
     assert report.files[0].read_bytes() == before
 
 
-def test_another_seed_asks_anew(photos: Path, tmp_path: Path) -> None:
+def test_another_seed_asks_anew(photos, tmp_path):
     _, one = made(photos, tmp_path / "one")
     _, other = made(photos, tmp_path / "other", seed=1)
     assert not one.queries.keys() & other.queries.keys()
 
 
-def test_there_are_24_operations_in_9_categories_and_the_prompt_lists_them() -> None:
+def test_there_are_24_operations_in_9_categories_and_the_prompt_lists_them():
     assert (len(CATEGORIES), len(OPERATIONS)) == (24, 9)
     assert all(f"- {name}: " in operation_list() for name in CATEGORIES)
     assert parse_operation("apply filter / weather") == "Apply Filter/Weather"
 
 
-def test_datasets_reads_it_with_pictures_decoded(tmp_path: Path) -> None:
+def test_datasets_reads_it_with_pictures_decoded(tmp_path):
     import datasets
 
     report, _ = made(photographs(tmp_path / "photos", count=2, side=48), tmp_path / "data")

@@ -1,9 +1,6 @@
 """Complex-Edit's files: parquet shards as on the hub, saved data sets, and problems of invalid ones."""
 
-from __future__ import annotations
-
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from .layout import ROWS, compound, edit, instruction, on_hub, saved
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -56,7 +53,7 @@ def chosen_rows(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "write", [lambda folder: on_hub(folder / "hub"), one_parquet, one_data_set, both_splits, chosen_rows]
 )
-def test_every_layout_gives_the_same_rows(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+def test_every_layout_gives_the_same_rows(tmp_path, write):
     split_data = read(write(tmp_path))
     assert (split_data.rows, list(split_data.problems)) == (ROWS, [])
     assert [one.number for one in split_data.edits] == list(range(ROWS))
@@ -68,14 +65,14 @@ def test_every_layout_gives_the_same_rows(tmp_path: Path, write: Callable[[Path]
 
 
 @pytest.mark.parametrize("write", [lambda folder: on_hub(folder / "hub"), both_splits])
-def test_splits_are_told_apart(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+def test_splits_are_told_apart(tmp_path, write):
     data = write(tmp_path)
     assert read(data, "test_syn").edits[0].image == picture(100)
     with pytest.raises(InputError, match=r"'validation': it has .*test_real"):
         read(data, "validation")
 
 
-def test_pictures_are_unpacked_once_and_not_decoded_again(tmp_path: Path, cache: Path) -> None:
+def test_pictures_are_unpacked_once_and_not_decoded_again(tmp_path, cache):
     data = one_parquet(tmp_path)
     read(data)
     (folder,) = (cache / "editcritic" / "complex-edit").iterdir()
@@ -85,9 +82,7 @@ def test_pictures_are_unpacked_once_and_not_decoded_again(tmp_path: Path, cache:
     assert [one.image.digest for one in read(data).edits] == [picture(row).digest for row in range(ROWS)]
 
 
-def test_unpacked_pictures_that_were_tampered_with_are_said(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unpacked_pictures_that_were_tampered_with_are_said(tmp_path, cache, monkeypatch):
     # Pixels that this process has decoded before are known by their digest, and no file is opened for them.
     monkeypatch.setattr(image_module, "_cache", image_module.pixel_cache(1_000))
     data = one_parquet(tmp_path)
@@ -101,7 +96,7 @@ def test_unpacked_pictures_that_were_tampered_with_are_said(
         read(data)
 
 
-def test_columns_that_are_missing_are_named(tmp_path: Path) -> None:
+def test_columns_that_are_missing_are_named(tmp_path):
     path = tmp_path / "x.parquet"
     written(path, [{"image": "a", "caption": "b"}])
     with pytest.raises(InputError, match="lacks the columns edit: expected image, edit; it has image, caption"):
@@ -118,7 +113,7 @@ def encoded(row: int) -> bytes:
     return table
 
 
-def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are_there(tmp_path: Path) -> None:
+def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are_there(tmp_path):
     good = edit(0, 2)
     silent = {**good, "compound": [{"reasoning": "", "compound_instruction": ""}]}
     rows = [
@@ -140,7 +135,7 @@ def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are
 
 
 @pytest.mark.parametrize("other", ["json", "columns", "bytes"])
-def test_other_spellings_of_the_same_row_are_read(tmp_path: Path, other: str) -> None:
+def test_other_spellings_of_the_same_row_are_read(tmp_path, other):
     import json
 
     plain = edit(0)
@@ -152,14 +147,14 @@ def test_other_spellings_of_the_same_row_are_read(tmp_path: Path, other: str) ->
     assert split_data.edits[0].image == picture(0)
 
 
-def test_pictures_beside_the_files_are_found(tmp_path: Path) -> None:
+def test_pictures_beside_the_files_are_found(tmp_path):
     picture(5).pil().save(tmp_path / "five.png")
     rows = [{"image": {"bytes": None, "path": "five.png"}, "edit": edit(0)}]
     (one,) = read(written(tmp_path / "x.parquet", rows)).edits
     assert one.image == picture(5) == Image.of(picture(5).pixels)
 
 
-def test_what_is_missing_of_the_data_is_said_plainly(tmp_path: Path) -> None:
+def test_what_is_missing_of_the_data_is_said_plainly(tmp_path):
     with pytest.raises(InputError, match="does not exist: give the folder"):
         read(tmp_path / "none")
     with pytest.raises(InputError, match="contains neither parquet files nor a data set"):
@@ -179,9 +174,7 @@ def test_what_is_missing_of_the_data_is_said_plainly(tmp_path: Path) -> None:
         read(disk)
 
 
-def test_a_picture_that_a_table_repeats_does_not_fill_the_disk(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_that_a_table_repeats_does_not_fill_the_disk(tmp_path, cache, monkeypatch):
     """A dictionary stores a value once, however many rows have it."""
     pa, rows = bench_library("pyarrow"), 300
     buffer = io.BytesIO()

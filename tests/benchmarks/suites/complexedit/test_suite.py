@@ -1,7 +1,5 @@
 """Complex-Edit end to end: its published layout, an editor's outputs, a judge, tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,7 +54,7 @@ class Judging(Expert):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     return on_hub(tmp_path_factory.mktemp("hub") / "Complex-Edit")
 
 
@@ -78,7 +76,7 @@ def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | Non
     return Results("scripted", rows)
 
 
-def test_items_are_the_levels_of_the_rows(data: Path) -> None:
+def test_items_are_the_levels_of_the_rows(data):
     suite = ComplexEdit(data)
     assert not suite.problems
     assert len(suite.items) == ROWS * 8
@@ -90,9 +88,7 @@ def test_items_are_the_levels_of_the_rows(data: Path) -> None:
     assert [item.labels["level"] for item in ComplexEdit(data, levels="1,7-8").items[:3]] == [1, 7, 8]
 
 
-def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignment_once(
-    data: Path, tmp_path: Path
-) -> None:
+def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignment_once(data, tmp_path):
     suite, judge = ComplexEdit(data, levels="1,8", n=4), Judging()
     results = judged(suite, outputs(tmp_path), judge)
     assert judge.queries.count("complexedit/alignment") == 4 * ROWS * 2, "one judgement for both metrics"
@@ -108,7 +104,7 @@ def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignme
     )
 
 
-def test_operations_have_a_grade_of_their_own(data: Path, tmp_path: Path) -> None:
+def test_operations_have_a_grade_of_their_own(data, tmp_path):
     suite = ComplexEdit(data, levels="1-2", n=2, operations="listed")
     results = judged(suite, outputs(tmp_path, range(1, 3)), Judging())
     table = next(one for one in suite.tables(results) if one.name == "operations")
@@ -119,7 +115,7 @@ def test_operations_have_a_grade_of_their_own(data: Path, tmp_path: Path) -> Non
     }
 
 
-def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data: Path) -> None:
+def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data):
     suite = ComplexEdit(data, levels="1-2")
     assert suite.tables(Results("nobody", [])) == []
     only = [ResultRow(item.id, item.case, item.labels, {"pq": Score.of(5.0)}) for item in suite.items]
@@ -127,7 +123,7 @@ def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data: Pat
     assert values(suite, Results("one", only), "leaderboard")["all"] == {"IF": None, "IP": None, "PQ": 5.0, "O": None}
 
 
-def test_one_level_may_lie_in_a_flat_folder(data: Path, tmp_path: Path) -> None:
+def test_one_level_may_lie_in_a_flat_folder(data, tmp_path):
     suite = ComplexEdit(data, levels="8")
     folder = outputs(tmp_path, range(8, 9), flat=True)
     paths = [suite.find_output(folder, item) for item in suite.items]
@@ -147,7 +143,7 @@ def test_protocols_are_the_modes_and_the_paper_is_numeric(data: Path, protocol: 
     assert [metric.signature for metric in metrics] == [f"{metric.card.name}@3/{signature}" for metric in metrics]  # type: ignore[attr-defined]
 
 
-def test_the_expected_mode_asks_three_questions_a_picture(data: Path, tmp_path: Path) -> None:
+def test_the_expected_mode_asks_three_questions_a_picture(data, tmp_path):
     suite, judge = ComplexEdit(data, levels=2, mode="expected"), Judging()
     results = judged(suite, outputs(tmp_path, range(2, 3)), judge)
     assert len(judge.queries) == 3 * ROWS
@@ -155,7 +151,7 @@ def test_the_expected_mode_asks_three_questions_a_picture(data: Path, tmp_path: 
     assert [one.name for one in suite.tables(results)] == ["leaderboard", "levels"], "nothing was measured repeatedly"
 
 
-def test_a_step_of_sequential_editing_is_judged_by_the_published_compound(tmp_path: Path) -> None:
+def test_a_step_of_sequential_editing_is_judged_by_the_published_compound(tmp_path):
     """Section 5.4.2. The joined atomic sentences of step 2 would be "Make the cup blue and remove the fork"."""
     import datasets
 
@@ -221,7 +217,7 @@ def scripted(grade: Callable[[int, int], Score]) -> Results:
     return Results("scripted", rows)
 
 
-def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed() -> None:
+def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed():
     results = scripted(
         lambda row, level: Score.failed("no judge") if (row, level) == (0, 2) else Score.of(float(level))
     )
@@ -233,13 +229,13 @@ def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed() -> None:
     assert (overall[2].count, overall[2].num_missing) == (ROWS - 1, 1)
 
 
-def test_the_geometric_mean_is_an_option(data: Path) -> None:
+def test_the_geometric_mean_is_an_option(data):
     suite = ComplexEdit(data, mean="geometric")
     numbers = values(suite, scripted(lambda row, level: Score.of(0.0 if level == 8 else 6.0)), "levels")
     assert (numbers["C8"]["O"], numbers["C1"]["O"]) == pytest.approx((0.0, 6.0))
 
 
-def test_rows_with_fewer_levels_are_said(tmp_path: Path) -> None:
+def test_rows_with_fewer_levels_are_said(tmp_path):
     saved(2, levels=5).to_parquet(tmp_path / "short.parquet")
     suite = ComplexEdit(tmp_path / "short.parquet", levels="4-8")
     assert [item.labels["level"] for item in suite.items] == [4, 5, 4, 5]
@@ -264,14 +260,12 @@ def test_rows_with_fewer_levels_are_said(tmp_path: Path) -> None:
         ({"prompts": "/nowhere"}, "prompt pack '/nowhere' is not a folder"),
     ],
 )
-def test_options_that_mean_nothing_are_refused_with_what_does(
-    data: Path, options: dict[str, Any], message: str
-) -> None:
+def test_options_that_mean_nothing_are_refused_with_what_does(data, options, message):
     with pytest.raises(InputError, match=message):
         ComplexEdit(data, **options)
 
 
-def test_options_and_digest_say_what_was_asked(data: Path) -> None:
+def test_options_and_digest_say_what_was_asked(data):
     suite = ComplexEdit(data, levels="1-2", seed=3)
     sampling = {"mode": "numeric", "n": 20, "seed": 3, "max_replacements": 2, "mean": "arithmetic"}
     assert suite.options == {"split": "test_real", "levels": "1,2", **sampling}
@@ -301,13 +295,11 @@ def names_by_row(folder: Path, rows: int) -> dict[int, str]:
     ],
     ids=["numbers of rows", "without zeros", "other names in their order", "numbers that do not begin at 0"],
 )
-def test_names_say_whose_row_a_picture_is(
-    tmp_path: Path, names: Sequence[str], rows: int, by_row: dict[int, str]
-) -> None:
+def test_names_say_whose_row_a_picture_is(tmp_path, names, rows, by_row):
     assert names_by_row(named(tmp_path, *names), rows) == by_row
 
 
-def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path):
     with pytest.raises(
         InputError, match=r"contains 2 images for 3 rows, and a\.png is not named after a row: give one"
     ):
@@ -316,13 +308,13 @@ def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path: P
         images_by_row(named(tmp_path / "twice", "0000.png", "0.png"), 3)
 
 
-def test_a_folder_that_grows_is_read_anew(tmp_path: Path) -> None:
+def test_a_folder_that_grows_is_read_anew(tmp_path):
     assert names_by_row(named(tmp_path, "0000.png"), 3) == {0: "0000.png"}
     assert names_by_row(named(tmp_path, "0001.png"), 3) == {0: "0000.png", 1: "0001.png"}
     assert names_by_row(tmp_path / "none", 3) == {}
 
 
-def test_one_level_may_lie_flat_or_in_its_folder(tmp_path: Path) -> None:
+def test_one_level_may_lie_flat_or_in_its_folder(tmp_path):
     assert level_folder(tmp_path, 3, alone=True) == tmp_path
     assert level_folder(tmp_path, 3, alone=False) == tmp_path / "C3"
     (tmp_path / "C3").mkdir()

@@ -1,7 +1,5 @@
 """A file server on loopback that can interrupt transfers, send another file, or fail."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """Experts by tables: a judge that says what stands there for a topic, a detector that knows where phrases are."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

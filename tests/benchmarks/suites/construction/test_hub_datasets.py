@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from editcritic.benchmarks.suites.construction.download import read_lock
 
@@ -15,7 +14,7 @@ from .file_server import served
 NEEDS = ("huggingface_hub",)
 
 
-def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_path: Path) -> None:
+def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_path):
     place = published(tmp_path / "published")
     files = {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
     command = [sys.executable, "-c", "from editcritic.cli.main import main; main()"]

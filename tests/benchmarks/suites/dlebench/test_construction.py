@@ -1,7 +1,5 @@
 """Making DLEBench samples: questions become edits with references that a judge accepts and people can turn down."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -71,7 +69,7 @@ class Painter:
 
 
 @pytest.fixture
-def questions(tmp_path: Path) -> Path:
+def questions(tmp_path):
     """One question a photograph, with one target each but the second, which has two."""
     folder = photographs(tmp_path / "questions", count=2, side=96)
     rows = [
@@ -102,7 +100,7 @@ def decide(out: Path, decision: str) -> None:
     (out / "review.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def test_the_suite_reads_what_was_made(questions: Path, tmp_path: Path) -> None:
+def test_the_suite_reads_what_was_made(questions, tmp_path):
     report, _, _ = made(questions, tmp_path / "data")
     assert (report.num_constructed, report.num_rejected, report.failures) == (2, 0, {})
     suite = DleBench(tmp_path / "data")
@@ -114,7 +112,7 @@ def test_the_suite_reads_what_was_made(questions: Path, tmp_path: Path) -> None:
     assert item.sample.targets[0].corners((96, 72)) == (10, 10, 16, 16)
 
 
-def test_a_reference_is_the_source_but_for_what_is_around_the_targets(questions: Path, tmp_path: Path) -> None:
+def test_a_reference_is_the_source_but_for_what_is_around_the_targets(questions, tmp_path):
     made(questions, tmp_path / "data")
     source = Image.open(tmp_path / "data/Source_Images/astronaut.png").pixels
     reference = Image.open(tmp_path / "data/Reference_Images/astronaut.png").pixels
@@ -124,9 +122,7 @@ def test_a_reference_is_the_source_but_for_what_is_around_the_targets(questions:
     assert (reference[:34, :34] == 10).all()
 
 
-def test_what_the_judge_does_not_accept_is_made_again_with_other_seeds_and_given_up_after_three(
-    questions: Path, tmp_path: Path
-) -> None:
+def test_what_the_judge_does_not_accept_is_made_again_with_other_seeds_and_given_up_after_three(questions, tmp_path):
     wrong: dict[str, Says] = {"dlebench/following_plain": verdict("Over Modification")}
     report, _, editor = made(questions, tmp_path / "data", wrong)
     assert (report.num_constructed, report.num_rejected) == (0, 2)
@@ -137,7 +133,7 @@ def test_what_the_judge_does_not_accept_is_made_again_with_other_seeds_and_given
     assert lines(tmp_path / "data/data.jsonl") == []
 
 
-def test_running_again_asks_neither_judge_nor_editor(questions: Path, tmp_path: Path) -> None:
+def test_running_again_asks_neither_judge_nor_editor(questions, tmp_path):
     _, judge, editor = made(questions, tmp_path / "data")
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")}
     assert (len(editor.seeds), judge.queries.total()) == (3, 1 + 2 * 3)  # the question is the same for both pictures
@@ -146,7 +142,7 @@ def test_running_again_asks_neither_judge_nor_editor(questions: Path, tmp_path: 
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")} == before
 
 
-def test_people_can_have_a_reference_made_again_three_times_and_then_it_ends(questions: Path, tmp_path: Path) -> None:
+def test_people_can_have_a_reference_made_again_three_times_and_then_it_ends(questions, tmp_path):
     out = tmp_path / "data"
     made(questions, out)
     seen = []
@@ -162,7 +158,7 @@ def test_people_can_have_a_reference_made_again_three_times_and_then_it_ends(que
     assert made(questions, out)[0].num_constructed == 0
 
 
-def test_what_is_accepted_stays_and_what_is_discarded_is_left_out(questions: Path, tmp_path: Path) -> None:
+def test_what_is_accepted_stays_and_what_is_discarded_is_left_out(questions, tmp_path):
     out = tmp_path / "data"
     made(questions, out)
     decide(out, "accept")
@@ -191,7 +187,7 @@ RED = {
 }
 
 
-def test_what_people_correct_is_in_the_data_and_an_accepted_reference_stays(questions: Path, tmp_path: Path) -> None:
+def test_what_people_correct_is_in_the_data_and_an_accepted_reference_stays(questions, tmp_path):
     out = tmp_path / "data"
     made(questions, out)
     assert {"question", "answer", *RED} <= lines(out / "review.jsonl")[0].keys()
@@ -208,9 +204,7 @@ def test_what_people_correct_is_in_the_data_and_an_accepted_reference_stays(ques
     assert (item.sample.instruction, item.labels["type"]) == (RED["edit_operation"], "Change Material")
 
 
-def test_a_reference_to_regenerate_is_made_from_what_people_corrected(
-    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reference_to_regenerate_is_made_from_what_people_corrected(questions, tmp_path, monkeypatch):
     out = tmp_path / "data"
     made(questions, out)
     corrected(out, "regenerate", **RED)
@@ -242,16 +236,14 @@ def test_a_reference_to_regenerate_is_made_from_what_people_corrected(
         ({"type": "Change Mood"}, "expected one of Removal Object"),
     ],
 )
-def test_a_correction_that_cannot_be_used_is_refused_with_its_line(
-    questions: Path, tmp_path: Path, changes: Mapping[str, Any], why: str
-) -> None:
+def test_a_correction_that_cannot_be_used_is_refused_with_its_line(questions, tmp_path, changes, why):
     made(questions, tmp_path / "data")
     corrected(tmp_path / "data", "accept", **changes)
     with pytest.raises(InputError, match=rf"review.jsonl:1 has .*{why}"):
         made(questions, tmp_path / "data")
 
 
-def test_labels_of_people_are_decisions(questions: Path, tmp_path: Path) -> None:
+def test_labels_of_people_are_decisions(questions, tmp_path):
     made(questions, tmp_path / "data")
     label = {"schema": 1, "kind": "reference", "id": "astronaut", "dimension": "reference", "annotator": "ann"}
     path = tmp_path / "labels.jsonl"
@@ -260,9 +252,7 @@ def test_labels_of_people_are_decisions(questions: Path, tmp_path: Path) -> None
     assert made(questions, tmp_path / "data", labels=[path])[2].seeds == []  # it was about the first one
 
 
-def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(
-    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(questions, tmp_path, monkeypatch):
     down: dict[str, Says] = {"dlebench/consistency_plain": Failure("busy")}
     report, _, editor = made(questions, tmp_path / "data", down)
     assert (report.num_constructed, report.exit_code, len(editor.seeds)) == (0, 1, 2)
@@ -290,12 +280,12 @@ def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(
         ({"modified_object": " "}, "names no object"),
     ],
 )
-def test_metadata_that_breaks_a_rule_is_refused(changes: Mapping[str, str], reason: str) -> None:
+def test_metadata_that_breaks_a_rule_is_refused(changes, reason):
     with pytest.raises(ValueError, match=reason):
         parse_counterfactual(json.dumps({**COLOUR, **changes}), "green")
 
 
-def test_a_question_of_location_removes_the_object() -> None:
+def test_a_question_of_location_removes_the_object():
     reply = {
         "q_type": "location",
         "prompt_clean": "There is a white truck on the bridge.",
@@ -308,7 +298,7 @@ def test_a_question_of_location_removes_the_object() -> None:
     assert (edit.type, edit.operation) == ("Removal Object", "remove_object")
 
 
-def test_a_garbled_answer_is_asked_for_again_and_kept(questions: Path, tmp_path: Path) -> None:
+def test_a_garbled_answer_is_asked_for_again_and_kept(questions, tmp_path):
     table: dict[str, Says] = {"making/dlebench/counterfactual#0": "Sure! The cup becomes green."}
     report, _, _ = made(questions, tmp_path / "data", table)
     assert report.num_constructed == 2
@@ -327,9 +317,7 @@ def test_a_garbled_answer_is_asked_for_again_and_kept(questions: Path, tmp_path:
         ({"options": ["white"]}, "no wrong option"),
     ],
 )
-def test_a_question_that_cannot_be_used_is_given_up_with_the_reason(
-    questions: Path, tmp_path: Path, changes: Mapping[str, Any], reason: str
-) -> None:
+def test_a_question_that_cannot_be_used_is_given_up_with_the_reason(questions, tmp_path, changes, reason):
     path = questions / "questions.jsonl"
     rows = lines(path)
     rows[0] = {**rows[0], "answer": "white", **changes}
@@ -339,7 +327,7 @@ def test_a_question_that_cannot_be_used_is_given_up_with_the_reason(
     assert reason in lines(tmp_path / "data/rejections.jsonl")[0]["reason"]
 
 
-def test_what_the_judge_is_told_names_the_wrong_answer_to_be_made_true(questions: Path, tmp_path: Path) -> None:
+def test_what_the_judge_is_told_names_the_wrong_answer_to_be_made_true(questions, tmp_path):
     prompts: list[str] = []
 
     def says(judge: Judge) -> str:
@@ -354,7 +342,7 @@ CHOICES = ["(A) white", "(B) green", "(C) red", "(D) grey", "(E) The image does 
 
 
 @pytest.fixture
-def vstar(tmp_path: Path) -> Path:
+def vstar(tmp_path):
     for name in ("direct_attributes", "relative_position"):
         photographs(tmp_path / name, count=2)
     rows: dict[str, Any] = {
@@ -378,7 +366,7 @@ def vstar(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_of_vstar_the_first_option_is_right_and_boxes_are_corner_and_size(vstar: Path) -> None:
+def test_of_vstar_the_first_option_is_right_and_boxes_are_corner_and_size(vstar):
     helmet, broken, ear, missing = read_questions(vstar)
     assert isinstance(helmet, VisualQuestion)
     assert isinstance(ear, VisualQuestion)
@@ -412,7 +400,7 @@ def boxes(path: Path, *drawn: tuple[str, list[list[float]]]) -> Path:
     return path
 
 
-def test_of_mme_realworld_boxes_are_drawn_by_people_and_no_answer_is_never_made_true(tmp_path: Path) -> None:
+def test_of_mme_realworld_boxes_are_drawn_by_people_and_no_answer_is_never_made_true(tmp_path):
     path = written(
         tmp_path,
         {"Question_id": "perception/cup/0001", "Ground truth": "B"},
@@ -436,7 +424,7 @@ def test_of_mme_realworld_boxes_are_drawn_by_people_and_no_answer_is_never_made_
 
 
 @pytest.mark.parametrize(("text", "why"), [("{}", "without a list"), ("[]", "without a list"), ("[", "is not JSON")])
-def test_a_json_file_of_something_else_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_a_json_file_of_something_else_is_refused(tmp_path, text, why):
     (tmp_path / "q.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=why):
         list(read_questions(tmp_path / "q.json"))

@@ -1,9 +1,6 @@
 """DLEBench's data with field aliases, and problems of incomplete lines."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +16,7 @@ def renamed(row: dict[str, Any], **names: str) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in row.items()}
 
 
-def test_fields_may_be_called_otherwise(tmp_path: Path) -> None:
+def test_fields_may_be_called_otherwise(tmp_path):
     plain = DleBench(written(tmp_path / "a", 3))
     other = DleBench(
         written(
@@ -32,7 +29,7 @@ def test_fields_may_be_called_otherwise(tmp_path: Path) -> None:
     assert plain.digest == other.digest
 
 
-def test_an_operation_beside_the_instruction_is_the_type(tmp_path: Path) -> None:
+def test_an_operation_beside_the_instruction_is_the_type(tmp_path):
     def told_apart(row: dict[str, Any]) -> dict[str, Any]:
         plain = {name: value for name, value in row.items() if name != "type"}
         return {**plain, "edit_instruction": row["edit_operation"], "edit_operation": "alter_color"}
@@ -42,7 +39,7 @@ def test_an_operation_beside_the_instruction_is_the_type(tmp_path: Path) -> None
     assert item.labels["type"] == "Change Color"
 
 
-def test_a_line_that_lacks_something_is_a_problem_that_names_the_spellings(tmp_path: Path) -> None:
+def test_a_line_that_lacks_something_is_a_problem_that_names_the_spellings(tmp_path):
     def without_boxes(row: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in row.items() if key != "bbox" or row["image"] != "1.png"}
 
@@ -54,7 +51,7 @@ def test_a_line_that_lacks_something_is_a_problem_that_names_the_spellings(tmp_p
     assert "mode=plain" in problem.message
 
 
-def test_without_boxes_and_references_the_other_modes_still_judge(tmp_path: Path) -> None:
+def test_without_boxes_and_references_the_other_modes_still_judge(tmp_path):
     def bare(row: dict[str, Any]) -> dict[str, Any]:
         return {name: row[name] for name in ("image", "edit_operation", "type")}
 
@@ -66,7 +63,7 @@ def test_without_boxes_and_references_the_other_modes_still_judge(tmp_path: Path
         DleBench(data)
 
 
-def test_boxes_and_types_may_come_from_a_file_of_their_own(tmp_path: Path) -> None:
+def test_boxes_and_types_may_come_from_a_file_of_their_own(tmp_path):
     def bare(row: dict[str, Any]) -> dict[str, Any]:
         return {name: row[name] for name in ("image", "reference_image", "edit_operation")}
 
@@ -95,11 +92,11 @@ def test_boxes_and_types_may_come_from_a_file_of_their_own(tmp_path: Path) -> No
         ("remove text", None),
     ],
 )
-def test_types_by_what_they_are_called(name: str, kind: str | None) -> None:
+def test_types_by_what_they_are_called(name, kind):
     assert parse_type(name) == kind
 
 
-def test_the_papers_types_name_themselves() -> None:
+def test_the_papers_types_name_themselves():
     assert [parse_type(kind) for kind in TYPES] == list(TYPES)
     assert sum(TYPES.values()) == 1909
 
@@ -117,12 +114,12 @@ def test_the_papers_types_name_themselves() -> None:
         [{"xmin": 10, "ymin": 20, "xmax": 30, "ymax": 60}],
     ],
 )
-def test_boxes_in_many_ways(value: Any) -> None:
+def test_boxes_in_many_ways(value):
     (box,) = parse_boxes(value, (100, 200))
     assert [box.x0, box.y0, box.x1, box.y1] == pytest.approx([0.1, 0.1, 0.3, 0.3])
 
 
-def test_boxes_as_corner_and_size() -> None:
+def test_boxes_as_corner_and_size():
     (box,) = parse_boxes([10, 20, 20, 40], (100, 200), "xywh")
     assert [box.x0, box.y0, box.x1, box.y1] == pytest.approx([0.1, 0.1, 0.3, 0.3])
 
@@ -137,12 +134,12 @@ def test_boxes_as_corner_and_size() -> None:
         ("no box", "Expecting value"),
     ],
 )
-def test_boxes_that_are_none_are_said_to_be(value: Any, why: str) -> None:
+def test_boxes_that_are_none_are_said_to_be(value, why):
     with pytest.raises(ValueError, match=why):
         parse_boxes(value, (100, 200))
 
 
-def test_bad_lines_pictures_and_ids_are_problems(tmp_path: Path) -> None:
+def test_bad_lines_pictures_and_ids_are_problems(tmp_path):
     data = written(tmp_path / "data", 4, lambda row: {**row, "id": "same" if row["image"] < "2" else row["image"][0]})
     (data / "Source_Images" / "2.png").write_bytes(b"no picture")
     with (data / "data.jsonl").open("a") as lines:
@@ -165,6 +162,6 @@ def test_bad_lines_pictures_and_ids_are_problems(tmp_path: Path) -> None:
         assert message in problems
 
 
-def test_a_folder_that_is_none_is_refused_with_the_layout(tmp_path: Path) -> None:
+def test_a_folder_that_is_none_is_refused_with_the_layout(tmp_path):
     with pytest.raises(InputError, match="Source_Images/ and Reference_Images/"):
         DleBench(tmp_path)

@@ -1,7 +1,5 @@
 """DLEBench end to end: data as published, outputs in a folder, labels of a judge, the paper's tables."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -16,12 +14,12 @@ from .layout import Labels, judged, written
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     return written(tmp_path / "data")
 
 
 @pytest.fixture
-def outputs(data: Path, tmp_path: Path) -> Path:
+def outputs(data, tmp_path):
     """The references, under the sources' names."""
     folder = tmp_path / "outputs"
     folder.mkdir()
@@ -42,7 +40,7 @@ def by_size(instruction: str, topic: str) -> str:
 
 
 @pytest.mark.parametrize("mode", ["oracle", "tools", "plain"])
-def test_each_mode_asks_each_criterion_once(data: Path, outputs: Path, mode: str) -> None:
+def test_each_mode_asks_each_criterion_once(data, outputs, mode):
     judge = Labels(by_size)
     results = judged(DleBench(data, mode=mode), outputs, judge)
     assert sorted(set(judge.queries)) == [f"dlebench/consistency_{mode}", f"dlebench/following_{mode}"]
@@ -50,7 +48,7 @@ def test_each_mode_asks_each_criterion_once(data: Path, outputs: Path, mode: str
     assert all(row.value(VC) == 1.0 for row in results.rows)
 
 
-def test_table_1_is_the_mean_of_both_and_its_average_unweighted(data: Path, outputs: Path) -> None:
+def test_table_1_is_the_mean_of_both_and_its_average_unweighted(data, outputs):
     suite = DleBench(data)
     results = judged(suite, outputs, Labels(by_size))
     assert values(suite, results, "criteria")["IF"]["Change Color"] == pytest.approx(50.0)
@@ -63,7 +61,7 @@ def test_table_1_is_the_mean_of_both_and_its_average_unweighted(data: Path, outp
     ]
 
 
-def test_what_gave_no_label_is_in_no_denominator_and_counted(data: Path, outputs: Path) -> None:
+def test_what_gave_no_label_is_in_no_denominator_and_counted(data, outputs):
     (outputs / "13.png").unlink()
 
     def mumbles(instruction: str, topic: str) -> str:
@@ -84,7 +82,7 @@ def test_what_gave_no_label_is_in_no_denominator_and_counted(data: Path, outputs
     assert (lost.value, lost.count, lost.num_missing) == (None, 0, 2)
 
 
-def test_labels_are_shares_by_type_and_in_all(data: Path, outputs: Path) -> None:
+def test_labels_are_shares_by_type_and_in_all(data, outputs):
     suite = DleBench(data)
     results = values(suite, judged(suite, outputs, Labels(by_size)), "labels-if")
     assert results["all"] == {
@@ -95,7 +93,7 @@ def test_labels_are_shares_by_type_and_in_all(data: Path, outputs: Path) -> None
     }
 
 
-def test_the_scale_curve_is_of_windows_over_the_targets_area(data: Path, outputs: Path) -> None:
+def test_the_scale_curve_is_of_windows_over_the_targets_area(data, outputs):
     results = judged(DleBench(data), outputs, Labels(by_size))
     curve = size_curve(results)
     assert len(curve.areas) == 14
@@ -110,7 +108,7 @@ def test_the_scale_curve_is_of_windows_over_the_targets_area(data: Path, outputs
     assert size_curve(results, VC).r is None
 
 
-def test_outputs_are_found_by_id_reference_or_source(data: Path, tmp_path: Path) -> None:
+def test_outputs_are_found_by_id_reference_or_source(data, tmp_path):
     suite = DleBench(data)
     item = suite.items[3]
     assert item.id == "3_ref"
@@ -122,14 +120,14 @@ def test_outputs_are_found_by_id_reference_or_source(data: Path, tmp_path: Path)
     assert suite.find_output(tmp_path, suite.items[4]) is None
 
 
-def test_a_source_that_two_items_share_names_neither_of_their_outputs(tmp_path: Path) -> None:
+def test_a_source_that_two_items_share_names_neither_of_their_outputs(tmp_path):
     suite = DleBench(written(tmp_path / "data", 2, lambda line: {**line, "image": "0.png"}))
     (tmp_path / "0.png").touch()
     assert [suite.find_output(tmp_path, item) for item in suite.items] == [None, None]
     assert {item.case for item in suite.items} == {"0.png"}
 
 
-def test_several_targets_are_judged_alone_and_the_worst_counts(tmp_path: Path) -> None:
+def test_several_targets_are_judged_alone_and_the_worst_counts(tmp_path):
     two = [[8, 8, 14, 14], [30, 30, 40, 40]]
     suite = DleBench(written(tmp_path / "data", 1, lambda line: {**line, "bbox": two}))
     labels = iter(("Flawless Execution", "Wrong Action"))
@@ -149,7 +147,7 @@ def test_the_metrics_are_built_with_the_suites_options(data: Path) -> None:
     assert build(DleBench(data).metrics("plain")[IF]).signature == "dlebench-if@2/plain"
 
 
-def test_what_cannot_be_judged_so_is_refused(data: Path) -> None:
+def test_what_cannot_be_judged_so_is_refused(data):
     with pytest.raises(InputError, match="one of plain, tools"):
         DleBench(data, mode="plain").metrics("oracle")
     with pytest.raises(InputError, match="no mode 'blind': expected one of oracle"):
@@ -158,7 +156,7 @@ def test_what_cannot_be_judged_so_is_refused(data: Path) -> None:
         DleBench(data, context="wide")
 
 
-def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> None:
+def test_a_prompt_pack_is_named_by_its_digest(data, tmp_path):
     pack = tmp_path / "pack"
     pack.mkdir()
     (pack / "answer.txt").write_text("Say it.", encoding="utf-8")
@@ -169,7 +167,7 @@ def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> Non
         DleBench(data, prompts=str(tmp_path / "nowhere"))
 
 
-def test_the_papers_protocol_reaches_the_metrics_that_have_it(tmp_path: Path) -> None:
+def test_the_papers_protocol_reaches_the_metrics_that_have_it(tmp_path):
     data = written(tmp_path / "data", count=2)
     oracle = DleBench(data, object_names="words")
     assert dict(oracle.metrics("paper")) == {

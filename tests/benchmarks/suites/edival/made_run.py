@@ -4,8 +4,6 @@ The released code was run on it once, with these answers in place of its models 
 are experts. Every picture has a corner of one colour, by which it is known at any size.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 from collections.abc import Sequence

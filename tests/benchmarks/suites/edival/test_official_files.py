@@ -1,9 +1,7 @@
 """The released code's result files: names, keys, and what stands in them."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.run.golden_cases import replay_cases
 from editcritic.benchmarks.run.runner import run_suite
-from editcritic.benchmarks.suites.edival.suite import EdiVal, Mode
+from editcritic.benchmarks.suites.edival.suite import EdiVal
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.reward import Score
 from editcritic.reward.experts.pixel_features import PixelFeatures
@@ -22,7 +20,7 @@ from tests.reward.metrics.edival.test_consistency_golden import StandIn
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     return write_data(tmp_path / "data", chains(3))
 
 
@@ -71,7 +69,7 @@ def rows(suite: EdiVal, failed: str = "", missing: str = "") -> list[ResultRow]:
     return rows
 
 
-def test_multipass_has_a_file_a_picture_and_two_of_rates(data: Path, tmp_path: Path) -> None:
+def test_multipass_has_a_file_a_picture_and_two_of_rates(data, tmp_path):
     suite = EdiVal(data)
     written = suite.write_official_files(Results("x", rows(suite)), tmp_path / "out")
     names = [str(path.relative_to(tmp_path / "out")) for path in written]
@@ -90,7 +88,7 @@ def test_multipass_has_a_file_a_picture_and_two_of_rates(data: Path, tmp_path: P
     assert rates["2"]["human_preference_score"] == [5.0] * 3
 
 
-def test_a_pictures_file_says_what_the_released_code_says(data: Path, tmp_path: Path) -> None:
+def test_a_pictures_file_says_what_the_released_code_says(data, tmp_path):
     suite = EdiVal(data)
     suite.write_official_files(Results("x", rows(suite)), tmp_path)
     page = read(tmp_path / "multipass" / "0_input_raw.json")
@@ -109,7 +107,7 @@ def test_a_pictures_file_says_what_the_released_code_says(data: Path, tmp_path: 
     assert turn["meta"]["eval_bg_consistency"] is row.pools.background
 
 
-def test_consistency_stands_there_unless_the_background_changes(data: Path, tmp_path: Path) -> None:
+def test_consistency_stands_there_unless_the_background_changes(data, tmp_path):
     suite = EdiVal(data)
     suite.write_official_files(Results("x", rows(suite)), tmp_path)
     pages = [read(tmp_path / "multipass" / f"{n}_input_raw.json")[str(turn)] for n in (0, 1, 3) for turn in (1, 2, 3)]
@@ -125,7 +123,7 @@ def test_consistency_stands_there_unless_the_background_changes(data: Path, tmp_
             assert page["object_dinov3_consistency_mean"] is page["bg_details"] is None
 
 
-def test_singlepass_has_a_file_a_turn_with_all_its_instructions(data: Path, tmp_path: Path) -> None:
+def test_singlepass_has_a_file_a_turn_with_all_its_instructions(data, tmp_path):
     suite = EdiVal(data, mode="singlepass")
     written = suite.write_official_files(Results("x", rows(suite)), tmp_path)
     assert len(written) == 3 * 3 + 2
@@ -138,9 +136,7 @@ def test_singlepass_has_a_file_a_turn_with_all_its_instructions(data: Path, tmp_
     assert read(tmp_path / "singlepass" / "image_rate.json")["1"] == [1, 0, 1], "the last instruction of each"
 
 
-def test_a_failure_is_null_and_in_no_rate_and_a_picture_that_lacks_a_turn_is_not_there(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_failure_is_null_and_in_no_rate_and_a_picture_that_lacks_a_turn_is_not_there(data, tmp_path):
     suite = EdiVal(data)
     suite.write_official_files(Results("x", rows(suite, failed="0/multipass/3", missing="1/multipass/3")), tmp_path)
     assert read(tmp_path / "multipass" / "0_input_raw.json")["3"]["instruction_following"] is None
@@ -158,16 +154,14 @@ UNMEASURED = {
 
 
 @pytest.fixture(scope="module")
-def recorded() -> Mapping[str, Any]:
+def recorded():
     """Content by file."""
     lines = (GOLDEN / "edival_official_run.jsonl").read_text(encoding="utf-8").splitlines()
     return {entry["file"]: entry["content"] for entry in map(json.loads, lines)}
 
 
 @pytest.mark.parametrize("mode", ["multipass", "singlepass"])
-def test_the_result_files_of_a_run_are_those_of_the_released_code(
-    mode: Mode, recorded: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_the_result_files_of_a_run_are_those_of_the_released_code(mode, recorded, tmp_path):
     data, outputs = write_run(tmp_path)
     answers = MadeAnswers()
     roles = dict.fromkeys(("detector", "judge", "reader", "preference"), answers)
@@ -198,6 +192,6 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def test_instructions_of_all_kinds_are_followed_where_the_released_code_says_so() -> None:
+def test_instructions_of_all_kinds_are_followed_where_the_released_code_says_so():
     agree, total, disagreements = replay_cases(GOLDEN / "edival_official_cases.jsonl", "official")
     assert (agree, total) == (270, 270), "\n".join(map(str, disagreements[:20]))

@@ -1,7 +1,5 @@
 """`bench prepare edival --check-csv`: counts of an instruction file, and agreement of our chain rules with it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable
@@ -48,11 +46,11 @@ COUNTED = {
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return write_chains(tmp_path / "chains.csv")
 
 
-def test_what_a_file_holds_is_counted(file: Path) -> None:
+def test_what_a_file_holds_is_counted(file):
     assert counts(read_instruction_file(file)) == COUNTED
     assert COUNTED.keys() == expected().keys()
 
@@ -66,7 +64,7 @@ def changed(file: Path, index: int, turn: int, **fields: object) -> dict[str, in
     return {name: count - COUNTED[name] for name, count in counted.items() if count != COUNTED[name]}
 
 
-def test_pools_that_do_not_follow_are_not_counted_as_following(file: Path) -> None:
+def test_pools_that_do_not_follow_are_not_counted_as_following(file):
     assert changed(file, 1, 3, available=("dog", "ball")) == {
         "later turns whose pools follow from the previous turn": -1,
         "later turns whose pools follow with the first image's foreground": -1,
@@ -82,7 +80,7 @@ def test_pools_that_do_not_follow_are_not_counted_as_following(file: Path) -> No
     }
 
 
-def test_slots_and_wording_are_compared_with_the_brackets(file: Path) -> None:
+def test_slots_and_wording_are_compared_with_the_brackets(file):
     slots, worded = (
         "instructions parsed as their type only, with the slots in brackets",
         "instructions worded as by our construction",
@@ -97,7 +95,7 @@ def test_slots_and_wording_are_compared_with_the_brackets(file: Path) -> None:
     assert changed(file, 1, 1, format="Remove [the] ball")[slots] == -1
 
 
-def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file: Path) -> None:
+def test_each_count_is_shown_beside_the_published_one(editcritic, file):
     ran = editcritic("bench", "prepare", "edival", "--check-csv", file)
     assert ran.exit_code == 1
     assert "DIFFERS  chains: 5, expected 572" in ran.stdout
@@ -110,16 +108,14 @@ def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file:
     assert {"name": "rows", "expected": 1716, "counted": 15, "agrees": False} in document["checks"]
 
 
-def test_a_file_with_every_expected_count_is_said_to_be_the_published_one(
-    editcritic: Command, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_every_expected_count_is_said_to_be_the_published_one(editcritic, file, monkeypatch):
     monkeypatch.setattr(published_counts, "expected", lambda: COUNTED)
     ran = editcritic("bench", "prepare", "edival", "--check-csv", file)
     assert ran.exit_code == 0
     assert "DIFFERS" not in ran.stdout
 
 
-def test_the_type_counts_expected_are_those_of_table_2_and_add_up() -> None:
+def test_the_type_counts_expected_are_those_of_table_2_and_add_up():
     types = [count for name, count in expected().items() if ", turn " in name]
     assert len(types) == 27
     assert sum(types) == expected()["rows"] == 1716
@@ -134,7 +130,7 @@ def test_the_type_counts_expected_are_those_of_table_2_and_add_up() -> None:
         (["edival", "--check-csv", "none.csv"], "cannot read none.csv: No such file"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(editcritic: Command, arguments: list[str], message: str) -> None:
+def test_what_cannot_be_compared_is_refused(editcritic, arguments, message):
     ran = editcritic("bench", "prepare", *arguments)
     assert ran.exit_code == 2
     assert message in ran.stderr
@@ -144,7 +140,7 @@ def state_of(pools: Pools) -> ChainState:
     return ChainState(pools, {name: ListedObject(name, name) for name in pools.available})
 
 
-def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_objects_are_forgotten(file: Path) -> None:
+def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_objects_are_forgotten(file):
     differing = []
     for turns in read_instruction_file(file).turns.values():
         for before, turn in itertools.pairwise(turns):
@@ -160,7 +156,7 @@ def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_obje
     assert differing == [(0, 3)]
 
 
-def test_instructions_are_worded_as_published(file: Path) -> None:
+def test_instructions_are_worded_as_published(file):
     for turns in read_instruction_file(file).turns.values():
         for turn in turns:
             task = parse_task(turn.instructions[-1])

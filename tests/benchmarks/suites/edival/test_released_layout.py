@@ -1,7 +1,5 @@
 """Protocol `official` on folders in the released layout, beside what the released code made of the same files."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping
@@ -116,7 +114,7 @@ def notes(suite: EdiVal, results: Results) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", CASES)
-def test_the_files_are_those_of_the_released_code(case: str, mode: str, tmp_path: Path) -> None:
+def test_the_files_are_those_of_the_released_code(case, mode, tmp_path):
     suite, folder = suite_of(tmp_path, case, mode, "official")
     paths = suite.write_official_files(results_of(suite, folder), tmp_path / "out")
     expected = recorded()["cases"][case][mode]
@@ -132,7 +130,7 @@ def test_the_files_are_those_of_the_released_code(case: str, mode: str, tmp_path
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("case", CASES)
-def test_the_tables_are_those_of_the_authors_notebook(case: str, mode: str, tmp_path: Path) -> None:
+def test_the_tables_are_those_of_the_authors_notebook(case, mode, tmp_path):
     suite, folder = suite_of(tmp_path, case, mode, "official")
     results = results_of(suite, folder)
     summary = recorded()["cases"][case][mode]["summary"]
@@ -169,12 +167,12 @@ def test_the_tables_are_those_of_the_authors_notebook(case: str, mode: str, tmp_
         ("all there", "Base pictures: those beside the outputs."),
     ],
 )  # fmt: skip
-def test_what_the_files_are_is_stated(case: str, stated: str, tmp_path: Path) -> None:
+def test_what_the_files_are_is_stated(case, stated, tmp_path):
     suite, folder = suite_of(tmp_path, case, "multipass", "official")
     assert stated in notes(suite, results_of(suite, folder))
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path):
     for case, name, other in (
         ("a missing turn 3", "2_input_raw_turn_3.png", ""),
         ("a turn as jpg", "2_input_raw_turn_3.png", "; 2_input_raw_turn_3.jpg does not count, which is no PNG"),
@@ -187,13 +185,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", ["a missing turn 3", "a chain of two rows", "a chain of two rows and pictures"])
-def test_elsewhere_a_chain_keeps_the_turns_that_it_has(case: str, tmp_path: Path) -> None:
+def test_elsewhere_a_chain_keeps_the_turns_that_it_has(case, tmp_path):
     suite, folder = suite_of(tmp_path, case, "multipass", None)
     found = rates(suite, results_of(suite, folder))
     assert found["image success"] == [80.0, 60.0, 50.0], "3 of 5 at turn 2, 2 of 4 at turn 3"
 
 
-def test_elsewhere_any_format_counts_and_files_are_stated(tmp_path: Path) -> None:
+def test_elsewhere_any_format_counts_and_files_are_stated(tmp_path):
     suite, folder = suite_of(tmp_path, "a turn as jpg", "multipass", None)
     assert not any(row.missing_reason for row in results_of(suite, folder).rows)
     assert "Base pictures" not in notes(suite, results_of(suite, folder))
@@ -208,7 +206,7 @@ def test_elsewhere_any_format_counts_and_files_are_stated(tmp_path: Path) -> Non
         assert stated in notes(suite, results_of(suite, folder))
 
 
-def test_options_say_otherwise(tmp_path: Path) -> None:
+def test_options_say_otherwise(tmp_path):
     suite, folder = suite_of(
         tmp_path, "a missing turn 3", "multipass", "official", incomplete="later", pictures="upright"
     )
@@ -221,7 +219,7 @@ def test_options_say_otherwise(tmp_path: Path) -> None:
     }
 
 
-def test_edits_are_compared_with_the_base_beside_the_outputs(tmp_path: Path) -> None:
+def test_edits_are_compared_with_the_base_beside_the_outputs(tmp_path):
     suite, folder = suite_of(tmp_path, "all there", "multipass", "official")
     picture(9).save(folder / "multipass" / "1_input_raw.png")
     outputs = Outputs(suite, folder)
@@ -235,7 +233,7 @@ def test_edits_are_compared_with_the_base_beside_the_outputs(tmp_path: Path) -> 
     assert Outputs(ours, folder).sample(ours.by_id["1/multipass/3"]).base == ours.by_id["1/multipass/3"].sample.source
 
 
-def test_without_any_base_beside_the_outputs_those_of_the_data_are_taken(tmp_path: Path) -> None:
+def test_without_any_base_beside_the_outputs_those_of_the_data_are_taken(tmp_path):
     suite, folder = suite_of(tmp_path, "all there", "multipass", "official")
     for path in folder.rglob("*_input_raw.png"):
         path.unlink()
@@ -244,7 +242,7 @@ def test_without_any_base_beside_the_outputs_those_of_the_data_are_taken(tmp_pat
     assert "Base pictures: those of the data, since none lies beside the outputs." in notes(suite, results)
 
 
-def test_pictures_are_read_as_the_released_code_reads_them(tmp_path: Path) -> None:
+def test_pictures_are_read_as_the_released_code_reads_them(tmp_path):
     suite, folder = suite_of(tmp_path, "all there", "multipass", None)
     deep = PIL.Image.new("RGBA", (8, 8), (10, 20, 30, 0))
     deep.save(folder / "multipass" / "0_input_raw_turn_1.png")
@@ -269,7 +267,7 @@ def test_pictures_are_read_as_the_released_code_reads_them(tmp_path: Path) -> No
     assert suite.under("paper") is suite
 
 
-def test_facts_of_a_stranger_are_numbers_and_names_of_files_or_nothing(tmp_path: Path) -> None:
+def test_facts_of_a_stranger_are_numbers_and_names_of_files_or_nothing(tmp_path):
     suite, folder = suite_of(tmp_path, "all there", "multipass", "official")
     results = results_of(suite, folder)
     bad = "0_input_raw.\x1b[31mpng"
@@ -280,14 +278,14 @@ def test_facts_of_a_stranger_are_numbers_and_names_of_files_or_nothing(tmp_path:
         assert "beside a .png" not in text
 
 
-def test_an_unfinished_image_with_two_bases_counts_no_time(tmp_path: Path) -> None:
+def test_an_unfinished_image_with_two_bases_counts_no_time(tmp_path):
     suite, folder = suite_of(tmp_path, "a base as png and jpg", "multipass", "official")
     assert suite.output_facts(folder) == {"twice": [2], "bases": "outputs"}
     (folder / "multipass" / "2_input_raw_turn_1.png").unlink()
     assert suite.output_facts(folder) == {"bases": "outputs"}
 
 
-def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_another_base(tmp_path: Path) -> None:
+def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_another_base(tmp_path):
     chained = chains(2)
     data, folder = layout.write_data(tmp_path / "data", chained), layout.write_outputs(tmp_path / "made", chained)
     for name in ("9_input_raw.png", *(f"9_input_raw_turn_{turn}.png" for turn in (1, 2, 3))):

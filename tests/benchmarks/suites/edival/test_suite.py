@@ -1,7 +1,5 @@
 """EdiVal end to end: its published layout, an editor's outputs, judges, tables."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +11,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.suites.edival.reader import CSV
-from editcritic.benchmarks.suites.edival.suite import Compression, EdiVal, compress_instructions
+from editcritic.benchmarks.suites.edival.suite import EdiVal, compress_instructions
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import EditSample, Image, Reward, Score
@@ -34,7 +32,7 @@ def chained() -> list[tuple[EditSample, ...]]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     return write_data(tmp_path_factory.mktemp("data"), chained())
 
 
@@ -77,7 +75,7 @@ def scripted(suite: EdiVal, followed: Callable[[int, int], float | None], *, wit
     return Results("scripted", rows)
 
 
-def test_items_are_the_turns_of_the_chains_each_after_the_one_before(data: Path) -> None:
+def test_items_are_the_turns_of_the_chains_each_after_the_one_before(data):
     suite = EdiVal(data)
     assert not suite.problems
     assert [item.id for item in suite.items[:4]] == ["0/multipass/1", "0/multipass/2", "0/multipass/3", "1/multipass/1"]
@@ -89,14 +87,14 @@ def test_items_are_the_turns_of_the_chains_each_after_the_one_before(data: Path)
         assert item.sample.instruction == wanted.instruction, "without the literal quotes"
 
 
-def test_a_turn_is_judged_against_the_picture_of_the_turn_before(data: Path, tmp_path: Path) -> None:
+def test_a_turn_is_judged_against_the_picture_of_the_turn_before(data, tmp_path):
     suite, outputs = EdiVal(data), write_outputs(tmp_path, chained())
     sample = suite.edited_sample(suite.items[2], lambda item: Image.open(suite.find_output(outputs, item) or Path()))
     assert [turn.edited for turn in sample.turns] == [turn.edited for turn in chained()[0]]
     assert [turn.source for turn in sample.turns] == [turn.source for turn in chained()[0]]
 
 
-def test_multipass_runs_from_the_published_layout_to_the_tables(data: Path, tmp_path: Path) -> None:
+def test_multipass_runs_from_the_published_layout_to_the_tables(data, tmp_path):
     suite, outputs = EdiVal(data), write_outputs(tmp_path / "gen", chained())
     results = judged(suite, outputs)
     assert {name for row in results.rows for name in row.scores} == {"if", "cc", "vq"}
@@ -139,7 +137,7 @@ def test_singlepass_judges_every_instruction_of_one_picture(data: Path, tmp_path
     assert consistency.metric == "edival-cc@3/fixed"
 
 
-def test_image_success_is_the_and_over_the_turns_so_far(data: Path) -> None:
+def test_image_success_is_the_and_over_the_turns_so_far(data):
     suite = EdiVal(data)
     results = scripted(suite, lambda case, turn: float((case, turn) not in {(0, 2), (1, 3)}))
     rates = values(suite, results, "rates")
@@ -147,7 +145,7 @@ def test_image_success_is_the_and_over_the_turns_so_far(data: Path) -> None:
     assert rates["task rate"] == pytest.approx({"T1": 100.0, "T2": 200 / 3, "T3": 200 / 3})
 
 
-def test_what_was_not_judged_has_no_table(data: Path) -> None:
+def test_what_was_not_judged_has_no_table(data):
     suite = EdiVal(data)
     assert [one.name for one in suite.tables(scripted(suite, lambda case, turn: 1.0))] == [
         "leaderboard",
@@ -159,7 +157,7 @@ def test_what_was_not_judged_has_no_table(data: Path) -> None:
     assert suite.tables(Results("nobody", [])) == []
 
 
-def test_a_failed_score_is_in_no_denominator_and_is_counted(data: Path) -> None:
+def test_a_failed_score_is_in_no_denominator_and_is_counted(data):
     suite = EdiVal(data)
     results = scripted(suite, lambda case, turn: None if (case, turn) == (0, 2) else 1.0)
     found = cells(suite, results, "rates")
@@ -171,7 +169,7 @@ def test_a_failed_score_is_in_no_denominator_and_is_counted(data: Path) -> None:
     assert [(cell.count, cell.num_missing) for cell in found["image success"].values()] == [(3, 0), (2, 1), (2, 1)]
 
 
-def test_a_picture_that_lacks_a_turn_is_left_out_as_the_option_says(data: Path) -> None:
+def test_a_picture_that_lacks_a_turn_is_left_out_as_the_option_says(data):
     counts = {}
     for incomplete in ("drop", "later"):
         suite = EdiVal(data, incomplete=incomplete)
@@ -182,7 +180,7 @@ def test_a_picture_that_lacks_a_turn_is_left_out_as_the_option_says(data: Path) 
     assert counts == {"drop": [2, 2, 2], "later": [3, 2, 2]}
 
 
-def test_the_official_protocol_measures_no_consistency_after_a_change_of_background(data: Path) -> None:
+def test_the_official_protocol_measures_no_consistency_after_a_change_of_background(data):
     suite = EdiVal(data)
     counts = {}
     for protocol in ("fixed", "official"):
@@ -197,7 +195,7 @@ def test_the_official_protocol_measures_no_consistency_after_a_change_of_backgro
     assert counts == {"fixed": COUNT, "official": COUNT - 1}
 
 
-def test_a_half_with_nothing_to_compare_is_no_part_of_the_question_and_a_failed_one_is_missed(data: Path) -> None:
+def test_a_half_with_nothing_to_compare_is_no_part_of_the_question_and_a_failed_one_is_missed(data):
     suite = EdiVal(data)
     halves = {"0": Score.of(0.5), "1": Score.not_applicable("no object"), "3": Score.failed("no detector")}
     rows = [
@@ -210,7 +208,7 @@ def test_a_half_with_nothing_to_compare_is_no_part_of_the_question_and_a_failed_
     assert values(suite, results, "leaderboard")["all"]["CC T1"] == pytest.approx(60.0)
 
 
-def test_changes_of_quality_are_given_in_both_ways(data: Path) -> None:
+def test_changes_of_quality_are_given_in_both_ways(data):
     suite = EdiVal(data)
     ratings = {"0": 5.0, "1": 3.0, "3": 4.6}
     light = [Evidence("luminance of the edited picture", numbers={"99 %": 0.5, "99.9 %": 0.6})]
@@ -234,7 +232,7 @@ def test_changes_of_quality_are_given_in_both_ways(data: Path) -> None:
     assert any("linear light" in note for note in table(suite, Results("x", official), "luminance").notes)
 
 
-def test_the_shares_of_figure_1_have_both_thresholds_in_them(data: Path) -> None:
+def test_the_shares_of_figure_1_have_both_thresholds_in_them(data):
     """CC and VQ of three pictures: (0.90, 6.0) passes, (0.95, 5.9) and (0.89, 8.0) do each by half."""
     suite = EdiVal(data)
     given = {"0": (0.90, 6.0), "1": (0.95, 5.9), "3": (0.89, 8.0)}
@@ -248,7 +246,7 @@ def test_the_shares_of_figure_1_have_both_thresholds_in_them(data: Path) -> None
     assert (cell.value, cell.count, cell.num_missing) == (50.0, 2, 0)
 
 
-def test_o_over_turns_is_the_root_of_both_means(data: Path) -> None:
+def test_o_over_turns_is_the_root_of_both_means(data):
     """IF 1, 2/3, 1/3 and CC 0.9, 0.8, 0.7 at three turns: the root of 2/3 times 0.8."""
     suite = EdiVal(data)
     rows = []
@@ -263,7 +261,7 @@ def test_o_over_turns_is_the_root_of_both_means(data: Path) -> None:
     assert board["O T3"] == pytest.approx(100 * (1 / 3 * 0.7) ** 0.5)
 
 
-def test_padded_pictures_have_a_table_of_their_own(data: Path) -> None:
+def test_padded_pictures_have_a_table_of_their_own(data):
     suite = EdiVal(data)
     whole = Score.of(0.9, parts={"objects": Score.of(0.9), "background": Score.of(0.8)})
     labels = [{**item.labels, "shape": "padded" if item.case == "1" else "square"} for item in suite.items]
@@ -318,7 +316,7 @@ def test_what_does_not_exist_is_refused_with_what_does(data: Path, tmp_path: Pat
         EdiVal(tmp_path)
 
 
-def test_pictures_that_are_missing_or_damaged_are_named_and_the_others_are_there(tmp_path: Path) -> None:
+def test_pictures_that_are_missing_or_damaged_are_named_and_the_others_are_there(tmp_path):
     folder = write_data(tmp_path / "data", chained())
     (folder / ZIP).unlink()
     chained()[0][0].source.pil().save(folder / "0_input_raw.jpg")
@@ -333,7 +331,7 @@ def test_pictures_that_are_missing_or_damaged_are_named_and_the_others_are_there
         EdiVal(folder)
 
 
-def test_a_turn_beyond_the_limits_ends_its_chain_and_no_other(tmp_path: Path) -> None:
+def test_a_turn_beyond_the_limits_ends_its_chain_and_no_other(tmp_path):
     first, *others = chained()
     long = (first[0], replace(first[1], instruction=first[1].instruction[:4000].ljust(4000, "a")), *first[2:])
     folder = write_data(tmp_path / "data", [long, *others])
@@ -350,7 +348,7 @@ def test_a_turn_beyond_the_limits_ends_its_chain_and_no_other(tmp_path: Path) ->
     assert all(len(str(one)) < 1000 for one in suite.problems)
 
 
-def test_equal_data_has_one_digest_wherever_it_lies(data: Path, tmp_path: Path) -> None:
+def test_equal_data_has_one_digest_wherever_it_lies(data, tmp_path):
     folder = write_data(tmp_path / "data", chained(), nested="")
     suite = EdiVal(folder)
     assert suite.digest == EdiVal(data).digest
@@ -359,7 +357,7 @@ def test_equal_data_has_one_digest_wherever_it_lies(data: Path, tmp_path: Path) 
     assert EdiVal(data, mode="singlepass").digest != suite.digest
 
 
-def test_options_are_what_results_depend_on(data: Path) -> None:
+def test_options_are_what_results_depend_on(data):
     plain = {"mode": "multipass", "incomplete": "later", "vq": True, "vq_prompt": "instruction"}
     assert EdiVal(data).options == plain
     shuffled = EdiVal(data, mode="singlepass", compression="shuffle", seed=4, vq=False)
@@ -368,7 +366,7 @@ def test_options_are_what_results_depend_on(data: Path) -> None:
     assert list(shuffled.metrics()) == ["if", "cc"]
 
 
-def test_outputs_in_the_data_folder_are_no_base_pictures(tmp_path: Path) -> None:
+def test_outputs_in_the_data_folder_are_no_base_pictures(tmp_path):
     folder = write_data(tmp_path / "data", chained())
     with zipfile.ZipFile(folder / ZIP) as archive:
         archive.extractall(folder / "pictures")
@@ -381,7 +379,7 @@ def test_outputs_in_the_data_folder_are_no_base_pictures(tmp_path: Path) -> None
     assert [item.id for item in again.items] == [item.id for item in suite.items]
 
 
-def test_outputs_may_lie_in_the_folder_of_their_mode_or_right_in_it(data: Path, tmp_path: Path) -> None:
+def test_outputs_may_lie_in_the_folder_of_their_mode_or_right_in_it(data, tmp_path):
     suite, outputs = EdiVal(data), write_outputs(tmp_path, chained())
     assert suite.find_output(outputs, suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.png"
     assert suite.find_output(outputs / "multipass", suite.items[0]) == outputs / "multipass" / "0_input_raw_turn_1.png"
@@ -405,13 +403,11 @@ SAID = ("Remove cup", "Add hat.", "Change the color of cat to red")
         (SAID[:1], "keep", (), "Remove cup"),
     ],
 )
-def test_instructions_are_joined_as_published(
-    said: Sequence[str], compression: Compression, unchanged: Sequence[str], joined: str
-) -> None:
+def test_instructions_are_joined_as_published(said, compression, unchanged, joined):
     assert compress_instructions(said, compression, unchanged=unchanged) == joined
 
 
-def test_a_shuffle_keeps_all_instructions_and_is_the_same_for_the_same_seed() -> None:
+def test_a_shuffle_keeps_all_instructions_and_is_the_same_for_the_same_seed():
     drawn = {compress_instructions(SAID, "shuffle", seed=str(seed)) for seed in range(40)}
     assert len(drawn) == 6
     assert {frozenset(one.split(". ")) for one in drawn} == {frozenset(("Remove cup", "Add hat", SAID[2]))}

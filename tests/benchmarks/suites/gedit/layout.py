@@ -1,7 +1,5 @@
 """GEdit-Bench's published layout, written small: parquet shards, and an editor's outputs; and a judge of it."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping, Sequence

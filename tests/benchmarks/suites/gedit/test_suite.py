@@ -1,11 +1,9 @@
 """GEdit-Bench end to end: its published layout, an editor's outputs, a judge, tables, official files."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -33,7 +31,7 @@ SMALL = ("subject-add", "text_change")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """With `data`, all types, and `made`."""
     path = tmp_path_factory.mktemp("gedit")
     on_hub(path / "data")
@@ -52,7 +50,7 @@ def tables_of(result: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]
     return {table["name"]: table["rows"] for table in result["tables"]}
 
 
-def test_it_runs_from_the_published_layout_to_the_tables_with_intervals(folder: Path, tmp_path: Path) -> None:
+def test_it_runs_from_the_published_layout_to_the_tables_with_intervals(folder, tmp_path):
     result = run(GEditBench(folder / "data"), folder / "made", tmp_path / "out")
     tables = tables_of(result)
     assert list(tables) == [
@@ -84,7 +82,7 @@ def test_it_runs_from_the_published_layout_to_the_tables_with_intervals(folder: 
     assert result["provenance"]["metric_signatures"]["sc"].startswith("viescore-sc@1")
 
 
-def test_outputs_that_are_missing_are_counted_and_bound_the_means(folder: Path, tmp_path: Path) -> None:
+def test_outputs_that_are_missing_are_counted_and_bound_the_means(folder, tmp_path):
     made = outputs(tmp_path / "made")
     (made / "fullset" / "text_change" / "en" / f"{key_of('text_change', 0)}.png").unlink()
     (made / "fullset" / "style_change" / "cn" / f"{key_of('style_change', 3)}.png").write_bytes(b"no picture")
@@ -101,7 +99,7 @@ def test_outputs_that_are_missing_are_counted_and_bound_the_means(folder: Path, 
     assert any("2 of 88 items were not scored" in note for note in notes)
 
 
-def test_types_that_the_data_lack_are_said(tmp_path: Path) -> None:
+def test_types_that_the_data_lack_are_said(tmp_path):
     suite = GEditBench(on_hub(tmp_path / "data", rows(SMALL)), language="en")
     result = run(suite, outputs(tmp_path / "made", SMALL), tmp_path / "out")
     assert list(tables_of(result)["types-en"]) == [*SMALL, "Average"]
@@ -113,7 +111,7 @@ def test_types_that_the_data_lack_are_said(tmp_path: Path) -> None:
     assert gedit_tables(Results("nobody", [])) == []
 
 
-def test_outputs_may_lie_without_the_folder_fullset_and_in_other_formats(folder: Path, tmp_path: Path) -> None:
+def test_outputs_may_lie_without_the_folder_fullset_and_in_other_formats(folder, tmp_path):
     suite = GEditBench(folder / "data")
     made = outputs(tmp_path / "whole", SMALL) / "fullset"
     item = suite.by_id[f"en.text_change.{key_of('text_change', 0)}"]
@@ -126,7 +124,7 @@ def test_outputs_may_lie_without_the_folder_fullset_and_in_other_formats(folder:
     assert suite.find_output(made, suite.by_id[f"en.style_change.{key_of('style_change', 0)}"]) is None
 
 
-def test_official_takes_the_sources_beside_the_outputs_and_says_how_many(folder: Path, tmp_path: Path) -> None:
+def test_official_takes_the_sources_beside_the_outputs_and_says_how_many(folder, tmp_path):
     suite = GEditBench(folder / "data")
     made = outputs(tmp_path / "made")
     item = suite.by_id[f"en.text_change.{key_of('text_change', 0)}"]
@@ -152,7 +150,7 @@ def test_official_takes_the_sources_beside_the_outputs_and_says_how_many(folder:
     assert not any("beside the outputs" in note for note in fixed["tables"][0]["notes"])
 
 
-def test_official_files_have_a_line_for_each_score(folder: Path, tmp_path: Path) -> None:
+def test_official_files_have_a_line_for_each_score(folder, tmp_path):
     made = outputs(tmp_path / "made")
     (made / "fullset" / "text_change" / "en" / f"{key_of('text_change', 1)}.png").unlink()
     result = run(GEditBench(folder / "data"), made, tmp_path / "out")
@@ -190,7 +188,7 @@ def recorded_results() -> Results:
 
 @pytest.mark.parametrize("language", ["en", "cn"])
 @pytest.mark.parametrize("subset", ["full", "intersection"])
-def test_the_tables_are_what_the_released_statistics_make_of_the_same_scores(language: str, subset: str) -> None:
+def test_the_tables_are_what_the_released_statistics_make_of_the_same_scores(language, subset):
     expected = json.loads(GOLDEN.read_text())["statistics"][language][subset]
     name = f"types-{language}" + ("" if subset == "full" else "-intersection")
     tables = {table.name: ComputedTable.compute(table, None) for table in gedit_tables(recorded_results())}
@@ -203,7 +201,7 @@ def test_the_tables_are_what_the_released_statistics_make_of_the_same_scores(lan
     )
 
 
-def test_an_edit_without_one_of_the_scores_has_no_o_and_grades_above_the_scale_are_noted() -> None:
+def test_an_edit_without_one_of_the_scores_has_no_o_and_grades_above_the_scale_are_noted():
     first, *others = recorded_results().rows
 
     def with_first(sc: Score, pq: Score) -> dict[str, Table]:
@@ -253,7 +251,7 @@ def saved_to_disk(folder: Path, written: Sequence[Mapping[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("write", [on_hub, one_file, flat, converted_by_the_hub, saved_to_disk])
-def test_every_layout_gives_the_same_items(tmp_path: Path, write: Callable[[Path, Any], Path]) -> None:
+def test_every_layout_gives_the_same_items(tmp_path, write):
     suite = GEditBench(write(tmp_path, rows([KIND, "text_change"])))
     assert not suite.problems
     assert [item.id for item in suite.items] == [
@@ -274,7 +272,7 @@ def test_every_layout_gives_the_same_items(tmp_path: Path, write: Callable[[Path
     assert suite.digest == GEditBench(on_hub(tmp_path / "again", rows([KIND, "text_change"]))).digest
 
 
-def test_a_language_or_other_pictures_are_chosen(tmp_path: Path) -> None:
+def test_a_language_or_other_pictures_are_chosen(tmp_path):
     data = one_file(tmp_path, rows([KIND]))
     suite = GEditBench(data, language="cn")
     assert {item.labels["language"] for item in suite.items} == {"cn"}
@@ -302,7 +300,7 @@ _ODD: Mapping[str, tuple[Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", _ODD)
-def test_a_row_that_cannot_be_used_is_named_and_the_others_are_there(tmp_path: Path, name: str) -> None:
+def test_a_row_that_cannot_be_used_is_named_and_the_others_are_there(tmp_path, name):
     change, message = _ODD[name]
     (tmp_path / "data").mkdir()
     suite = GEditBench(one_file(tmp_path / "data", [row(KIND, 0, "en"), {**row(KIND, 1, "en"), **change}]))
@@ -312,7 +310,7 @@ def test_a_row_that_cannot_be_used_is_named_and_the_others_are_there(tmp_path: P
     assert len(problem) < 600
 
 
-def test_a_text_of_many_megabytes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_of_many_megabytes_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(split_files, "MAX_CELL_BYTES", 20_000)
     written = [row(KIND, 0, "en"), {**row(KIND, 1, "en"), "instruction": "x" * 30_000}]
     suite = GEditBench(one_file(tmp_path, written))
@@ -328,14 +326,12 @@ def test_a_text_of_many_megabytes_is_not_read(tmp_path: Path, monkeypatch: pytes
         ({"prompts": "/nowhere"}, "prompt pack '/nowhere' is not a folder"),
     ],
 )
-def test_options_that_mean_nothing_are_refused_with_what_does(
-    tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_options_that_mean_nothing_are_refused_with_what_does(tmp_path, options, message):
     with pytest.raises(InputError, match=message):
         GEditBench(one_file(tmp_path, rows([KIND])), **options)
 
 
-def test_data_that_cannot_be_used_at_all_are_refused(tmp_path: Path) -> None:
+def test_data_that_cannot_be_used_at_all_are_refused(tmp_path):
     with pytest.raises(InputError, match="GEdit-Bench's parquet files"):
         GEditBench(tmp_path / "nothing")
     without = [{name: cell for name, cell in one.items() if name != "key"} for one in rows([KIND])]

@@ -4,8 +4,6 @@ An edited picture is as bright as `Brightness` says: the order of that reward is
 tests can be counted by hand.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping, Sequence

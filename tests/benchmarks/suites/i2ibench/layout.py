@@ -1,7 +1,5 @@
 """I2I-Bench's prompts as they lie on disk, small, and experts whose answers are known."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

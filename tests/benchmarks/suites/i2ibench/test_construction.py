@@ -1,7 +1,5 @@
 """A suite of prompts made of a folder of pictures by a scripted judge, read back, resumed, its rejects kept."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -74,7 +72,7 @@ class Writer(Expert):
 
 
 @pytest.fixture
-def images(tmp_path: Path) -> Path:
+def images(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     for number in range(4):
@@ -82,7 +80,7 @@ def images(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(images: Path, tmp_path: Path) -> None:
+def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(images, tmp_path):
     judge = Writer()
     made = construct_suite(images, tmp_path / "out", judge=judge, single=2, multi=2, seed=3)
     assert (made.num_constructed, made.num_rejected, made.failures) == (20, 0, {})
@@ -96,7 +94,7 @@ def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(image
     assert {"multi-text-content-style", "multi-subject-extraction"} <= set(sample.dimensions or ())
 
 
-def test_the_same_call_again_asks_nothing_and_writes_the_same(images: Path, tmp_path: Path) -> None:
+def test_the_same_call_again_asks_nothing_and_writes_the_same(images, tmp_path):
     out = tmp_path / "out"
     construct_suite(images, out, judge=Writer(), single=1, multi=1)
     before = {path: path.read_bytes() for path in sorted(out.glob("*.jsonl"))}
@@ -108,9 +106,7 @@ def test_the_same_call_again_asks_nothing_and_writes_the_same(images: Path, tmp_
         construct_suite(images, out, judge=Writer(), single=1, multi=1, seed=1)
 
 
-def test_what_cannot_be_used_is_asked_again_then_given_up_and_kept_with_its_reason(
-    images: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_used_is_asked_again_then_given_up_and_kept_with_its_reason(images, tmp_path):
     def spoils(scene: str, category: str, draw: int) -> str | None:
         if category == "text-rendering":
             return json.dumps({**answer(category, scene, 1), "target_text": None})
@@ -129,7 +125,7 @@ def test_what_cannot_be_used_is_asked_again_then_given_up_and_kept_with_its_reas
     assert "text-rendering" in rejections[-1]["reason"]
 
 
-def test_what_was_not_answered_is_asked_when_it_goes_on(images: Path, tmp_path: Path) -> None:
+def test_what_was_not_answered_is_asked_when_it_goes_on(images, tmp_path):
     def down(scene: str, category: str, draw: int) -> Failure | None:
         return Failure("the line is dead") if category == "world-knowledge" else None
 
@@ -154,7 +150,7 @@ def test_what_was_not_answered_is_asked_when_it_goes_on(images: Path, tmp_path: 
         ("local-editing", {"instruction": "word " * 61}, "61 words"),
     ],
 )
-def test_a_prompt_that_is_none_says_why(category: str, change: dict[str, Any], why: str) -> None:
+def test_a_prompt_that_is_none_says_why(category, change, why):
     places = tuple(NumberedImage(number, f"{number}.png", Path(f"{number}.png")) for number in range(2))
     scene = SourceSet("m", places if CATEGORIES[category].multi else places[:1])
     row = {**answer(category, "m", 2), **change}
@@ -162,7 +158,7 @@ def test_a_prompt_that_is_none_says_why(category: str, change: dict[str, Any], w
         parse_prompt_reply(json.dumps(row), scene, CATEGORIES[category], ["taken"])
 
 
-def test_a_dimension_has_no_larger_a_share_than_in_the_paper_and_categories_keep_their_own() -> None:
+def test_a_dimension_has_no_larger_a_share_than_in_the_paper_and_categories_keep_their_own():
     scene = SourceSet("s", ())
     single = [one for one in CATEGORIES.values() if not one.multi]
     made = [
@@ -182,7 +178,7 @@ def test_a_dimension_has_no_larger_a_share_than_in_the_paper_and_categories_keep
     assert counts["aesthetic-quality"] == {"prompts": 100, "quota": 100}
 
 
-def test_scenes_are_drawn_once_each_and_by_seed() -> None:
+def test_scenes_are_drawn_once_each_and_by_seed():
     images = [NumberedImage(number, f"{number}.png", Path(f"{number}.png")) for number in range(4)]
     scenes = sample_scenes(images, None, None, (2, 3), 0)
     sets = [frozenset(picture.name for picture in scene.sources) for scene in scenes]
@@ -198,7 +194,7 @@ def test_scenes_are_drawn_once_each_and_by_seed() -> None:
         sample_scenes(images, 0, 0, (2,), 0)
 
 
-def test_the_command_builds_what_the_suite_reads(images: Path, tmp_path: Path) -> None:
+def test_the_command_builds_what_the_suite_reads(images, tmp_path):
     out = tmp_path / "out"
     judge = f"{__name__}:Writer"
     words = ["bench", "build", "i2ibench", str(images), "--judge", judge, "-o", str(out)]

@@ -1,7 +1,5 @@
 """ImgEdit-Bench in its published layouts, small, and a judge whose grades follow from the question."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

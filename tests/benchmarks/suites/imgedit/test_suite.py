@@ -1,11 +1,8 @@
 """ImgEdit-Bench end to end: published layouts, an editor's outputs, a judge, tables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 
@@ -38,7 +35,7 @@ from .layout import PER_TYPE, TURNS, Grading, archive, basic_rows, draw, reposit
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("imgedit")
     archive(repository(folder / "data"))
     return folder / "data"
@@ -51,7 +48,7 @@ def judged(suite: ImgEditBench, folder: Path, judge: Grading, protocol: str | No
     return load_results(folder / "out")
 
 
-def test_items_are_the_rows_and_share_cases_by_their_picture(data: Path) -> None:
+def test_items_are_the_rows_and_share_cases_by_their_picture(data):
     suite = ImgEditBench(data)
     assert not suite.problems
     assert [item.id for item in suite.items] == list(basic_rows())
@@ -61,7 +58,7 @@ def test_items_are_the_rows_and_share_cases_by_their_picture(data: Path) -> None
     assert len(suite.cases) == len({row["id"] for row in basic_rows().values()}) < len(suite.items)
 
 
-def test_it_runs_from_the_published_layout_to_the_published_table(data: Path, tmp_path: Path) -> None:
+def test_it_runs_from_the_published_layout_to_the_published_table(data, tmp_path):
     suite = ImgEditBench(data)
     judge = Grading()
     results = judged(suite, tmp_path, judge)
@@ -88,7 +85,7 @@ def test_it_runs_from_the_published_layout_to_the_published_table(data: Path, tm
     assert "the data have 18 of 737 instructions: add 2 of 95, adjust 2 of 94, extract 2 of 117" in notes[1]
 
 
-def test_a_reply_without_grades_is_missing_with_its_bounds_and_its_reason(data: Path, tmp_path: Path) -> None:
+def test_a_reply_without_grades_is_missing_with_its_bounds_and_its_reason(data, tmp_path):
     suite = ImgEditBench(data)
     results = judged(suite, tmp_path, Grading(failing=basic_rows()["1001"]["prompt"]))
     failed = next(row for row in results.rows if row.id == "1001").scores["imgedit"]
@@ -101,7 +98,7 @@ def test_a_reply_without_grades_is_missing_with_its_bounds_and_its_reason(data: 
     assert any("imgedit: 1 of 18 without a value (1 failed)" in note for note in board.notes)
 
 
-def test_official_counts_grades_as_given_and_says_what_was_odd(data: Path, tmp_path: Path) -> None:
+def test_official_counts_grades_as_given_and_says_what_was_odd(data, tmp_path):
     suite = ImgEditBench(data)
     results = judged(suite, tmp_path, Grading(failing=basic_rows()["1001"]["prompt"]), "official")
     assert results.rows[1].scores["imgedit"].status == "failed", "the released code leaves it out of all means"
@@ -119,7 +116,7 @@ def test_official_counts_grades_as_given_and_says_what_was_odd(data: Path, tmp_p
     assert [table.name for table in suite.tables(results)] == ["leaderboard", "replies"]
 
 
-def test_means_of_types_are_rounded_as_the_released_script_rounds_them(tmp_path: Path) -> None:
+def test_means_of_types_are_rounded_as_the_released_script_rounds_them(tmp_path):
     values = [3.67, 4.33, 5.0, 4.67, 3.67, 4.67]  # their mean is 4.335, a tie
     rows = [ResultRow(str(n), str(n), {"type": "add"}, {"imgedit": Score.of(value)}) for n, value in enumerate(values)]
     write_official_files(Results("mine", rows), "imgedit", tmp_path)
@@ -128,7 +125,7 @@ def test_means_of_types_are_rounded_as_the_released_script_rounds_them(tmp_path:
 
 
 @pytest.mark.parametrize("protocol", ["fixed", "official"])
-def test_hard_instructions_have_one_mean(data: Path, tmp_path: Path, protocol: str) -> None:
+def test_hard_instructions_have_one_mean(data, tmp_path, protocol):
     suite = ImgEditBench(data, part="uge")
     assert [item.id for item in suite.items] == list(uge_rows())
     results = judged(suite, tmp_path, Grading(), protocol)
@@ -145,7 +142,7 @@ def test_hard_instructions_have_one_mean(data: Path, tmp_path: Path, protocol: s
     assert written == ["average_score.json", "result.json"]
 
 
-def test_conversations_have_chains_of_turns_for_people_and_no_metric(data: Path, tmp_path: Path) -> None:
+def test_conversations_have_chains_of_turns_for_people_and_no_metric(data, tmp_path):
     suite = ImgEditBench(data, part="multi-turn")
     chain = [item for item in suite.items if item.id.startswith("content-memory-1/")]
     assert [(item.id, item.previous, item.output_path, dict(item.labels)) for item in chain] == [
@@ -193,12 +190,12 @@ def test_options_decide_what_is_asked_and_are_part_of_results(data: Path, tmp_pa
         ({"prompts": "/nowhere"}, "prompt pack '/nowhere' is not a folder"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(data: Path, options: dict[str, Any], message: str) -> None:
+def test_options_that_mean_nothing_are_refused(data, options, message):
     with pytest.raises(InputError, match=message):
         ImgEditBench(data, **options)
 
 
-def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path: Path) -> None:
+def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path):
     folder = repository(tmp_path / "data")
     broken = folder / "Benchmark" / "singleturn" / basic_rows()["1005"]["id"]
     broken.write_bytes(b"no picture")
@@ -208,7 +205,7 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path
     assert len(suite.problems) == len(users)
 
 
-def test_a_person_sees_the_whole_conversation_and_the_answer_is_kept(data: Path, tmp_path: Path) -> None:
+def test_a_person_sees_the_whole_conversation_and_the_answer_is_kept(data, tmp_path):
     suite = ImgEditBench(data, part="multi-turn")
     pool, file = SuitePool(suite, {"mine": outputs(tmp_path / "made", suite)}), tmp_path / "labels.jsonl"
     memory = pool.questions([QuestionType("yes-no", "content-memory")])
@@ -241,12 +238,12 @@ def read(folder: Path, part: Part = "basic") -> tuple[list[ImgEditRow], list[str
     return read_part(folder, part, problems), [str(problem) for problem in problems]
 
 
-def test_the_published_counts_are_those_of_737_instructions() -> None:
+def test_the_published_counts_are_those_of_737_instructions():
     assert sum(TYPE_COUNTS.values()) == 737
     assert sorted(TYPE_COUNTS.values(), reverse=True) == [117, 100, 95, 94, 94, 92, 86, 36, 23]
 
 
-def test_the_repository_and_the_archive_hold_the_same_basic_instructions(tmp_path: Path) -> None:
+def test_the_repository_and_the_archive_hold_the_same_basic_instructions(tmp_path):
     rows, problems = read(repository(tmp_path / "repository"))
     extracted, _ = read(archive(tmp_path / "extracted"))
     assert not problems
@@ -258,7 +255,7 @@ def test_the_repository_and_the_archive_hold_the_same_basic_instructions(tmp_pat
         assert all(row.picture.is_file() for row in found)
 
 
-def test_hard_instructions_are_one_object_or_one_a_line(tmp_path: Path) -> None:
+def test_hard_instructions_are_one_object_or_one_a_line(tmp_path):
     rows, _ = read(repository(tmp_path / "repository"), "uge")
     lines = tmp_path / "lines"
     draw(lines / "hard", *(row["id"] for row in uge_rows().values()))
@@ -271,7 +268,7 @@ def test_hard_instructions_are_one_object_or_one_a_line(tmp_path: Path) -> None:
         ]
 
 
-def test_conversations_have_a_file_for_each_kind(tmp_path: Path) -> None:
+def test_conversations_have_a_file_for_each_kind(tmp_path):
     rows, problems = read(archive(tmp_path), "multi-turn")
     assert not problems
     kinds = ["content-memory", "content-understanding", "version-backtracking"]
@@ -280,7 +277,7 @@ def test_conversations_have_a_file_for_each_kind(tmp_path: Path) -> None:
     assert {row.picture.parent.name for row in rows} == {"content_memory", "content_understand", "version_backtrace"}
 
 
-def test_conversations_may_be_an_object_of_rows_named_after_their_kind(tmp_path: Path) -> None:
+def test_conversations_may_be_an_object_of_rows_named_after_their_kind(tmp_path):
     draw(tmp_path, "000000000.jpg")
     (tmp_path / "version_backtracking.json").write_text(json.dumps({"7": turn_rows()[0]}))
     rows, _ = read(tmp_path, "multi-turn")
@@ -298,9 +295,7 @@ def test_conversations_may_be_an_object_of_rows_named_after_their_kind(tmp_path:
         ({"edit_type": None}, "expected text in 'edit_type', got None"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_named_and_the_others_are_read(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_a_row_that_cannot_be_used_is_named_and_the_others_are_read(tmp_path, change, message):
     folder, rows = repository(tmp_path / "repository"), basic_rows()
     rows["1003"] |= change
     (folder / "basic_edit.json").write_text(json.dumps(rows))
@@ -311,7 +306,7 @@ def test_a_row_that_cannot_be_used_is_named_and_the_others_are_read(
 
 
 @pytest.mark.parametrize("key", ["a/b", "..", "x" * 300, "a\nb"])
-def test_a_key_that_is_no_name_of_a_picture_is_refused(tmp_path: Path, key: str) -> None:
+def test_a_key_that_is_no_name_of_a_picture_is_refused(tmp_path, key):
     folder, rows = repository(tmp_path / "repository"), basic_rows()
     (folder / "basic_edit.json").write_text(json.dumps({**rows, key: rows["1000"]}))
     read_rows, problems = read(folder)
@@ -319,7 +314,7 @@ def test_a_key_that_is_no_name_of_a_picture_is_refused(tmp_path: Path, key: str)
     assert len(problems) == 1
 
 
-def test_a_conversation_lacks_no_turn(tmp_path: Path) -> None:
+def test_a_conversation_lacks_no_turn(tmp_path):
     archive(tmp_path)
     path = tmp_path / "Benchmark" / "multiturn" / "content_memory" / "annotation.json"
     row = turn_rows()[0]
@@ -335,7 +330,7 @@ def test_a_conversation_lacks_no_turn(tmp_path: Path) -> None:
     ]
 
 
-def test_a_key_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+def test_a_key_that_is_given_twice_counts_once(tmp_path):
     draw(tmp_path, "000000001.jpg")
     row = {"key": "1", **uge_rows(1)["1"]}
     (tmp_path / "UGE_edit.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n")
@@ -352,12 +347,12 @@ def test_a_key_that_is_given_twice_counts_once(tmp_path: Path) -> None:
         ("multi-turn", "expected multiturn/content_memory/annotation.json, multiturn/content_understand"),
     ],
 )
-def test_a_folder_without_instructions_is_told_what_belongs_there(tmp_path: Path, part: Part, message: str) -> None:
+def test_a_folder_without_instructions_is_told_what_belongs_there(tmp_path, part, message):
     with pytest.raises(InputError, match=message):
         read(tmp_path, part)
 
 
-def test_a_file_without_a_usable_row_is_refused_with_the_reasons(tmp_path: Path) -> None:
+def test_a_file_without_a_usable_row_is_refused_with_the_reasons(tmp_path):
     (tmp_path / "basic_edit.json").write_text("no JSON")
     with pytest.raises(InputError, match=r"no usable instructions of imgedit's part basic: .*basic_edit\.json:1"):
         read(tmp_path)
