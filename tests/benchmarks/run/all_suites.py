@@ -46,8 +46,7 @@ LOOKERS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
 
 class Drawn(Expert):
     """Replies in the requested response format, by the digest of the query; in JSON, the grades of VIEScore and of
-    Complex-Edit; for free text, a label of the criterion of DLEBench.
-    """
+    Complex-Edit; for free text, a label of the criterion of DLEBench."""
 
     id = "drawn@1"
     kinds = (Judge,)

@@ -1,7 +1,10 @@
 """A suite of six items, its outputs, and `bench run` of it."""
 
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,6 +20,19 @@ COIN = "judge=tests.benchmarks.suites.tiny_suite:CoinJudge"
 SCORED = ("--experts", COIN, "--metric", "following")
 
 Bench = Callable[..., Result]
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = {
+    **os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+}  # fmt: skip
+
+
+def python(*words: object, cwd: Path = ROOT, code: int = 0) -> str:
+    """What Python prints in a process of its own, which has to end with this code."""
+    command = [sys.executable, *map(str, words)]
+    done = subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == code, done.stderr
+    return done.stdout
 
 
 @pytest.fixture

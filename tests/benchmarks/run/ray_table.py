@@ -1,6 +1,5 @@
 """Tables scored on a cluster of two machines, here of one, in what a user would do: `python -m … FOLDER` leaves
-FOLDER/runs.json.
-"""
+FOLDER/runs.json."""
 
 import json
 import os

@@ -54,13 +54,16 @@ def made(tmp_path):
     return tmp_path / "mine"
 
 
-def run_all(editcritic: Command, made: Path, *options: object, paid: str = "paid") -> tuple[int, dict[str, Any]]:
-    """Exit code and JSON of a run of both toy suites with a judge that logs what it is asked."""
+def scored(made: Path, *options: object, paid: str = "paid") -> tuple[object, ...]:
+    """The arguments of a run of all with a judge that logs what it is asked."""
     judge = f"judge=tests.benchmarks.run.counting_experts:Paying?paid={made.parent / paid}"
-    result = editcritic(
-        *("bench", "run", "all", "--data", made.parent / "data", "--outputs", made, "-o", made.parent / "results"),
-        *("--experts", judge, "--json", *options),
-    )
+    out = made.parent / "results"
+    return "bench", "run", "all", "--outputs", made, "-o", out, "--experts", judge, "--json", *options
+
+
+def run_all(editcritic: Command, made: Path, *options: object) -> tuple[int, dict[str, Any]]:
+    """Exit code and JSON."""
+    result = editcritic(*scored(made, "--data", made.parent / "data", *options))
     return result.exit_code, json.loads(result.stdout)
 
 
@@ -191,9 +194,7 @@ def test_a_suite_that_was_asked_for_and_cannot_be_read_is_an_error(has_data, sta
 
 def test_a_suite_with_a_bug_does_not_stop_the_others(made):
     outputs(made / "broken", Toy())
-    judge = f"judge=tests.benchmarks.run.counting_experts:Paying?paid={made.parent / 'paid'}"
-    arguments = ("bench", "run", "all", "--outputs", made, "-o", made.parent / "results", "--experts", judge, "--json")
-    texts = [str(one) for one in (*arguments, "--suite", f"broken={BROKEN}", *BOTH)]
+    texts = [str(one) for one in scored(made, "--suite", f"broken={BROKEN}", *BOTH)]
     result = CliRunner().invoke(app, texts)
     assert result.exit_code == 2
     document = json.loads(result.stdout)
@@ -215,12 +216,12 @@ def test_nothing_is_written_through_a_link(editcritic, made, name):
 
 
 def test_a_protocol_is_for_the_suites_that_have_it(editcritic, made):
-    outputs(made / "with", Toy())
-    has_it = f"with={WithProtocol.__module__}:WithProtocol"
-    lacks_it = f"lacks={WithProtocol.__module__}:WithProtocol"
-    outputs(made / "lacks", Toy())
-    code, document = run_all(editcritic, made, "--suite", has_it, "--protocol", "official")
-    assert (code, document["suites"][0]["state"]) == (0, "complete")
+    for name, protocol, code, entry, said in (
+        ("with", "official", 0, "state", "complete"),
+        ("lacks", "other", 2, "reason", "with-protocol has no protocol 'other'"),
+    ):
+        outputs(made / name, Toy())
+        suite = f"{name}={WithProtocol.__module__}:WithProtocol"
+        ends, document = run_all(editcritic, made, "--suite", suite, "--protocol", protocol)
+        assert (ends, document["suites"][0][entry]) == (code, said)
     assert load_results(made.parent / "results" / "with").provenance["protocol"] == "official"
-    code, document = run_all(editcritic, made, "--suite", lacks_it, "--protocol", "other")
-    assert (code, document["suites"][0]["reason"]) == (2, "with-protocol has no protocol 'other'")

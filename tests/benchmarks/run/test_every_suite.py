@@ -1,10 +1,7 @@
 """Every suite from its published layout to its tables, with equal files for any number of processes."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -15,7 +12,7 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.protocol_lock import read_protocol, write_protocol
 from editcritic.benchmarks.run.run_config import RunConfig
 from editcritic.benchmarks.run.run_settings import RunSettings, read_run_settings
-from editcritic.benchmarks.run.runner import execute
+from editcritic.benchmarks.run.runner import execute, run_suite
 from editcritic.benchmarks.run.suite_loading import load_suite, metric_spec
 from editcritic.benchmarks.suites.results import load_results
 from editcritic.reward import SpecError, build
@@ -23,10 +20,11 @@ from editcritic.reward.config import options_of, spec_table
 from editcritic.reward.queries.specs import Spec
 from editcritic.reward.trust import trusting
 
+from ..suites.tiny_suite import CoinJudge, Toy, outputs
 from .all_suites import SUITES, recipe, write
-from .counting_experts import files
+from .conftest import SCORED, TOY, python
+from .counting_experts import experts, files
 
-ROOT = Path(__file__).parents[3]
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
 
 
@@ -43,15 +41,7 @@ def folder(tmp_path_factory):
 
 
 def started(folder: Path, way: str, *launcher: str) -> None:
-    done = subprocess.run(
-        [sys.executable, *launcher, "-m", "tests.benchmarks.run.all_suites", str(folder), way],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    python(*launcher, "-m", "tests.benchmarks.run.all_suites", folder, way)
 
 
 @pytest.mark.parametrize("name", SUITES)
@@ -143,3 +133,16 @@ def test_two_processes_write_what_one_writes(folder):
         assert files(folder / "two" / name) == files(folder / "one" / name)
         facts = json.loads((folder / "two" / name / "run.json").read_text())
         assert len(facts["processes"]) == 2
+
+
+def test_two_processes_of_the_command_write_what_one_writes(tmp_path):
+    made = outputs(tmp_path / "outputs", Toy(count=5), without=["2/1"])
+    words = ("bench", "run", TOY.replace("3", "5"), "--outputs", made, "-o", tmp_path / "two", "--editor-name", "mine")
+    printed = python(*TORCHRUN, "-m", "editcritic.cli.main", *words, *SCORED, "--json", code=1)
+    assert json.loads(printed)["counts"]["num_missing"] == 2
+    judge = experts(CoinJudge())
+    run_suite(Toy(count=5), made, editor="mine", experts=judge, metrics=["following"], out=tmp_path / "one")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    facts = json.loads((tmp_path / "two" / "run.json").read_text())
+    assert [process["items"] for process in facts["processes"]] == [6, 4]
+    assert sum(process["usage"]["judge_calls"] for process in facts["processes"]) == 8

@@ -1,28 +1,15 @@
 """A killed run resumes without repeating answered queries, and its results equal those of an undisturbed run."""
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
+from .conftest import python
 from .counting_experts import Paying, files
 from .kill_and_resume import COUNT, KILLS
 
-ROOT = Path(__file__).parents[3]
-
 
 def test_a_run_that_is_killed_twenty_times_ends_as_if_it_had_not_been(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.run.kill_and_resume", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    python("-m", "tests.benchmarks.run.kill_and_resume", tmp_path)
     kills = json.loads((tmp_path / "kills.json").read_text())
     assert sum(killed for _, killed in kills) == KILLS
     assert len({paid for paid, _ in kills}) > KILLS // 2  # they were spread over the run

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -20,18 +19,17 @@ ASKED: Counter[str] = Counter()
 class Reads(Expert):
     """Says yes; no about scene 0, and to strict words about scene 1, too."""
 
-    id = "reads@1"
-    kinds = (Judge,)
+    id, kinds = "reads@1", (Judge,)
 
     def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
-        replies = []
-        for query in queries:
-            ASKED[query.topic] += 1
-            scene = int(dict(query.slots)["instruction"][-1])
-            is_strict = "strict judge" in str([message.content for message in query.messages])
-            said = ("yes", "no") if query.topic == "i2i/success" else ("excellent", "bad")
-            replies.append(Reply(said[scene == 0 or (scene == 1 and is_strict)]))
-        return replies
+        ASKED.update(query.topic for query in queries)
+        return [self._reply(query) for query in queries]
+
+    def _reply(self, query: Judge) -> Reply:
+        scene = int(dict(query.slots)["instruction"][-1])
+        is_strict = "strict judge" in str([message.content for message in query.messages])
+        said = ("yes", "no") if query.topic == "i2i/success" else ("excellent", "bad")
+        return Reply(said[scene == 0 or (scene == 1 and is_strict)])
 
 
 @pytest.fixture
@@ -68,15 +66,14 @@ def test_the_differences_of_two_packs_by_dimension(editcritic, made, tmp_path):
 
 
 def test_packs_that_cannot_differ_are_refused(editcritic, made, tmp_path):
-    def refusal(suite: str, *packs: str | Path, more: tuple[str | Path, ...] = ()) -> str:
+    strict, toy = tmp_path / "strict", "tests.benchmarks.suites.tiny_suite:Toy"
+    for suite, packs, more, says in (
+        ("i2ibench", ["-"], (), "give two packs, A and B"),
+        ("i2ibench", ["-", "-"], (), "A and B are the same prompts"),
+        ("i2ibench?prompts=x", ["-", strict], (), "has prompts: give both packs by --prompts"),
+        (toy, ["-", strict], (), "does not take prompts"),
+        ("i2ibench", ["-", strict], ("--by", "colour"), "no item has the label 'colour': they have category, half"),
+    ):
         options = [word for pack in packs for word in ("--prompts", pack)]
-        ran = editcritic("bench", "prompts", suite, *made, *options, *more, code=2)
-        return ran.output
-
-    assert "give two packs, A and B" in refusal("i2ibench", "-")
-    assert "A and B are the same prompts" in refusal("i2ibench", "-", "-")
-    assert "has prompts: give both packs by --prompts" in refusal("i2ibench?prompts=x", "-", tmp_path / "strict")
-    assert "does not take prompts" in refusal("tests.benchmarks.suites.tiny_suite:Toy", "-", tmp_path / "strict")
-    unknown = refusal("i2ibench", "-", tmp_path / "strict", more=("--by", "colour"))
-    assert "no item has the label 'colour': they have category, half" in unknown
+        editcritic("bench", "prompts", suite, *made, *options, *more, code=2, says=says)
     assert not (tmp_path / "out" / "a").exists()  # nothing was asked

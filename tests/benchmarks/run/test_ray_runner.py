@@ -1,10 +1,7 @@
 """A Ray cluster of two workers writes the same results as one process."""
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +12,9 @@ from editcritic.reward.child_python import python_command
 
 from ..suites.tiny_suite import Toy, outputs
 from . import all_suites
+from .conftest import ENVIRONMENT, python
 from .counting_experts import files
 from .test_every_suite import started
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_two_workers_within_a_budget_and_then_without_write_what_one_process_writes(tmp_path):
@@ -26,15 +22,7 @@ def test_two_workers_within_a_budget_and_then_without_write_what_one_process_wri
     from .ray_run import recipe
 
     outputs(tmp_path / "outputs", Toy(count=5), without=["2/1"])
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.run.ray_run", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    python("-m", "tests.benchmarks.run.ray_run", tmp_path)
     first, second = json.loads((tmp_path / "runs.json").read_text())
     assert "budget of 2 judge calls is spent" in first["stop_reason"]
     assert "the share of one of 2 workers" in first["stop_reason"]
@@ -66,18 +54,10 @@ def test_workers_run_no_modules_of_the_working_folder(tmp_path):
         "[ray]\nworkers = 1\n"
     )
     command = python_command("from editcritic.cli.main import main; main()", "bench", "run", "--config", "run.toml")
-    try:
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 1, done.stderr  # its image is missing
-    finally:
-        assert not (tmp_path / "was-run").exists()
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert not (tmp_path / "was-run").exists()
+    assert done.returncode == 1, done.stderr  # its image is missing
 
 
 def test_a_budget_is_divided_among_the_workers():

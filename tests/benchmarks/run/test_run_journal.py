@@ -1,7 +1,6 @@
 """Coordination of several processes that score a suite together."""
 
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -19,10 +18,14 @@ def test_cases_are_shared_whole():
 
 
 def test_a_process_that_died_is_noticed(tmp_path):
+    def hand_in() -> None:
+        with Rendezvous(tmp_path, ProcessRank(2, 3)) as meeting:
+            meeting.submit(ShardResult({"a": '{"id": "a"}'}))
+
     with Rendezvous(tmp_path, ProcessRank(0, 3)) as first:
         second = Rendezvous(tmp_path, ProcessRank(1, 3))
         second.__enter__()
-        third = threading.Thread(target=_hands_in, args=(tmp_path,))
+        third = threading.Thread(target=hand_in)
         third.start()
         threading.Timer(0.5, second.__exit__).start()
         shards = first.collect()
@@ -31,32 +34,21 @@ def test_a_process_that_died_is_noticed(tmp_path):
     assert shards[1].row_lines == {"a": '{"id": "a"}'}
 
 
-def _hands_in(folder: Path) -> None:
-    with Rendezvous(folder, ProcessRank(2, 3)) as meeting:
-        meeting.submit(ShardResult({"a": '{"id": "a"}'}))
-
-
 def test_a_process_that_never_comes_is_waited_for_so_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_journal, "STARTUP_TIMEOUT_S", 0.2)
-    with Rendezvous(tmp_path, ProcessRank(0, 2)) as first:
-        assert "did not start" in first.collect()[0].stop_reason
-
-
-def test_a_first_process_that_has_read_the_shard_and_ended_at_once_is_not_waited_for(tmp_path, monkeypatch):
-    def read_at_once(path: Path, text: str) -> None:
-        """As if the first process did so before this one looks for it."""
-
-    monkeypatch.setattr(run_journal, "write_atomically", read_at_once)
-    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
-    with Rendezvous(tmp_path, ProcessRank(1, 2)) as second:
-        second.submit(ShardResult())
-
-
-def test_a_part_of_an_earlier_run_is_not_taken(tmp_path, monkeypatch):
+    """What it handed in at an earlier run is not taken."""
     monkeypatch.setattr(run_journal, "STARTUP_TIMEOUT_S", 0.2)
     (tmp_path / "shard-1.jsonl").write_text('{"stop_reason": "", "statistics": {}}\n{"id": "old"}\n')
     with Rendezvous(tmp_path, ProcessRank(0, 2)) as first:
-        assert not first.collect()[0].row_lines
+        (shard,) = first.collect()
+    assert "did not start" in shard.stop_reason
+    assert not shard.row_lines
+
+
+def test_a_first_process_that_has_read_the_shard_and_ended_at_once_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_journal, "write_atomically", lambda path, text: None)  # as if it was read at once
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
+    with Rendezvous(tmp_path, ProcessRank(1, 2)) as second:
+        second.submit(ShardResult())
 
 
 def test_a_second_run_on_one_journal_is_refused(tmp_path):
@@ -75,11 +67,8 @@ def test_a_second_run_on_one_journal_is_refused(tmp_path):
 def test_an_environment_that_makes_no_sense_is_refused(environment, message):
     with pytest.raises(InputError, match=message):
         ProcessRank.from_environment(environment)
-
-
-def test_mpi_says_the_same_with_other_words():
-    environment = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
-    assert ProcessRank.from_environment(environment) == ProcessRank(1, 2)
+    mpi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+    assert ProcessRank.from_environment(mpi) == ProcessRank(1, 2)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,10 @@ from editcritic.benchmarks.run.run_settings import (
     write_run_settings,
 )
 
-from .conftest import COIN, SCORED, TOY
+from .conftest import COIN, ROOT, SCORED, TOY
 from .counting_experts import files
 
 pytestmark = pytest.mark.usefixtures("trusted")
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "suites.md"
 
 
 def written(path: Path, text: str) -> Path:
@@ -57,6 +55,14 @@ def test_the_settings_of_a_locked_run_name_the_lock(bench, made, tmp_path):
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
+def test_a_run_that_ends_early_has_written_its_settings(bench, made, tmp_path):
+    settings = tmp_path / "a" / "run.toml"
+    bench(TOY, "--outputs", made, *SCORED, "-o", tmp_path / "a", "--budget", "judge_calls=1", code=1)
+    assert read_run_settings(settings).budget.judge_calls == 1
+    bench("--config", settings, "--budget", "judge_calls=99")
+    assert read_run_settings(settings).budget.judge_calls == 99
+
+
 def test_options_override_the_file(bench, made, tmp_path):
     text = f'suite = "{TOY}"\noutputs = "outputs"\nout = "from-file"\nexperts = "{COIN}"\nmetrics = ["guards"]\n'
     config = written(tmp_path / "run.toml", f"{text}reproducible = true\neditor_name = 'file'\n")
@@ -67,13 +73,10 @@ def test_options_override_the_file(bench, made, tmp_path):
     assert list(result["counts"]["metrics"]) == ["following"]
     assert not (tmp_path / "from-file").exists()
     assert "from-file" in config.read_text()
-
-
-def test_a_file_of_the_users_in_the_result_folder_stays_as_it_is(bench, made, tmp_path):
     text = f'# mine\nsuite = "{TOY}"\noutputs = "../outputs"\nout = "."\nexperts = "{COIN}"\nmetrics = ["following"]\n'
-    config = written(tmp_path / "out" / "run.toml", text)
-    bench("--config", config)
-    assert config.read_text() == text
+    mine = written(tmp_path / "out" / "run.toml", text)
+    bench("--config", mine)
+    assert mine.read_text() == text
 
 
 @pytest.mark.parametrize(
@@ -156,16 +159,8 @@ def test_all_settings_are_written_and_read_back(tmp_path):
     }
 
 
-def test_a_run_that_ends_early_has_written_its_settings(bench, made, tmp_path):
-    settings = tmp_path / "a" / "run.toml"
-    bench(TOY, "--outputs", made, *SCORED, "-o", tmp_path / "a", "--budget", "judge_calls=1", code=1)
-    assert read_run_settings(settings).budget.judge_calls == 1
-    bench("--config", settings, "--budget", "judge_calls=99")
-    assert read_run_settings(settings).budget.judge_calls == 99
-
-
 def test_every_key_is_documented_and_the_settings_shown_are_valid(tmp_path):
-    text = DOCUMENT.read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
     keys = [*RunSettings.model_fields, *(f"budget.{name}" for name in BudgetSettings.model_fields)]
     keys += [f"ray.{name}" for name in RayCluster.model_fields]
     assert [key for key in keys if f"`{key}`" not in text] == []

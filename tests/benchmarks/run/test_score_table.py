@@ -1,12 +1,9 @@
 """Tables scored in blocks on a Ray cluster: what is there already is left alone, what is missing or failed is asked."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -19,19 +16,16 @@ from editcritic.reward.engine.log_merge import merge_logs
 from studies.performance import killed_table
 
 from ...default_signals import default_signals
+from .conftest import ENVIRONMENT, python
 
 NEEDS = ("ray",)
-ROOT = Path(__file__).parents[3]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """The runs of `ray_table.py`."""
     folder = tmp_path_factory.mktemp("table")
-    command = [sys.executable, "-m", "tests.benchmarks.run.ray_table", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
+    python("-m", "tests.benchmarks.run.ray_table", folder)
     return folder
 
 
@@ -64,21 +58,13 @@ def test_a_finished_run_asks_nothing_and_a_damaged_block_is_made_again(runs):
     assert runs["damaged"]["reused"] == 70
     assert runs["damaged"]["counts"] == runs["first"]["counts"]
     assert runs["damaged"]["paid"] == runs["first"]["paid"]  # the answers were in the log
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ("another reward", "reward: "),
-        ("other columns", "keep: "),
-        ("other blocks", "block_rows: "),
+    for change, named in (
+        ("another reward", "reward: "), ("other columns", "keep: "), ("other blocks", "block_rows: "),
         ("changed", "files: "),
-    ],
-)
-def test_scores_of_other_settings_are_not_mixed(change, named, runs):
-    assert "contains a run with other settings" in runs[change]
-    assert named in runs[change]
-    assert "give another folder" in runs[change]
+    ):  # fmt: skip
+        assert "contains a run with other settings" in runs[change]
+        assert named in runs[change]
+        assert "give another folder" in runs[change]
 
 
 def test_failed_scores_are_asked_again_and_the_others_are_not(runs):
@@ -89,9 +75,6 @@ def test_failed_scores_are_asked_again_and_the_others_are_not(runs):
     assert again["counts"] == {"scored": 99, "invalid": 1}
     assert again["reused"] == 100 - failed["counts"]["failed"]  # wherever they are scored now
     assert runs["asked by it"] == [failed["counts"]["failed"]] * 2
-
-
-def test_too_many_failures_end_the_run_with_the_reason(runs):
     stopped = runs["too many"]
     assert "of the last scores failed" in stopped["stop_reason"]
     assert sum(stopped["counts"].values()) < 100
@@ -117,16 +100,12 @@ def test_each_machine_has_a_log_and_the_merged_log_answers_all(folder, runs):
     assert not (folder / "paid-merged").exists()
 
 
-def test_a_run_that_is_killed_asks_for_no_answer_that_it_has(tmp_path):
-    check(killed_table.measure(tmp_path, 1000, 1, 50, seconds_per_call=0.02))
-
-
-@pytest.mark.slow
-def test_a_large_run_that_is_killed_twice_asks_for_no_answer_that_it_has(tmp_path):
-    check(killed_table.measure(tmp_path, 100_000, 2, 1000))
-
-
-def check(found: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "size", [(1000, 1, 50, 0.02), pytest.param((100_000, 2, 1000, 0.0), marks=pytest.mark.slow)], ids=["small", "large"]
+)
+def test_a_run_that_is_killed_asks_for_no_answer_that_it_has(size, tmp_path):
+    *counts, seconds = size
+    found = killed_table.measure(tmp_path, *counts, seconds_per_call=seconds)
     assert found["each_row_once"]
     assert found["values_as_without_ray"]
     assert found["answered_and_asked_again"] == 0

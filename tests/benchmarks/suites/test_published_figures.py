@@ -297,9 +297,7 @@ def is_share(percent: float, of: int) -> bool:
 
 def counts_of(rates: Sequence[float], most: Sequence[int], total: int) -> list[tuple[int, ...]]:
     """Counts up to `most` that add up to the total and out of which the printed rates are whole numbers of successes.
-
-    One for each number of successes there can be in all.
-    """
+    One for each number of successes there can be in all."""
     ways: dict[tuple[int, int], tuple[int, ...]] = {(0, 0): ()}
     for number, (rate, highest) in enumerate(zip(rates, most, strict=True)):
         room = sum(most[number + 1 :])

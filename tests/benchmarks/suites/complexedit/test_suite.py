@@ -1,5 +1,6 @@
 """Complex-Edit end to end: its published layout, an editor's outputs, a judge, tables."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,14 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_selector
 from editcritic.benchmarks.run.output_generation import SelectionConfig, generate_outputs
-from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve, level_folder
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve
 from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.benchmarks.suites.tables import ComputedTable
 from editcritic.reward import Expert, Image, Reward, Score
 from editcritic.reward.engine.engine import Engine
 from editcritic.reward.queries import Judge, Reply
-from editcritic.reward.queries.response_formats import Grade, Json
+from editcritic.reward.queries.response_formats import Json
 from tests.benchmarks.suites.complexedit.layout import ROWS, compound, edited, on_hub, outputs, saved
 from tests.benchmarks.suites.tiny_suite import picture
 
@@ -25,32 +27,27 @@ from ..table_values import values
 class Judging(Expert):
     """Grades fall with the number of operations, and differ by one between draws. Records queries."""
 
-    id = "judging@1"
-    kinds = (Judge,)
+    id, kinds = "judging@1", (Judge,)
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.queries: list[str] = []
+        self.instructions: list[str] = []
 
     def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
         self.queries += [query.topic for query in queries]
         return [self._reply(query) for query in queries]
 
     def _reply(self, query: Judge) -> Reply:
-        form, odd = query.form, query.draw % 2
-        if isinstance(form, Json):
-            import json
-
-            slots = dict(query.slots)
-            operations = json.loads(slots["operations"])
+        slots, odd, fine = dict(query.slots), query.draw % 2, query.topic.endswith("/quality")
+        if isinstance(query.form, Json):
+            self.instructions.append(slots["instruction"])
             following = 9 - slots["instruction"].count(" and ") + odd
             grades: dict[str, Any] = {"instruction_following": following, "identity_preservation": 4}
-            if operations:
+            if operations := json.loads(slots["operations"]):
                 grades["operations"] = [{"operation": one, "score": following} for one in operations]
             return Reply(json.dumps({"reasoning": "seen", **grades}))
-        assert isinstance(form, Grade)
-        if query.topic.endswith("/quality"):
-            return Reply(str(7 + odd), probabilities={str(grade): float(grade == 7) for grade in range(11)})
-        return Reply("5", probabilities={str(grade): float(grade == 5) for grade in range(11)})
+        sure = 7 if fine else 5
+        return Reply(str(7 + odd if fine else 5), {str(grade): float(grade == sure) for grade in range(11)})
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +56,10 @@ def data(tmp_path_factory):
 
 
 def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | None = None) -> Results:
-    samples = []
-    for item in suite.items:
-        path = suite.find_output(folder, item)
-        assert path is not None
-        samples.append(suite.edited_sample(item, lambda one, path=path: Image.open(path)))  # type: ignore[misc]
+    def opened(item: SuiteItem) -> Image:
+        return Image.open(suite.find_output(folder, item) or "nowhere")
+
+    samples = [suite.edited_sample(item, opened) for item in suite.items]
     with Engine() as engine:
         scores = {
             name: list(Reward.of(spec, {"judge": judge}, engine=engine)(samples))
@@ -163,19 +159,12 @@ def test_a_step_of_sequential_editing_is_judged_by_the_published_compound(tmp_pa
     }
     table = datasets.Dataset.from_dict({"image": [picture(1).pil()], "edit": [row]})
     table.cast_column("image", datasets.Image()).to_parquet(tmp_path / "test_real-00000-of-00001.parquet")
-    asked: list[str] = []
-
-    class Recording(Judging):
-        def _reply(self, query: Judge) -> Reply:
-            asked.append(dict(query.slots)["instruction"])
-            return super()._reply(query)
-
-    suite = ComplexEdit(tmp_path, levels=3)
-    reward = Reward.of("complex-edit-if?n=1", {"judge": Recording()})
+    suite, judge = ComplexEdit(tmp_path, levels=3), Judging()
+    reward = Reward.of("complex-edit-if?n=1", {"judge": judge})
     selection = SelectionConfig(load_selector("sequential?n=2"), reward)
     report = generate_outputs(suite, tmp_path / "made", Seeded(), selection=selection)
     assert (len(report.generated), report.failed) == (1, [])
-    assert asked == [text for text in published for _ in range(2)]
+    assert judge.instructions == [text for text in published for _ in range(2)]
 
 
 class Seeded:
@@ -183,9 +172,7 @@ class Seeded:
 
     id, nfe, batch_size = "seeded", 1, 1
 
-    def edit(
-        self, images: Sequence[Any], instructions: Sequence[str], seeds: Sequence[int], *, history: Any = None
-    ) -> Sequence[Image]:
+    def edit(self, images, instructions, seeds, *, history=None):
         return [picture(seed % 997, 5) for seed in seeds]
 
 
@@ -217,7 +204,7 @@ def scripted(grade: Callable[[int, int], Score]) -> Results:
     return Results("scripted", rows)
 
 
-def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed():
+def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed(data):
     results = scripted(
         lambda row, level: Score.failed("no judge") if (row, level) == (0, 2) else Score.of(float(level))
     )
@@ -227,9 +214,6 @@ def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed():
     overall = level_curve(results)
     assert overall[3].value == pytest.approx(5.0)
     assert (overall[2].count, overall[2].num_missing) == (ROWS - 1, 1)
-
-
-def test_the_geometric_mean_is_an_option(data):
     suite = ComplexEdit(data, mean="geometric")
     numbers = values(suite, scripted(lambda row, level: Score.of(0.0 if level == 8 else 6.0)), "levels")
     assert (numbers["C8"]["O"], numbers["C1"]["O"]) == pytest.approx((0.0, 6.0))
@@ -281,10 +265,6 @@ def named(folder: Path, *names: str) -> Path:
     return folder
 
 
-def names_by_row(folder: Path, rows: int) -> dict[int, str]:
-    return {number: path.name for number, path in images_by_row(folder, rows).items()}
-
-
 @pytest.mark.parametrize(
     ("names", "rows", "by_row"),
     [
@@ -296,7 +276,13 @@ def names_by_row(folder: Path, rows: int) -> dict[int, str]:
     ids=["numbers of rows", "without zeros", "other names in their order", "numbers that do not begin at 0"],
 )
 def test_names_say_whose_row_a_picture_is(tmp_path, names, rows, by_row):
-    assert names_by_row(named(tmp_path, *names), rows) == by_row
+    found = images_by_row(named(tmp_path, *names), rows)
+    assert {number: path.name for number, path in found.items()} == by_row
+
+
+def test_a_folder_that_grows_is_read_anew(tmp_path):
+    for rows in ([0], [0, 1]):
+        assert [*images_by_row(named(tmp_path, f"{rows[-1]:04}.png"), 3)] == rows
 
 
 def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path):
@@ -306,16 +292,4 @@ def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path):
         images_by_row(named(tmp_path, "a.png", "b.png"), 3)
     with pytest.raises(InputError, match="several images of row 0"):
         images_by_row(named(tmp_path / "twice", "0000.png", "0.png"), 3)
-
-
-def test_a_folder_that_grows_is_read_anew(tmp_path):
-    assert names_by_row(named(tmp_path, "0000.png"), 3) == {0: "0000.png"}
-    assert names_by_row(named(tmp_path, "0001.png"), 3) == {0: "0000.png", 1: "0001.png"}
-    assert names_by_row(tmp_path / "none", 3) == {}
-
-
-def test_one_level_may_lie_flat_or_in_its_folder(tmp_path):
-    assert level_folder(tmp_path, 3, alone=True) == tmp_path
-    assert level_folder(tmp_path, 3, alone=False) == tmp_path / "C3"
-    (tmp_path / "C3").mkdir()
-    assert level_folder(tmp_path, 3, alone=True) == tmp_path / "C3"
+    assert images_by_row(tmp_path / "none", 3) == {}

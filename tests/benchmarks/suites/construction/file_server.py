@@ -10,11 +10,9 @@ from typing import Any
 
 
 class Files(ThreadingHTTPServer):
-    """files: path -> content. breaks: how often a connection is closed after half of what it should bring.
-
-    refuses: status that is answered to everything, 0 for none. ranges: whether ranges are supported. requests: as
-    (path, Range header).
-    """
+    """files: path -> content. breaks: how often a connection is closed after half of what it should bring. refuses:
+    status that is answered to everything, 0 for none. ranges: whether ranges are supported. requests: as (path, Range
+    header)."""
 
     daemon_threads = True
 

@@ -1,8 +1,6 @@
-"""A made run in EdiVal's released layout: instruction file, pictures, and the answers of all models as a function.
-
-The released code was run on it once, with these answers in place of its models (`tests/golden/README.md`); here they
-are experts. Every picture has a corner of one colour, by which it is known at any size.
-"""
+"""A made run in EdiVal's released layout: instruction file, pictures, and the answers of all models as a function. The
+released code was run on it once, with these answers in place of its models (`tests/golden/README.md`); here they are
+experts. Every picture has a corner of one colour, by which it is known at any size."""
 
 import csv
 import hashlib

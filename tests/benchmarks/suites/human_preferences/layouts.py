@@ -1,8 +1,6 @@
-"""Small data in the published layouts of the preference sets, with flat pictures whose level a reward can read.
-
-An edited picture is as bright as `Brightness` says: the order of that reward is known, and every expected figure of the
-tests can be counted by hand.
-"""
+"""Small data in the published layouts of the preference sets, with flat pictures whose level a reward can read. An
+edited picture is as bright as `Brightness` says: the order of that reward is known, and every expected figure of the
+tests can be counted by hand."""
 
 import io
 import json

@@ -59,8 +59,7 @@ def written(folder: Path, lines: Sequence[Any]) -> Path:
 
 class Sure(Expert):
     """Gives the first answer of a question's form with the probability that a function of topic and instruction says,
-    and the last one with the rest; records queries.
-    """
+    and the last one with the rest; records queries."""
 
     id = "sure@1"
     kinds = (Judge,)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.construction.workspace import NumberedImage
@@ -22,7 +21,6 @@ from editcritic.benchmarks.suites.i2ibench.construction import (
 )
 from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
-from editcritic.cli.app import app
 from editcritic.reward import Expert
 from editcritic.reward.queries import Failure, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
@@ -50,25 +48,21 @@ def answer(category: str, scene: str, count: int) -> dict[str, Any]:
 class Writer(Expert):
     """Writes prompts; `spoils` may say something else for a category and draw."""
 
-    id = "writer@1"
-    kinds = (Judge,)
+    id, kinds = "writer@1", (Judge,)
 
     def __init__(self, spoils: Callable[[str, str, int], str | Failure | None] = lambda *_: None) -> None:
         self._spoils = spoils
         self.queries: list[tuple[str, str, int]] = []
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
-        replies: list[Outcome] = []
-        for query in queries:
-            slots = dict(query.slots)
-            scene, category = slots["scene"], slots["category"]
-            self.queries.append((scene, category, query.draw))
-            spoilt = self._spoils(scene, category, query.draw)
-            if isinstance(spoilt, Failure):
-                replies.append(spoilt)
-            else:
-                replies.append(Reply(spoilt or json.dumps(answer(category, scene, len(query.images)))))
-        return replies
+        return [self._reply(query) for query in queries]
+
+    def _reply(self, query: Judge) -> Outcome:
+        scene, category = (dict(query.slots)[name] for name in ("scene", "category"))
+        self.queries.append((scene, category, query.draw))
+        spoilt = self._spoils(scene, category, query.draw)
+        good = json.dumps(answer(category, scene, len(query.images)))
+        return spoilt if isinstance(spoilt, Failure) else Reply(spoilt or good)
 
 
 @pytest.fixture
@@ -94,13 +88,15 @@ def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(image
     assert {"multi-text-content-style", "multi-subject-extraction"} <= set(sample.dimensions or ())
 
 
-def test_the_same_call_again_asks_nothing_and_writes_the_same(images, tmp_path):
-    out = tmp_path / "out"
-    construct_suite(images, out, judge=Writer(), single=1, multi=1)
+def test_the_same_call_again_asks_nothing_and_writes_the_same(editcritic, images, tmp_path):
+    out, judge = tmp_path / "out", f"{__name__}:Writer"
+    options = ("--judge", judge, "-o", out, "--single-scenes", "1", "--multi-scenes", "1")
+    editcritic("bench", "build", "i2ibench", images, *options, code=0, shows="10 prompts constructed, 0 rejected")
+    assert len(I2IBench(out).items) == 10
     before = {path: path.read_bytes() for path in sorted(out.glob("*.jsonl"))}
-    judge = Writer()
-    construct_suite(images, out, judge=judge, single=1, multi=1)
-    assert judge.queries == []
+    writer = Writer()
+    construct_suite(images, out, judge=writer, single=1, multi=1)
+    assert writer.queries == []
     assert {path: path.read_bytes() for path in sorted(out.glob("*.jsonl"))} == before
     with pytest.raises(InputError, match="another seed"):
         construct_suite(images, out, judge=Writer(), single=1, multi=1, seed=1)
@@ -183,24 +179,8 @@ def test_scenes_are_drawn_once_each_and_by_seed():
     scenes = sample_scenes(images, None, None, (2, 3), 0)
     sets = [frozenset(picture.name for picture in scene.sources) for scene in scenes]
     assert len(sets) == len(set(sets)) == 4 + 6 + 4
-    assert (
-        sample_scenes(images, 2, 3, (2,), 0)
-        == sample_scenes(images, 2, 3, (2,), 0)
-        != sample_scenes(images, 2, 3, (2,), 1)
-    )
-    with pytest.raises(InputError, match="single is 0 to 4 scenes"):
-        sample_scenes(images, 5, 0, (2,), 0)
-    with pytest.raises(InputError, match="nothing to construct"):
-        sample_scenes(images, 0, 0, (2,), 0)
-
-
-def test_the_command_builds_what_the_suite_reads(images, tmp_path):
-    out = tmp_path / "out"
-    judge = f"{__name__}:Writer"
-    words = ["bench", "build", "i2ibench", str(images), "--judge", judge, "-o", str(out)]
-    words += ["--single-scenes", "1", "--multi-scenes", "1"]
-    for _ in range(2):
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 0, done.output
-        assert "10 prompts constructed, 0 rejected" in done.output
-    assert len(I2IBench(out).items) == 10
+    first, again, other = (sample_scenes(images, 2, 3, (2,), seed) for seed in (0, 0, 1))
+    assert first == again != other
+    for single, message in ((5, "single is 0 to 4 scenes"), (0, "nothing to construct")):
+        with pytest.raises(InputError, match=message):
+            sample_scenes(images, single, 0, (2,), 0)

@@ -45,6 +45,10 @@ def test_questions_that_dimensions_share_are_asked_once(data, tmp_path):
     followed = SCENES * 5
     two_levels = SCENES * 3  # hybrid editing asks the same question for two dimensions
     assert len(judge.queries) == followed + two_levels + SCENES
+    suite, judge = I2IBench(data, half="single"), Sure(lambda *_: 1.0)
+    judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
+    assert set(judge.queries) == {"i2i/level", "i2i/following"}  # Instruction Following is a level of its own
+    assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
 
 
 def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_for(scored):
@@ -95,19 +99,6 @@ def test_a_missing_picture_counts_in_every_dimension_it_would_have_been_judged_i
     assert table.rows["all"]["Overall"].count == 28
 
 
-def test_the_ablation_asks_for_levels_alone(data, tmp_path):
-    suite, judge = I2IBench(data, half="single"), Sure(lambda *_: 1.0)
-    judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
-    assert set(judge.queries) == {"i2i/level", "i2i/following"}  # Instruction Following is a level of its own
-    assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
-
-
-def test_digests_are_of_prompts_and_pictures(data, tmp_path):
-    same = written(tmp_path / "same", rows())
-    other = written(tmp_path / "other", [{**line, "instruction": "Do nothing"} for line in rows()])
-    assert I2IBench(data).digest == I2IBench(same).digest != I2IBench(other).digest
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -134,24 +125,29 @@ def test_a_line_that_cannot_be_used_is_a_problem_and_the_others_are_there(tmp_pa
 
 
 def test_what_there_is_nothing_of_is_refused(tmp_path):
-    with pytest.raises(InputError, match="build i2ibench"):
-        I2IBench(tmp_path)
     data = written(tmp_path / "data", [row(0, "local-editing")])
-    with pytest.raises(InputError, match="the half multi"):
-        I2IBench(data, half="multi")
-    with pytest.raises(InputError, match="judge-only"):
-        I2IBench(data).metrics("official")
+    for make, message in (
+        (lambda: I2IBench(tmp_path), "build i2ibench"),
+        (lambda: I2IBench(data, half="multi"), "the half multi"),
+        (lambda: I2IBench(data).metrics("official"), "judge-only"),
+        (lambda: I2IBench(data, prompts=str(tmp_path / "nowhere")), "not a folder"),
+    ):
+        with pytest.raises(InputError, match=message):
+            make()
 
 
-def test_a_prompt_pack_is_named_by_its_digest(data, tmp_path):
-    pack = tmp_path / "pack"
-    pack.mkdir()
-    (pack / "answer.txt").write_text("Say it.", encoding="utf-8")
-    suite = I2IBench(data, prompts=str(pack))
-    digest = suite.options["prompts"]
-    assert f"prompts={digest}" in build(suite.metrics()["instruction-following"]).signature
-    with pytest.raises(InputError, match="not a folder"):
-        I2IBench(data, prompts=str(tmp_path / "nowhere"))
+def test_digests_are_of_prompts_and_pictures_and_packs_are_named_by_theirs(data, every, tmp_path):
+    same = written(tmp_path / "same", rows())
+    other = written(tmp_path / "other", [{**line, "instruction": "Do nothing"} for line in rows()])
+    assert I2IBench(data).digest == I2IBench(same).digest != I2IBench(other).digest
+    (tmp_path / "answer.txt").write_text("Say it.", encoding="utf-8")
+    suite = I2IBench(data, prompts=str(tmp_path))
+    signature = build(suite.metrics()["instruction-following"]).signature
+    assert f"prompts={suite.options['prompts']}" in signature
+    suite = load_suite("i2ibench?consistency=five_levels&half=multi", every)
+    judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
+    options = load_results(tmp_path / "results").provenance["suite_options"]
+    assert options == {"consistency": "five_levels", "half": "multi"}
 
 
 EVERY = {
@@ -208,10 +204,3 @@ def test_variants_of_the_paper_are_options_of_the_suite(every, option, changed):
 def test_options_that_metrics_do_not_have_are_refused(every, option, reason):
     with pytest.raises(InputError, match=reason):
         load_suite(f"i2ibench?{option}", every)
-
-
-def test_options_are_in_the_results(every, tmp_path):
-    suite = load_suite("i2ibench?consistency=five_levels&half=multi", every)
-    judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
-    held = load_results(tmp_path / "results")
-    assert held.provenance["suite_options"] == {"consistency": "five_levels", "half": "multi"}
