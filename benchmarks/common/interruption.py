@@ -111,8 +111,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _unraisable(unraisable: Any) -> None:
     """Where Python cannot raise, in the end of an object or a callback of C, it would print the interruption and go on:
-    it is raised again soon.
-    """
+    it is raised again soon."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt) and _received:
         _thread.start_new_thread(_stop_again, (_received,))
     else:

@@ -1,9 +1,6 @@
-"""Tables of edits: parquet or JSONL files whose columns are the fields of sample files.
-
-A picture is the bytes of an image file, also in base64, the `{bytes, path}` of `datasets`, or a path in the table's
-folder or below. Columns of other names are named by `columns`, field -> column. Whoever made a table need not be
-trusted.
-"""
+"""Tables of edits: parquet or JSONL files whose columns are the fields of sample files. A picture is the bytes of an
+image file, also in base64, the `{bytes, path}` of `datasets`, or a path in the table's folder or below. Columns of
+other names are named by `columns`, field -> column. Whoever made a table need not be trusted."""
 
 from __future__ import annotations
 
@@ -47,9 +44,7 @@ class TableFile:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What changes when the file does: size, time of change, and the digest of a parquet's footer or of all lines.
-
-        Raises OSError.
-        """
+        Raises OSError."""
         with open_regular(self.rows.path) as file:
             status = os.fstat(file.fileno())
             if self.rows.is_parquet:

@@ -1,8 +1,6 @@
-"""Score a table on many machines with Ray Data: actors read and score blocks, the driver writes their files.
-
-The table and this package need the same paths on every machine; the folder of scores is the driver's. Each machine has
-an answer log of its own, so that a block that was cut short asks nothing again there.
-"""
+"""Score a table on many machines with Ray Data: actors read and score blocks, the driver writes their files. The table
+and this package need the same paths on every machine; the folder of scores is the driver's. Each machine has an answer
+log of its own, so that a block that was cut short asks nothing again there."""
 
 from __future__ import annotations
 
@@ -41,8 +39,7 @@ _CACHE_BYTES = 64 * 2**20
 @dataclass(frozen=True)
 class BlockOptions:
     """block_rows: at most, in a block. window: samples in flight of an actor. answer_log: of this machine; by default
-    in the folder of scores. on_problem: called with the problems that are kept. Others as in `Reward`.
-    """
+    in the folder of scores. on_problem: called with the problems that are kept. Others as in `Reward`."""
 
     block_rows: int = 1000
     window: int = 256
@@ -64,8 +61,7 @@ class _PendingBlock:
 @dataclass
 class TableReport:
     """The outcome of a run. reused: rows of earlier runs. problems: rows that are no samples, and blocks that could not
-    be read. stop_reason: why it ended early, or empty. stats: of the engines, added.
-    """
+    be read. stop_reason: why it ended early, or empty. stats: of the engines, added."""
 
     rows: int
     summary: BlockSummary = field(default_factory=BlockSummary)

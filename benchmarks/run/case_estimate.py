@@ -1,8 +1,5 @@
-"""What the rest of a suite's run would take, from a few of its cases.
-
-The cases are scored as the run would score them, and their rows and answers stay in its journal: the run asks nothing
-about them again, but for those that failed.
-"""
+"""What the rest of a suite's run would take, from a few of its cases. The cases are scored as the run would score them,
+and their rows and answers stay in its journal: the run asks nothing about them again, but for those that failed."""
 
 from __future__ import annotations
 
@@ -225,10 +222,8 @@ class CaseEstimate:
 def estimate_cases(
     config: RunConfig, journal: Path, cases: int, on_progress: ProgressCallback = ignore_progress
 ) -> CaseEstimate | None:
-    """Score so many of the pending cases, spread over the suite, and estimate the others; None if none was left.
-
-    Raises `InputError` if the journal is of another run, if an expert cannot be loaded, or if most cases fail.
-    """
+    """Score so many of the pending cases, spread over the suite, and estimate the others; None if none was left. Raises
+    `InputError` if the journal is of another run, if an expert cannot be loaded, or if most cases fail."""
     with Rendezvous(journal, SINGLE_PROCESS):
         with RowJournal(journal) as row_journal:
             row_journal.require_settings(config.identity)

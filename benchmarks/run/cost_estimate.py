@@ -78,12 +78,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A short run of a reward, measured.
-
-    reward: its signature. experts: roles of each, by id. accelerators: on which experts have weights. edits_from: where
-    the measured edits come from. statuses: how many of them have which. machine: hardware and versions. measured_at:
-    ISO 8601.
-    """
+    """A short run of a reward, measured. reward: its signature. experts: roles of each, by id. accelerators: on which
+    experts have weights. edits_from: where the measured edits come from. statuses: how many of them have which.
+    machine: hardware and versions. measured_at: ISO 8601."""
 
     reward: ShortText
     experts: Mapping[ShortText, Sequence[ShortText]]

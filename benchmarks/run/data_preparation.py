@@ -32,9 +32,7 @@ MessageCallback = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class OpenedSuite:
     """A suite spec that reads the data: its number of items, the first problems of the others, and their number.
-
-    protocols: see `Suite.protocols`.
-    """
+    protocols: see `Suite.protocols`."""
 
     suite_spec: str
     items: int
@@ -82,11 +80,9 @@ def prepare_dataset(
     tell: MessageCallback = lambda text: None,
     pause_s: float = 1.0,
 ) -> PreparedDataset:
-    """Check the data of a suite; download missing files if `download` is set.
-
-    Digests are checked against known ones, else against those of the first download, in `sources.toml`.
-    Raises `InputError` for a broken or changed file, a failed download, and data that the suite cannot read.
-    """
+    """Check the data of a suite; download missing files if `download` is set. Digests are checked against known ones,
+    else against those of the first download, in `sources.toml`. Raises `InputError` for a broken or changed file, a
+    failed download, and data that the suite cannot read."""
     lock = read_lock(data)
     if lock is not None and lock.suite != source.suite:
         raise InputError(f"{data} holds the data of {lock.suite}: give another folder")

@@ -136,11 +136,8 @@ def detector_calls(score: Score, case: GoldenCase) -> tuple[Call, ...]:
 
 
 def replay_cases(path: Path, protocol: str) -> tuple[int, int, list[str]]:
-    """Number of cases that match, number of cases, and the mismatches.
-
-    Detector calls are compared for the `official` protocol only: the others make other calls. Raises ValueError for
-    another kind of file, or an unknown protocol.
-    """
+    """Number of cases that match, number of cases, and the mismatches. Detector calls are compared for the `official`
+    protocol only: the others make other calls. Raises ValueError for another kind of file, or an unknown protocol."""
     metric = InstructionFollowing(protocol)
     cases = list(read_cases(path))
     recorded = GoldenExpert(cases)

@@ -1,9 +1,6 @@
-"""An editor served over HTTP.
-
-A request is `POST URL` with JSON: `instruction`, `images` (the sources, PNG in base64), `seed`, and, after the first
-turn of a chain, `history` (the previous instructions, oldest first). The response is an image
-(`image/…`), or JSON with the image in base64 under `image` (or `images`, of which the first is used).
-"""
+"""An editor served over HTTP. A request is `POST URL` with JSON: `instruction`, `images` (the sources, PNG in base64),
+`seed`, and, after the first turn of a chain, `history` (the previous instructions, oldest first). The response is an
+image (`image/…`), or JSON with the image in base64 under `image` (or `images`, of which the first is used)."""
 
 from __future__ import annotations
 
@@ -84,10 +81,8 @@ class HttpEditor:
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> Sequence[Image]:
-        """As in `Editor`. Raises RuntimeError with the server's message for the first failed request.
-
-        The other images of the batch are cached, so that a retry without the failed one sends no request.
-        """
+        """As in `Editor`. Raises RuntimeError with the server's message for the first failed request. The other images
+        of the batch are cached, so that a retry without the failed one sends no request."""
         earlier = history or [()] * len(images)
         bodies = [_body(*request) for request in zip(images, instructions, seeds, earlier, strict=True)]
         with ThreadPoolExecutor(max(1, min(self.batch_size, len(bodies)))) as threads:
@@ -171,8 +166,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 class _Exchange:
     """One request and its response, which can be ended from outside: a socket's own time-out is for each read, so that
-    a server can go on for ever, in its headers too.
-    """
+    a server can go on for ever, in its headers too."""
 
     def __init__(self) -> None:
         self.ended = False

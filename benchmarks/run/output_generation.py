@@ -71,10 +71,8 @@ class SelectionConfig:
 @dataclass(frozen=True, slots=True)
 class GenerationRecord:
     """A line of `generated.jsonl`. file: relative to the folder; empty after a failure, whose reason is `error`.
-
-    seconds: time of editing and selection for this image; that of a batch is divided evenly. nfe: denoiser
-    evaluations. candidates: how many were generated.
-    """
+    seconds: time of editing and selection for this image; that of a batch is divided evenly. nfe: denoiser evaluations.
+    candidates: how many were generated."""
 
     item: str
     file: str
@@ -114,12 +112,9 @@ def generate_outputs(
     seed: int = 0,
     step: Callable[[], None] = lambda: None,
 ) -> GenerationReport:
-    """Generate the outputs of a suite into a folder in which `Suite.find_output` finds them.
-
-    Turn t starts from the image of turn t-1. The seed of an item is derived from `seed` and its id. Existing images
-    are kept; the next call retries failed ones. Raises `InputError` if the folder contains images of another editor,
-    selection or seed.
-    """
+    """Generate the outputs of a suite into a folder in which `Suite.find_output` finds them. Turn t starts from the
+    image of turn t-1. The seed of an item is derived from `seed` and its id. Existing images are kept; the next call
+    retries failed ones. Raises `InputError` if the folder contains images of another editor, selection or seed."""
     folder.mkdir(parents=True, exist_ok=True)
     selection_record = None if selection is None else json.loads(json.dumps(selection.to_json(), default=str))
     _check_same_generation(folder, editor, selection_record, seed)

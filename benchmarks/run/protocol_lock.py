@@ -31,10 +31,8 @@ _UNLOCKED_SETTINGS = ("editor",)
 
 
 def write_protocol(path: Path, config: RunConfig) -> None:
-    """Write the lock file of a run.
-
-    Raises `InputError` if an expert has no spec, so that others could not build it, and if the file has other contents.
-    """
+    """Write the lock file of a run. Raises `InputError` if an expert has no spec, so that others could not build it,
+    and if the file has other contents."""
     text = _protocol_toml(config)
     if not path.exists():
         write_atomically(path, text)
@@ -112,10 +110,8 @@ def read_protocol(path: Path, settings: RunSettings) -> tuple[dict[str, Any], Ru
 
 
 def check_protocol(locked: Mapping[str, Any], config: RunConfig, location: str) -> list[str]:
-    """Raise `InputError` if settings that determine numbers differ from the locked ones.
-
-    Returns the libraries with other versions: they may change the last digits of a model's numbers.
-    """
+    """Raise `InputError` if settings that determine numbers differ from the locked ones. Returns the libraries with
+    other versions: they may change the last digits of a model's numbers."""
     settings = _locked_part(config)
     recorded = json.loads(json.dumps({name: locked.get(name) for name in settings}))
     require_same_settings(_without_nulls(recorded), _without_nulls(settings), location)

@@ -82,8 +82,7 @@ def connected(cluster: RayCluster) -> Iterator[Any]:
 
 class _OwnFolders(list[str]):
     """The folders of modules that Ray adds to those of its workers: the working folder, where a stranger's modules may
-    lie, only if this process finds modules there too.
-    """
+    lie, only if this process finds modules there too."""
 
     def extend(self, folders: Iterable[str]) -> None:
         own = {Path(folder).resolve() for folder in sys.path}

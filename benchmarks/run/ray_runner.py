@@ -1,8 +1,6 @@
-"""Score a suite on many machines with Ray Data: actors score cases, the driver writes the rows to its journal.
-
-Data, outputs and this package need the same paths on every machine. Each machine keeps its own answer log, so that a
-resumed run reuses its answers.
-"""
+"""Score a suite on many machines with Ray Data: actors score cases, the driver writes the rows to its journal. Data,
+outputs and this package need the same paths on every machine. Each machine keeps its own answer log, so that a resumed
+run reuses its answers."""
 
 from __future__ import annotations
 
@@ -28,10 +26,8 @@ _MAX_CASES_PER_BATCH = 16
 
 
 def execute_with_ray(settings: RunSettings, on_progress: ProgressCallback = ignore_progress) -> RunResult:
-    """As `runner.execute`, on the cluster of `settings.ray`. The suite is built again on each machine.
-
-    Raises `InputError` if Ray is not installed, or the cluster cannot be reached.
-    """
+    """As `runner.execute`, on the cluster of `settings.ray`. The suite is built again on each machine. Raises
+    `InputError` if Ray is not installed, or the cluster cannot be reached."""
     ray_library("ray.data")
     started_at, start = utc_timestamp(), time.monotonic()
     paths = {name: path.resolve() for name in ("data", "outputs") if (path := getattr(settings, name)) is not None}

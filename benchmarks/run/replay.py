@@ -1,8 +1,6 @@
-"""Replays: scores from recorded answers, without models and without images.
-
-A recording (`recordings.py`) replays with its own reward, and then every score has to equal the recorded one, or with
-another reward on the same answers. Golden cases (`golden_cases.py`) replay with EdiVal-IF.
-"""
+"""Replays: scores from recorded answers, without models and without images. A recording (`recordings.py`) replays with
+its own reward, and then every score has to equal the recorded one, or with another reward on the same answers. Golden
+cases (`golden_cases.py`) replay with EdiVal-IF."""
 
 from __future__ import annotations
 
@@ -36,9 +34,7 @@ _MAX_VALUES = 1_000_000
 
 class RecordingWriter:
     """Writes what a replay needs into a log: open it with `AnswerLog(path, describe=True)` and pass it to the reward.
-
-    Raises `InputError` if the log contains a run of another reward.
-    """
+    Raises `InputError` if the log contains a run of another reward."""
 
     def __init__(self, log: AnswerLog, reward: Reward) -> None:
         self._log = log
@@ -94,10 +90,8 @@ class ReplayExpert(Expert):
 
 class RecordingReader:
     """Reads a recording of a stranger: samples without pixels, the metric's spec, experts, scores. Changes no file.
-
     Raises `InputError` for a file that is no recording, `LogError` for one that is no answer log, or damaged: what was
-    recorded cannot be asked again.
-    """
+    recorded cannot be asked again."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():

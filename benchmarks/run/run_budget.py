@@ -26,11 +26,8 @@ _TOKENS = ("prompt_tokens", "completion_tokens", "generated_tokens")
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits(Limits):
-    """Limits of a run; None for no limit.
-
-    judge_calls, cost: queries to judges and cost in the unit of prices, over all runs of one journal. seconds: of this
-    run.
-    """
+    """Limits of a run; None for no limit. judge_calls, cost: queries to judges and cost in the unit of prices, over all
+    runs of one journal. seconds: of this run."""
 
     judge_calls: int | None = None
     seconds: float | None = None

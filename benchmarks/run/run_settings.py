@@ -72,11 +72,9 @@ _Path = Annotated[Path, AfterValidator(_path_of)]
 
 
 class RunSettings(_Table):
-    """All settings of a run, by their keys in the file. None: not given.
-
-    suite, data, outputs, editor_name, experts, protocol, metrics, reproducible, bootstrap_samples and seed decide the
-    numbers; the others say how and where they are made.
-    """
+    """All settings of a run, by their keys in the file. None: not given. suite, data, outputs, editor_name, experts,
+    protocol, metrics, reproducible, bootstrap_samples and seed decide the numbers; the others say how and where they
+    are made."""
 
     suite: str | dict[str, Any] | None = Field(default=None, description="The suite, with options as in `SUITE`.")
     data: _Path | None = Field(default=None, description="Folder of the suite's data.")

@@ -1,7 +1,5 @@
-"""Offline scoring: samples are streamed, each score is written as soon as it is next in order.
-
-If a run ends early, all finished scores are written first.
-"""
+"""Offline scoring: samples are streamed, each score is written as soon as it is next in order. If a run ends early, all
+finished scores are written first."""
 
 from __future__ import annotations
 
@@ -234,8 +232,7 @@ class _PendingSample:
 @dataclass(frozen=True)
 class _ScoreRecorder:
     """A metric that stores each score in `ready` as soon as it is computed, whatever the order: by the sample as an
-    object, since rows of a table may have equal ids.
-    """
+    object, since rows of a table may have equal ids."""
 
     metric: Metric
     ready: dict[int, Score]
@@ -251,10 +248,8 @@ class _ScoreRecorder:
 
 
 def _lacking_fields(score: Score) -> str:
-    """Why the score or one of its parts is not applicable for want of fields; empty if none is.
-
-    A plan that keeps nothing, or asks for what the source shows, is no problem of the input.
-    """
+    """Why the score or one of its parts is not applicable for want of fields; empty if none is. A plan that keeps
+    nothing, or asks for what the source shows, is no problem of the input."""
     if score.status == "not_applicable" and asks_for_fields(score.reason):
         return score.reason
     reasons = (_lacking_fields(part) for part in (*score.parts.values(), *score.credits.values()))
@@ -269,10 +264,8 @@ def format_score(name: str, score: Score) -> str:
 
 @contextmanager
 def open_scores_file(path: Path) -> Iterator[IO[str]]:
-    """Open a scores file for writing, in UTF-8; `-` is standard output. Raises OSError.
-
-    A lone surrogate, valid in JSON but not in UTF-8, becomes its JSON escape.
-    """
+    """Open a scores file for writing, in UTF-8; `-` is standard output. Raises OSError. A lone surrogate, valid in JSON
+    but not in UTF-8, becomes its JSON escape."""
     if path == Path("-"):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -100,11 +100,9 @@ class MetricSet:
 
 @dataclass(frozen=True)
 class CombinedMetric:
-    """A metric whose score has those of a suite's metrics as parts. The sample's id is that of its item.
-
-    It has no value: it is failed if a part failed, else not applicable. is_budget_exhausted: whether the budget is
-    exhausted, so that failures are due to that.
-    """
+    """A metric whose score has those of a suite's metrics as parts. The sample's id is that of its item. It has no
+    value: it is failed if a part failed, else not applicable. is_budget_exhausted: whether the budget is exhausted, so
+    that failures are due to that."""
 
     suite: Suite
     metrics: Mapping[str, Metric]
@@ -132,11 +130,9 @@ class CombinedMetric:
 
 
 def metric_spec(suite: Suite, protocol: str | None, text: str) -> tuple[str, Spec]:
-    """The name of a suite's metric, and its spec with the options of the text, as in `if?threshold=0.3`.
-
-    An option reaches the metric inside of a composition, too. Raises `InputError` for an unknown name, for an option
-    that the metric does not have, and for one that the suite itself decides.
-    """
+    """The name of a suite's metric, and its spec with the options of the text, as in `if?threshold=0.3`. An option
+    reaches the metric inside of a composition, too. Raises `InputError` for an unknown name, for an option that the
+    metric does not have, and for one that the suite itself decides."""
     specs = suite.metrics(protocol)
     name, _, query = str(text).partition("?")  # a file may have a list
     if name not in specs:
@@ -215,9 +211,7 @@ class LeftOut(Exception):
 @dataclass(frozen=True, slots=True)
 class SuiteFolders:
     """A suite to score. name: of its folders. spec: the suite, with options. named: the user asked for it by name.
-
-    data: None if there is no such folder: built-in suites need none.
-    """
+    data: None if there is no such folder: built-in suites need none."""
 
     name: str
     spec: str

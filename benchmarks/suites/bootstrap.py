@@ -98,10 +98,8 @@ class Statistic:
 
     @staticmethod
     def combine(function: Callable[..., Numbers], *parts: Statistic, monotone: bool = True) -> Statistic:
-        """A function of statistics over the same cases, e.g. `combine(lambda a, b: np.sqrt(a * b), if_, cc)`.
-
-        monotone: whether the function grows with each of them.
-        """
+        """A function of statistics over the same cases, e.g. `combine(lambda a, b: np.sqrt(a * b), if_, cc)`. monotone:
+        whether the function grows with each of them."""
         return Statistic(
             lambda weights: function(*(part.evaluate(weights) for part in parts)),
             parts[0].cases,
@@ -174,9 +172,7 @@ def plain_mean(*parts: Numbers) -> Numbers:
 
 def pooled_mean(means: Sequence[ArrayLike], counts: Sequence[ArrayLike]) -> Numbers:
     """The mean over all values of several groups, from the mean and the count of each; one without values is ignored.
-
-    NaN without values at all.
-    """
+    NaN without values at all."""
     sizes = np.stack([np.asarray(count, np.float64) for count in counts])
     sums = np.where(sizes > 0, np.stack([np.asarray(mean, np.float64) for mean in means]) * sizes, 0.0)
     total = sizes.sum(axis=0)
@@ -191,11 +187,9 @@ MIN_CLUSTERS = 10
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """Difference of two editors in a column, first minus second; None if undefined.
-
-    low, high, p: 95 % interval and p-value of this pair alone. simultaneous_low, simultaneous_high, adjusted_p: those
-    of all pairs of the column jointly (see the module). cases: number of compared cases.
-    """
+    """Difference of two editors in a column, first minus second; None if undefined. low, high, p: 95 % interval and
+    p-value of this pair alone. simultaneous_low, simultaneous_high, adjusted_p: those of all pairs of the column
+    jointly (see the module). cases: number of compared cases."""
 
     first: str
     second: str
@@ -238,12 +232,9 @@ class SignificanceTest:
 def significance_tests(
     figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int]
 ) -> list[SignificanceTest]:
-    """Test each statistic against zero, alone and jointly with the others (single-step max-t).
-
-    clusters: number of clusters in each statistic. A p-value is the share of bootstrap samples at least as far from the
-    estimate as the estimate from zero, in standard errors, with the estimate itself counted: never less than
-    1 / (samples + 1).
-    """
+    """Test each statistic against zero, alone and jointly with the others (single-step max-t). clusters: number of
+    clusters in each statistic. A p-value is the share of bootstrap samples at least as far from the estimate as the
+    estimate from zero, in standard errors, with the estimate itself counted: never less than 1 / (samples + 1)."""
     tests = _test_family(figures, weights, clusters)
     if all(figure.lowest is None for figure in figures):
         return tests
@@ -319,8 +310,7 @@ def _test_family(figures: Sequence[Statistic], weights: Numbers, clusters: Seque
 
 def small_sample_factor(clusters: int) -> float:
     """The factor by which bootstrap deviations of a statistic of n clusters are too small: sqrt(n / (n - 1)), times the
-    ratio of the quantiles of Student's t and the normal distribution at `SHARE`.
-    """
+    ratio of the quantiles of Student's t and the normal distribution at `SHARE`."""
     normal = NormalDist().inv_cdf((1 + SHARE) / 2)
     return float(sqrt(clusters / (clusters - 1)) * student_quantile(normal, clusters - 1) / normal)
 

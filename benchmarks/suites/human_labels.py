@@ -157,10 +157,8 @@ class Label(BaseModel):
 
 
 def read_labels(paths: Iterable[Path]) -> list[Label]:
-    """All labels in these files, in order. Raises `InputError` naming an invalid line; OSError.
-
-    An incomplete last line, as left by a crash, is ignored.
-    """
+    """All labels in these files, in order. Raises `InputError` naming an invalid line; OSError. An incomplete last
+    line, as left by a crash, is ignored."""
     return [label for path in paths for label in _read(path)]
 
 

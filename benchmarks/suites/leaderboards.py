@@ -175,10 +175,8 @@ class EditorComparison:
 
     @cached_property
     def ranks(self) -> ComputedTable:
-        """Rank of each editor in each column, 1 is best, with the central 95 % of its bootstrapped ranks.
-
-        By the lower bounds: no editor gains a place by missing values.
-        """
+        """Rank of each editor in each column, 1 is best, with the central 95 % of its bootstrapped ranks. By the lower
+        bounds: no editor gains a place by missing values."""
         return self._places("ranks", "Ranks", "rank, 1 is best", 0, _rank)
 
     @cached_property

@@ -25,11 +25,9 @@ BOUNDS_NOTE = "after a number of missing values: the bounds, with these at the l
 
 
 def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = None) -> list[Table]:
-    """A suite's tables with bounds, and notes about missing values on the first table.
-
-    ranges: of the values of all editors of a comparison; by default of these results. Columns that need a metric that
-    was not computed are left out, with a note; nothing is missing there.
-    """
+    """A suite's tables with bounds, and notes about missing values on the first table. ranges: of the values of all
+    editors of a comparison; by default of these results. Columns that need a metric that was not computed are left out,
+    with a note; nothing is missing there."""
     ranges = ranges or ValueRanges([results])
     tables = suite.tables(results.counting_missing("", ranges))
     if not tables:

@@ -173,9 +173,7 @@ class Suite(ABC):
 
     def _hold(self, items: Sequence[SuiteItem], problems: Sequence[DataProblem], unusable: str) -> None:
         """Keep the items, which share cases by sources, and the problems. Raises `InputError` if there are none.
-
-        unusable: what the data then has none of.
-        """
+        unusable: what the data then has none of."""
         if not items:
             raise InputError(f"{unusable}: {reasons(problems, 'it has no rows')}")
         self.items, self.problems = share_cases(items), problems
@@ -231,8 +229,7 @@ def make_items(
     problems: Problems[DataProblem],
 ) -> list[SuiteItem]:
     """The items of each row. A row without, since `make` cannot read a picture or finds a sample too large, is a
-    problem.
-    """
+    problem."""
     items: list[SuiteItem] = []
     for row in rows:
         try:
@@ -263,9 +260,7 @@ def require_choice(suite: str, option: str, value: str, allowed: Collection[str]
 
 def share_cases(items: Sequence[SuiteItem]) -> list[SuiteItem]:
     """The items, where those of one case or with the same (first) source image have the case of the first of them.
-
-    Results of one image are not independent, whatever the data call it.
-    """
+    Results of one image are not independent, whatever the data call it."""
     parents: dict[str, str] = {}
 
     def root(case: str) -> str:
@@ -372,11 +367,8 @@ class _ImageIndex:
 def decode_images(
     paths: Iterable[Path], inside: Path | None, reading: Reading = "upright"
 ) -> Mapping[Path, SuiteImage | ImageError]:
-    """Each image, or the error of its file, in parallel and with a progress bar. Pixels are not kept.
-
-    inside: the folder of the data, which images lie in or below, links followed (see `regular_files`). reading: of the
-    pixels.
-    """
+    """Each image, or the error of its file, in parallel and with a progress bar. Pixels are not kept. inside: the
+    folder of the data, which images lie in or below, links followed (see `regular_files`). reading: of the pixels."""
     unique_paths = list(dict.fromkeys(paths))
     index = _ImageIndex.load()
     read = partial(index.open, inside=inside, reading=reading)
@@ -392,10 +384,8 @@ def decode_images(
 
 
 def is_padded(image: Image) -> bool:
-    """Whether the image has black bars along two opposite sides, as padding to a square has (EdiVal, appendix P).
-
-    A bar is at least 1 % of the side; an image that is itself that dark along two opposite sides counts as padded.
-    """
+    """Whether the image has black bars along two opposite sides, as padding to a square has (EdiVal, appendix P). A bar
+    is at least 1 % of the side; an image that is itself that dark along two opposite sides counts as padded."""
     pixels = image.pixels
     for lines in (pixels, pixels.swapaxes(0, 1)):
         thickness = max(1, len(lines) // 100)

@@ -1,8 +1,6 @@
 """Complex-Edit: 531 real and 531 synthetic images, each with instructions of eight levels. Paper: arXiv 2504.13143.
-
 Data: parquet files or a saved data set with the columns `image` and `edit`. Outputs: a folder per level, `C1` to `C8`,
-each with an image per row (`0000.png`, ...); with only one level they may be in a flat folder.
-"""
+each with an image per row (`0000.png`, ...); with only one level they may be in a flat folder."""
 
 from __future__ import annotations
 
@@ -248,11 +246,9 @@ def level_folder(outputs: Path, level: int, *, alone: bool) -> Path:
 
 
 def images_by_row(folder: Path, rows: int) -> Mapping[int, Path]:
-    """Row -> image file, of a folder that is read again after changes.
-
-    Images named by row numbers (`0000.png`) belong to these rows, all or some. With other names there has to be one for
-    each row, in the order of names; else `InputError`.
-    """
+    """Row -> image file, of a folder that is read again after changes. Images named by row numbers (`0000.png`) belong
+    to these rows, all or some. With other names there has to be one for each row, in the order of names; else
+    `InputError`."""
     return _by_number(folder, rows, folder.stat().st_mtime_ns) if folder.is_dir() else {}
 
 
@@ -327,10 +323,8 @@ _UNIT = "grade 0-10"
 
 
 def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[str]]) -> list[Table]:
-    """The leaderboard, the levels and, in mode `numeric`, the operations and the measurements.
-
-    operations: item -> the names of its operations, in order.
-    """
+    """The leaderboard, the levels and, in mode `numeric`, the operations and the measurements. operations: item -> the
+    names of its operations, in order."""
     if not results.rows:
         return []
     curves = {metric.upper(): level_curve(results, metric, mean=mean) for metric in METRICS}
@@ -350,8 +344,7 @@ def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[st
 
 def operation_rows(results: Results, operations: Mapping[str, Sequence[str]]) -> dict[str, list[ResultRow]]:
     """Name of an atomic operation -> a row per edit with it, with its grade as `if`; sorted by name. Empty where
-    operations have no grades.
-    """
+    operations have no grades."""
     rows_by_name: dict[str, list[ResultRow]] = {}
     graded = False
     for row in results.rows:

@@ -30,10 +30,8 @@ from ..split_files import safe_path_parts
 
 @dataclass(frozen=True, slots=True)
 class DatasetFile:
-    """One file. path: target path under the data folder. sha256: hex, empty if unknown.
-
-    unpack: whether it is a zip to extract.
-    """
+    """One file. path: target path under the data folder. sha256: hex, empty if unknown. unpack: whether it is a zip to
+    extract."""
 
     path: str
     url: str
@@ -45,10 +43,8 @@ class DatasetFile:
 
 @dataclass(frozen=True, slots=True)
 class DatasetRepository:
-    """A data set on the Hugging Face hub, downloaded completely into `folder`.
-
-    revision: a full commit, or a branch, whose commit is recorded at the first download.
-    """
+    """A data set on the Hugging Face hub, downloaded completely into `folder`. revision: a full commit, or a branch,
+    whose commit is recorded at the first download."""
 
     name: str
     revision: str
@@ -181,9 +177,7 @@ _KNOWN_SUITES = (*SOURCES, *MANUAL_SUITES)
 
 def read_files(path: Path) -> tuple[DatasetFile, ...]:
     """The files of a TOML file: `[[file]]` with `path`, `url`, and optionally `sha256`, `size`, `revision`, `unpack`.
-
-    Raises `InputError`.
-    """
+    Raises `InputError`."""
     try:
         table = read_toml(path)
     except OSError as error:
@@ -236,11 +230,9 @@ def download_file(
     retry_delay_s: float = 1.0,
     timeout_s: float = 60.0,
 ) -> str:
-    """Download a file to `path`, and return its sha256. An existing file is verified, not downloaded.
-
-    A partial download is kept as `.part-<name>`; the next call resumes it if the server still has the same file (by its
-    ETag). Raises `InputError` for a wrong digest or size, for HTTP errors, and if connections bring no more data.
-    """
+    """Download a file to `path`, and return its sha256. An existing file is verified, not downloaded. A partial
+    download is kept as `.part-<name>`; the next call resumes it if the server still has the same file (by its ETag).
+    Raises `InputError` for a wrong digest or size, for HTTP errors, and if connections bring no more data."""
     if path.is_file():
         digest = sha256(path)
         if file.sha256 and digest != file.sha256.lower():
@@ -404,10 +396,8 @@ def resolve_commit(name: str, revision: str) -> str:
 
 
 def snapshot(name: str, revision: str, folder: Path) -> list[DatasetFile]:
-    """Download all files of a data set into a folder; existing files are kept.
-
-    The library resumes interrupted downloads, and checks sizes. Raises `InputError`.
-    """
+    """Download all files of a data set into a folder; existing files are kept. The library resumes interrupted
+    downloads, and checks sizes. Raises `InputError`."""
     hub = _hub()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -425,10 +415,8 @@ def snapshot(name: str, revision: str, folder: Path) -> list[DatasetFile]:
 
 
 def cached_snapshot(name: str, patterns: Sequence[str], *, download: bool) -> Path:
-    """The folder of a data set in the hub's cache, with the files that match `patterns`.
-
-    download: fetch what is missing; otherwise nothing is fetched. Raises `InputError`.
-    """
+    """The folder of a data set in the hub's cache, with the files that match `patterns`. download: fetch what is
+    missing; otherwise nothing is fetched. Raises `InputError`."""
     hub = _hub()
     try:
         folder = hub.snapshot_download(

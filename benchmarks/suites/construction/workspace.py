@@ -35,10 +35,8 @@ class ConstructionRejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """An invalid reply, or, with `attempt` None, a rejected image or object.
-
-    stage: of the pipeline, e.g. `edival/objects`.
-    """
+    """An invalid reply, or, with `attempt` None, a rejected image or object. stage: of the pipeline, e.g.
+    `edival/objects`."""
 
     id: str
     stage: str
@@ -219,9 +217,7 @@ class NumberedImage:
 
 def list_numbered_images(folder: Path, limit: int | None = None) -> list[NumberedImage]:
     """The images of a folder, numbered by the numbers at the start of their names if these are unique, else by order.
-
-    Raises `InputError`.
-    """
+    Raises `InputError`."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give a folder of images")
     paths = list_images(folder)
@@ -284,10 +280,8 @@ class Constructed(Generic[T]):
 
 
 class ConstructionFolder:
-    """The output folder of a construction. Its settings are written first; the same command resumes.
-
-    settings: everything that the data depends on, as JSON. Raises `InputError` if the folder has other content.
-    """
+    """The output folder of a construction. Its settings are written first; the same command resumes. settings:
+    everything that the data depends on, as JSON. Raises `InputError` if the folder has other content."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
@@ -321,10 +315,8 @@ class ConstructionFolder:
         window: int,
         step: Callable[[], None],
     ) -> Constructed[T]:
-        """Run the programs, by name, with a log of the experts' answers, and write the rejections.
-
-        window: queries in flight. step: called after each program.
-        """
+        """Run the programs, by name, with a log of the experts' answers, and write the rejections. window: queries in
+        flight. step: called after each program."""
         results: list[ProgramResult[T]] = []
         with AnswerLog(self.path / ANSWER_LOG_FILE) as log, Engine(log=log, window=window) as engine:
             for result in run_programs(programs, engine, experts):

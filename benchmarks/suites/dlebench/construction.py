@@ -118,11 +118,9 @@ class _ConstructionState:
 
 @dataclass(frozen=True)
 class DleBenchBuilder:
-    """Constructs samples from questions: metadata by the judge, references by the editor, both validated.
-
-    seed: for sampling wrong options, and for the editor. labels: human labels, see `read_reviews`. window:
-    questions in flight.
-    """
+    """Constructs samples from questions: metadata by the judge, references by the editor, both validated. seed: for
+    sampling wrong options, and for the editor. labels: human labels, see `read_reviews`. window: questions in
+    flight."""
 
     judge: Expert
     editor: Editor

@@ -1,8 +1,5 @@
-"""DLEBench, step 1: a question about a small object becomes an edit that makes a wrong answer true.
-
-Questions are read as V*-Bench and MME-RealWorld publish them, or as JSONL. Paper: section 3.1 (counterfactual
-synthesis), table 15.
-"""
+"""DLEBench, step 1: a question about a small object becomes an edit that makes a wrong answer true. Questions are read
+as V*-Bench and MME-RealWorld publish them, or as JSONL. Paper: section 3.1 (counterfactual synthesis), table 15."""
 
 from __future__ import annotations
 
@@ -41,10 +38,8 @@ class QuestionRow:
 
 
 def question_rows(path: Path) -> Iterator[QuestionRow]:
-    """The questions of a JSONL or JSON file, of `questions.jsonl` in a folder, or of a folder of V*-Bench.
-
-    Raises `InputError`.
-    """
+    """The questions of a JSONL or JSON file, of `questions.jsonl` in a folder, or of a folder of V*-Bench. Raises
+    `InputError`."""
     if path.is_dir() and any((path / name).is_dir() for name in VSTAR_FOLDERS):
         for name in VSTAR_FOLDERS:
             for file in sorted((path / name).glob("*.json")):
@@ -177,10 +172,8 @@ def read_questions(
 
 
 def labelled_boxes(labels: Sequence[Path]) -> dict[str, Sequence[Sequence[float]]]:
-    """Boxes that people have drawn (`judge label`, kind `boxes`), by id; of several labels the last one.
-
-    Raises `InputError`.
-    """
+    """Boxes that people have drawn (`judge label`, kind `boxes`), by id; of several labels the last one. Raises
+    `InputError`."""
     found: dict[str, Sequence[Sequence[float]]] = {}
     for label in read_labels(labels):
         if label.kind == "boxes" and label.phase != "trial" and isinstance(label.id, str):

@@ -1,8 +1,6 @@
-"""DLEBench's published data: `data.jsonl` beside `Source_Images/` and `Reference_Images/`, with field aliases.
-
-The data set's card names `image`, `reference_image`, `edit_operation` (the instruction) and `prompt_clean` (a caption,
-not used here). The names of the other fields are not documented, so several are accepted.
-"""
+"""DLEBench's published data: `data.jsonl` beside `Source_Images/` and `Reference_Images/`, with field aliases. The data
+set's card names `image`, `reference_image`, `edit_operation` (the instruction) and `prompt_clean` (a caption, not used
+here). The names of the other fields are not documented, so several are accepted."""
 
 from __future__ import annotations
 
@@ -91,12 +89,9 @@ def data_file(data: Path) -> Path:
 def read_lines(
     data: Path, annotations: Path | None, problems: Problems[DataProblem], *, oracle: bool
 ) -> list[DleBenchRow]:
-    """Read the complete lines, with unique names.
-
-    data: the folder, or the file in it. annotations: another JSONL file, whose fields are added to those of the line
-    with the same id, reference or image. oracle: whether boxes and references are required. Raises `InputError` if
-    there is no such file, or no usable line.
-    """
+    """Read the complete lines, with unique names. data: the folder, or the file in it. annotations: another JSONL file,
+    whose fields are added to those of the line with the same id, reference or image. oracle: whether boxes and
+    references are required. Raises `InputError` if there is no such file, or no usable line."""
     path = data_file(data)
     rows = _rows(path, problems)
     if annotations is not None:
@@ -182,10 +177,8 @@ def _operation(row: Row) -> Any:
 
 def parse_type(name: str) -> str | None:
     """One of `TYPES` from a data set's name, e.g. `color` or `Remove_Object`; None if it is ambiguous or unknown.
-
     Question types of the construction are accepted, too (appendix 13): `location` is a removal, `object` a replacement,
-    and `add_object` a count change.
-    """
+    and `add_object` a count change."""
     plain = _plain(name)
     exact_matches = ["Replace Object"] if plain == "object" else [kind for kind in TYPES if _plain(kind) == plain]
     matches = exact_matches or [kind for kind, words in _TYPE_WORDS.items() if any(word in plain for word in words)]
@@ -235,11 +228,9 @@ _MAX_FILE_NAME = 200
 
 
 def parse_boxes(value: Any, size: tuple[int, int], corners: BoxFormat = "xyxy") -> tuple[Box, ...]:
-    """Parse the boxes of a field: four numbers, an object with named ones, a list of either, or JSON of these.
-
-    Numbers up to 1 are shares of the image's sides, larger ones pixels. corners: format of unnamed numbers.
-    Raises ValueError.
-    """
+    """Parse the boxes of a field: four numbers, an object with named ones, a list of either, or JSON of these. Numbers
+    up to 1 are shares of the image's sides, larger ones pixels. corners: format of unnamed numbers. Raises
+    ValueError."""
     if isinstance(value, str):
         value = parse_json(value)
     if isinstance(value, Mapping):

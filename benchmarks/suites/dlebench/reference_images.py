@@ -170,10 +170,8 @@ _SHOWN = ("image", "reference_image", "question", "answer", *CORRECTABLE)
 
 @dataclass(frozen=True, slots=True)
 class ReferenceReview:
-    """round: of the current reference, from 1. decision: one of `DECISIONS`, about that reference.
-
-    metadata: the line's `CORRECTABLE` fields. where: file and line, for messages.
-    """
+    """round: of the current reference, from 1. decision: one of `DECISIONS`, about that reference. metadata: the line's
+    `CORRECTABLE` fields. where: file and line, for messages."""
 
     round: int = 1
     decision: str = ""

@@ -1,8 +1,6 @@
 """EdiVal-Agent's first steps: objects of an image, listed by the judge and confirmed by a detector, and instructions.
-
 Paper: section 2.2, Alg. 1, appendix O.1 and O.2.1. The instructions are of nine types, with slots filled by the judge
-(appendix O.2.2).
-"""
+(appendix O.2.2)."""
 
 from __future__ import annotations
 
@@ -69,11 +67,9 @@ class ListedObject:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """Criteria for detections that confirm an object.
-
-    threshold: of their score, exclusive. side, area: maximum box, in shares of the image; an object with a larger box
-    is rejected. oversized: a box is too large by `either` limit (Alg. 1 and O.1) or by `both` (released code).
-    """
+    """Criteria for detections that confirm an object. threshold: of their score, exclusive. side, area: maximum box, in
+    shares of the image; an object with a larger box is rejected. oversized: a box is too large by `either` limit (Alg.
+    1 and O.1) or by `both` (released code)."""
 
     threshold: float = 0.35
     side: float = 0.9
@@ -127,10 +123,8 @@ def list_objects(notes: RejectionLog, image: Image, prompts: Prompts) -> Program
 def ground_objects(
     notes: RejectionLog, image: Image, objects: Sequence[ListedObject], filter_: Grounding
 ) -> Program[tuple[ListedObject, ...]]:
-    """The objects that the detector confirms, one query each, with boxes.
-
-    Raises `ConstructionRejected` if none is left.
-    """
+    """The objects that the detector confirms, one query each, with boxes. Raises `ConstructionRejected` if none is
+    left."""
     results = yield from ask_many([Detect(image, (obj.name,)) for obj in objects])
     grounded = []
     for obj, detections in zip(objects, results, strict=True):
@@ -212,10 +206,7 @@ _QUOTES = frozenset("'\"[]\n\u2018\u2019\u201c\u201d")
 
 @dataclass(frozen=True)
 class TaskGenerator:
-    """Generates the task of one turn.
-
-    rng: for all random choices. counts: allowed target counts of count changes.
-    """
+    """Generates the task of one turn. rng: for all random choices. counts: allowed target counts of count changes."""
 
     notes: RejectionLog
     image: Image
@@ -226,10 +217,8 @@ class TaskGenerator:
     def generate(
         self, task_type: TaskType, available: Sequence[ListedObject], used_names: Sequence[str]
     ) -> Program[Task]:
-        """A task of that type.
-
-        available: editable objects. used_names: all names so far. Raises `ConstructionRejected` without a valid reply.
-        """
+        """A task of that type. available: editable objects. used_names: all names so far. Raises `ConstructionRejected`
+        without a valid reply."""
         match task_type:
             case "subject_add":
                 return (yield from self._add(available, used_names))

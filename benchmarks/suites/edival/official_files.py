@@ -172,9 +172,7 @@ def _consistent(row: ResultRow, turn: EdiValTurn) -> dict[str, Any]:
 
 def _object_details(row: ResultRow) -> dict[str, list[Any]]:
     """The boxes of the unchanged objects in the base image, in the detector's order; none of them where none is listed.
-
-    Corners are fractions of the sides, centres pixels.
-    """
+    Corners are fractions of the sides, centres pixels."""
     boxes = _boxes(row.score("cc", "objects"), "unchanged objects in the base picture")
     if boxes is None:
         return {}

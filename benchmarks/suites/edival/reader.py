@@ -38,11 +38,9 @@ COLUMNS = ("image_index", "turns", *_TURN_COLUMNS, "bg_consistency", *_POOL_COLU
 
 @dataclass(frozen=True)
 class EdiValTurn:
-    """A row. index: of the image, from 0. number: of the turn, from 1. line: last line of the row in the file.
-
-    types, instructions, formats: of all turns so far, as published; `formats` have their slots in brackets. pools:
-    after this turn.
-    """
+    """A row. index: of the image, from 0. number: of the turn, from 1. line: last line of the row in the file. types,
+    instructions, formats: of all turns so far, as published; `formats` have their slots in brackets. pools: after this
+    turn."""
 
     index: int
     number: int
@@ -78,11 +76,9 @@ class InstructionFile:
 
 
 def read_instruction_file(path: Path) -> InstructionFile:
-    """Read the chains of an instruction file.
-
-    A chain ends before its first turn that is missing or invalid. An instruction in none of the nine forms is also a
-    problem, but its turn is kept. Raises `InputError` if the file cannot be read or lacks columns.
-    """
+    """Read the chains of an instruction file. A chain ends before its first turn that is missing or invalid. An
+    instruction in none of the nine forms is also a problem, but its turn is kept. Raises `InputError` if the file
+    cannot be read or lacks columns."""
     rows: dict[int, dict[int, EdiValTurn]] = {}
     problems = Problems[DataProblem]()
     count = 0
@@ -218,11 +214,8 @@ _OUTPUT_FOLDERS = {"multipass", "singlepass"}
 
 
 def find_base_images(location: Path, problems: Problems[DataProblem]) -> dict[int, Path]:
-    """Index -> file, of a zip or a folder, at any depth.
-
-    A zip is extracted once, into the user's cache (see `extracted_folder`), by its content. Raises `InputError` if the
-    location cannot be read.
-    """
+    """Index -> file, of a zip or a folder, at any depth. A zip is extracted once, into the user's cache (see
+    `extracted_folder`), by its content. Raises `InputError` if the location cannot be read."""
     if location.is_dir():
         files = sorted(path for path in location.rglob("*") if path.is_file())
         # Folders of outputs have copies of the base images, which count only if `location` is such a folder.

@@ -189,10 +189,8 @@ class EdiVal(Suite):
         base_images: Mapping[int, SuiteImage | ImageError],
         problems: Problems[DataProblem],
     ) -> list[SuiteItem]:
-        """The items of one image; none, and a problem, if the image is missing or damaged.
-
-        They end, with a problem, before a turn that is beyond the limits of a sample.
-        """
+        """The items of one image; none, and a problem, if the image is missing or damaged. They end, with a problem,
+        before a turn that is beyond the limits of a sample."""
         if index not in base_images:
             message = f"there is no {index}_input_raw.jpg (or .png), so its {len(turns)} turns are left out"
             problems.append(DataProblem(f"image {index}", message))

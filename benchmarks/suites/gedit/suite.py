@@ -383,9 +383,7 @@ class GEditRow:
 
 def read_gedit(data: Path, languages: Sequence[str], pictures: str, problems: Problems[DataProblem]) -> list[GEditRow]:
     """The valid rows in these languages. data: parquet shards, one parquet file, or a data set saved by `save_to_disk`.
-
-    pictures: the column of the sources. Raises `InputError` if the data cannot be read, or has no such rows.
-    """
+    pictures: the column of the sources. Raises `InputError` if the data cannot be read, or has no such rows."""
     tables = find_split_files(data, _SPLIT, (*_COLUMNS, pictures), "GEdit-Bench")
     images = extracted_images("gedit", tables, pictures)
     rows = (

@@ -59,11 +59,9 @@ class SourceSet:
 def sample_scenes(
     images: Sequence[NumberedImage], single: int | None, multi: int | None, sources: Sequence[int], seed: int
 ) -> list[SourceSet]:
-    """Sample scenes of one image (`single`) and of several (`multi`); None for up to `PAPER_SCENES`.
-
-    sources: numbers of images of multi-image scenes, in turn. No two scenes have the same images. Raises `InputError`
-    if there are too few images.
-    """
+    """Sample scenes of one image (`single`) and of several (`multi`); None for up to `PAPER_SCENES`. sources: numbers
+    of images of multi-image scenes, in turn. No two scenes have the same images. Raises `InputError` if there are too
+    few images."""
     names = [image.name for image in images]
     if len(set(names)) < len(names):
         raise InputError("two images have the same name: rename one")
@@ -227,10 +225,8 @@ def dimension_choices(category: Category) -> list[Dimension]:
 
 
 def apply_quotas(prompts: Sequence[GeneratedPrompt], seed: int) -> list[GeneratedPrompt]:
-    """Remove dimensions from randomly chosen prompts, where a larger share of a half has one than in the paper.
-
-    Fixed dimensions of a category are kept.
-    """
+    """Remove dimensions from randomly chosen prompts, where a larger share of a half has one than in the paper. Fixed
+    dimensions of a category are kept."""
     selected = list(prompts)
     for name, dimension in DIMENSIONS.items():
         half = [number for number, prompt in enumerate(selected) if prompt.category.multi == dimension.multi]

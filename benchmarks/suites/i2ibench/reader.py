@@ -27,8 +27,7 @@ from ..rows import DataProblem, Row, file_name, object_lines, read_rows, reasons
 @dataclass(frozen=True, slots=True)
 class Category:
     """name: in data. title: in tables. multi: whether its prompts have several images. text, hint: whether its prompts
-    have text to render, or a hint for grading.
-    """
+    have text to render, or a hint for grading."""
 
     name: str
     title: str

@@ -1,8 +1,6 @@
-"""I2I-Bench: 30 dimensions of single-image editing and multi-image composition, each scored where it applies.
-
-The paper's Overall weights a dimension by the number of its prompts (appendix D): an unweighted mean over dimensions
-differs by up to 0.032 from the printed values.
-"""
+"""I2I-Bench: 30 dimensions of single-image editing and multi-image composition, each scored where it applies. The
+paper's Overall weights a dimension by the number of its prompts (appendix D): an unweighted mean over dimensions
+differs by up to 0.032 from the printed values."""
 
 from __future__ import annotations
 
@@ -245,8 +243,7 @@ MetricApplies = Callable[[ResultRow, str], bool]
 
 def i2ibench_tables(results: Results, applies: MetricApplies) -> list[Table]:
     """Overall of each half; tables 1 and 2; success of the two-level dimensions; category by dimension; single against
-    multi. Only halves, categories and dimensions with scores.
-    """
+    multi. Only halves, categories and dimensions with scores."""
     subset = _Subset(results, applies)
     halves = {half: dimensions for half in _IS_MULTI if (dimensions := subset.dimensions(half))}
     means = {half: subset.means(results.filter(half=half), dimensions) for half, dimensions in halves.items()}
@@ -287,10 +284,8 @@ class _Subset:
     applies: MetricApplies
 
     def dimensions(self, half: str) -> list[str]:
-        """The dimensions that apply to a row and that this run measures, in the table's order.
-
-        A dimension of which no output was made counts: its values are missing.
-        """
+        """The dimensions that apply to a row and that this run measures, in the table's order. A dimension of which no
+        output was made counts: its values are missing."""
         rows = self.results.filter(half=half)
         left_out = self.results.provenance.get("skipped_metrics", {})
         return [

@@ -295,8 +295,7 @@ def _criteria(results: Results) -> list[Table]:
 
 def _replies(results: Results, metric: str, rows: Mapping[str, Sequence[ResultRow]]) -> list[Table]:
     """Shares of the samples with a value whose grades were lowered (`fixed`), or that had other numbers than grades
-    (`official`).
-    """
+    (`official`)."""
     evidence = [item for row in results.rows for item in _evidence(row, metric).values()]
     if not evidence:
         return []
@@ -379,8 +378,7 @@ _FILES: Mapping[Part, tuple[str, ...]] = {
 @dataclass(frozen=True, slots=True)
 class ImgEditRow:
     """One instruction, or one conversation. key: of its output. source: the picture as the row names it. instructions:
-    one a turn. kind: its type or kind, empty for hard instructions.
-    """
+    one a turn. kind: its type or kind, empty for hard instructions."""
 
     where: str
     key: str
@@ -397,9 +395,7 @@ def data_folder(data: Path) -> Path:
 
 def read_part(data: Path, part: Part, problems: Problems[DataProblem]) -> list[ImgEditRow]:
     """The usable rows. data: a folder in one of the published layouts, or for basic and hard instructions their file.
-
-    Raises `InputError` if there is no such file, or no usable row.
-    """
+    Raises `InputError` if there is no such file, or no usable row."""
     found: list[ImgEditRow] = []
     for kind, path in _files(data, part):
         rows = read_rows(_rows(path), partial(_row, data_folder(data), path, part, kind), lambda row: row.key)
