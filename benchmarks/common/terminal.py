@@ -67,8 +67,6 @@ def render(renderable: RenderableType, *, stderr: bool = False) -> None:
 
 @dataclass(frozen=True)
 class _Escaped:
-    """A renderable without the control characters of its texts; those that rich writes for colours are its own."""
-
     renderable: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:

@@ -26,7 +26,7 @@ from ..common.interruption import interrupted_code
 from ..common.problems import Problems
 from ..common.sample_tables import SampleTable, TableRow
 from ..common.terminal import user_error_text, user_errors
-from .ray_cluster import NodeLogs, RayCluster, connected, ray_library
+from .ray_cluster import NodeLogs, RayCluster, actor_results, connected, ray_library
 from .run_budget import ProgressCallback, RunProgress, ignore_progress
 from .run_journal import ANSWER_LOG_FILE, SINGLE_PROCESS, Rendezvous
 from .score_blocks import INVALID, Block, BlockSummary, BlockWriter, ScoreFolder, blocks_of, check_kept, run_settings
@@ -102,9 +102,8 @@ def score_table(
 ) -> TableReport:
     """Score the blocks of a table that `out` does not have yet, and the rows that it has with failed scores.
 
-    reward: is built again in each actor, from its spec. Interruptions are not raised: the report has them. Raises
-    `InputError` if Ray is not installed, the cluster cannot be reached, the reward has no identity, or `out` has scores
-    of other settings.
+    reward: built again in each actor, from its spec. Interruptions are not raised: the report has them. Raises
+    `InputError` without Ray or its cluster, without an identity of the reward, or if `out` has other settings.
     """
     ray_library("ray.data")
     start = time.monotonic()
@@ -169,7 +168,6 @@ def _told(report: TableReport) -> Iterator[None]:
 
 
 def _added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Statistics, added number by number."""
     total = dict(first)
     for name, value in second.items():
         if isinstance(value, Mapping):
@@ -192,7 +190,6 @@ def _results(
     if not pending:
         return
     with connected(cluster) as ray:
-        data = ray_library("ray.data")
         actor_config = {
             "table": table,
             "blocks": dict(pending),
@@ -203,16 +200,8 @@ def _results(
             "logs": NodeLogs.of(ray, options.answer_log or folder.folder / ANSWER_LOG_FILE),
             "trusted": trusted_names(),
         }
-        results = data.from_items([{"block": number} for number in pending], override_num_blocks=len(pending))
-        results = results.map_batches(
-            BlockActor,
-            fn_constructor_kwargs={"actor_config": actor_config},
-            batch_size=None,
-            compute=data.ActorPoolStrategy(size=min(cluster.workers, len(pending))),
-            num_cpus=cluster.cpus,
-            num_gpus=cluster.gpus,
-        )
-        yield from results.iter_rows()
+        numbers = [{"block": number} for number in pending]
+        yield from actor_results(cluster, BlockActor, actor_config, numbers, len(pending))
 
 
 class BlockActor:
@@ -293,7 +282,6 @@ class BlockActor:
         return self.table.read(self._readers[block.file], file, block.first, block.count, index, pending.only)
 
     def _built(self) -> Reward:
-        """The reward, once. Raises `InputError` and what else building it raises."""
         if self._reward is None:
             self._log = AnswerLog(self.config["logs"].here(self.config["identity"][:16]))
             try:

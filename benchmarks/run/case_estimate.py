@@ -51,13 +51,9 @@ def calibrate(
     edits_from: str,
     on_score: Callable[[Score], None] = lambda score: None,
 ) -> Calibration:
-    """Score the samples, in blocks of groups, and measure.
-
-    Every question is asked: the reward has no answer log, and no question of these samples was asked of its engine
-    before. Experts load first, outside of what is measured. There are as many blocks as keep the connections of a
-    served expert busy in most of the work. Raises `InputError` if an expert cannot be loaded, or if most scores fail,
-    with the reason.
-    """
+    """Score the samples, in blocks of groups, and measure: every question is asked, after all experts are loaded. There
+    are as many blocks as keep the connections of a served expert busy in most of the work. Raises `InputError` if an
+    expert cannot be loaded, or if most scores fail, with the reason."""
     reward = Reward(reward.metric, reward.experts, on_failures="none")
     used = reward.used_experts
     load_all(used)
@@ -291,6 +287,5 @@ def _with_spending(
 
 
 def _failure(row: Mapping[str, object]) -> str:
-    """Why a row has a failed score; empty if it has none."""
     scores = ResultRow.from_json(row).scores.values()
     return next((score.reason for score in scores if score.status == "failed"), "")

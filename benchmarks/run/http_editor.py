@@ -36,11 +36,9 @@ _MAX_JSON_OBJECTS = 1000
 class HttpEditor:
     """Requests edits from `url`, `batch_size` requests concurrently.
 
-    name: name of the model, for results; the address by default. key_env: environment variable with an API key, sent
-    as a bearer token. timeout_s: of one request. retries: after a lost connection, a time-out, HTTP 408, 429 and 5xx,
-    with pauses of 1 s, 2 s, 4 s, …
-
-    Raises `InputError` for an invalid URL, and for one with a password or a query: those would be in results.
+    name: of the model, for results; the address by default. key_env: variable with an API key, sent as a bearer token.
+    retries: after a lost connection, a time-out, HTTP 408, 429 and 5xx, with pauses of 1 s, 2 s, 4 s, … Raises
+    `InputError` for an invalid URL, and for one with a password or a query: those would be in results.
     """
 
     nfe = 0
@@ -158,8 +156,6 @@ class _TransientError(RuntimeError):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Pictures and keys go to the address that was given, and to no other."""
-
     def redirect_request(self, *_: Any) -> None:
         return None
 

@@ -214,8 +214,6 @@ def _dependency_levels(suite: Suite) -> list[list[SuiteItem]]:
 
 
 class _DirectGenerator:
-    """Generates one image per item, in the editor's batches."""
-
     def __init__(self, editor: Editor) -> None:
         self.editor = editor
         self._failures: int | None = 0

@@ -164,7 +164,6 @@ def library_versions() -> dict[str, str]:
 
 
 def _nested_parts(value: Any, visited: set[int]) -> Iterator[Any]:
-    """A metric and all objects nested in it."""
     if id(value) in visited or isinstance(value, str | int | float | bool | bytes | type(None)):
         return
     visited.add(id(value))

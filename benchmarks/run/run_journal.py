@@ -1,10 +1,8 @@
-"""The journal of a run: settings, finished rows and usage, to resume after a kill; and the processes that share it.
+"""The journal of a run, to resume after a kill; and the processes that share it.
 
-A folder with `settings.json`, `rows-N.jsonl` (of process N: the key of the scored sample, the row as text, and a
-checksum), `usage-N.json`, and `answers.sqlite` (answers of experts, shared by the processes of a machine). Incomplete
-last lines are ignored, and so are damaged ones: their items are scored again. Processes that `torchrun` or `accelerate
-launch` have started hold a file lock each there, which the system releases when they end; a finished one submits its
-shard, and rank 0 merges them.
+A folder with `settings.json`, `rows-N.jsonl` (of process N: key of the sample, row as text, checksum), `usage-N.json`
+and `answers.sqlite`. Damaged lines are ignored, and their items scored again. Processes of `torchrun` or `accelerate
+launch` hold a file lock each there; a finished one submits its shard, and rank 0 merges them.
 """
 
 from __future__ import annotations

@@ -298,5 +298,4 @@ def _json(value: Any) -> str:
 
 
 def _utf8(value: Any) -> Any:
-    """A text without lone surrogates, which become their JSON escapes."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -163,10 +163,9 @@ def score_entries(
 ) -> ScoringReport:
     """Score all valid entries, and report the others.
 
-    on_score: called with id and score, in the order of the entries. on_problem: called with each problem of the input
-    that is kept (see `Problems`), and its location. on_sample: called with each sample that will be scored. Neither too
-    many failures nor an interruption is raised: the report has them. A sample whose instruction a metric cannot parse
-    is reported as a problem, and its score (without a value) is written.
+    on_score: called with id and score, in order. on_problem: with each problem of the input that is kept, and its
+    location. on_sample: with each sample to be scored. Neither too many failures nor an interruption is raised: the
+    report has them. A sample whose instruction a metric cannot parse is a problem, and its score is written.
     """
     report = ScoringReport()
     ready: dict[int, Score] = {}

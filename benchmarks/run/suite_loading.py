@@ -59,11 +59,10 @@ class MetricSet:
     def select(
         suite: Suite, experts: Mapping[str, Expert], protocol: str | None = None, requested: Sequence[str] = ()
     ) -> MetricSet:
-        """The metrics of a suite whose roles are all bound; or the requested ones, which must all be bound.
+        """The metrics of a suite whose roles are all bound; or the requested ones (see `metric_spec`), all bound.
 
-        requested: names, or names with options (see `metric_spec`). Raises `InputError` for an unknown name or option,
-        for an unbound role of a requested metric, for a role that is bound to an expert that does not accept its
-        queries, for an expert without id or kinds, and if no metric is left.
+        Raises `InputError` for an unknown name or option, a role of a requested metric that is unbound or bound to an
+        expert of other queries, for an expert without id or kinds, and if no metric is left.
         """
         for role, expert in experts.items():
             if problem := missing_declarations(expert):
@@ -177,7 +176,6 @@ def _with_option(spec: Spec, place: tuple[str, ...], option: str, value: Any, te
 
 
 def _metric_score(metric: Metric, sample: EditSample) -> Program[Score]:
-    """The score of a metric; not applicable if the sample lacks a required field."""
     missing = [name for name in metric.card.requires if getattr(sample, name) in (None, "", (), {})]
     if missing:
         return Score.not_applicable(f"{metric.card.name} needs {', '.join(missing)}, which the data lacks")

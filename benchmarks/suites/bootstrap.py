@@ -1,20 +1,11 @@
 """Statistics of tables with bootstrap intervals, and tests of the differences of two.
 
-A statistic is a function of the weight of each case: evaluated once with weight 1 for every case, and on a thousand
-bootstrap samples of the cases (the percentile bootstrap: Efron 1979). Derived statistics, such as a product or the
-difference of two editors, use the same samples, so that comparisons are paired.
-
-The plain interval of a difference is its percentile interval. The simultaneous intervals hold jointly for a family:
-deviations are divided by their bootstrap standard errors, and the 95 % quantile of their maximum over the family is the
-half width of each interval in standard errors (single-step max-t: Westfall and Young 1993; Hothorn, Bretz and Westfall
-2008). Adjusted p-values use the same distribution.
-
-The bootstrap resamples clusters, the source images. Of n clusters, its spread is too small by sqrt((n - 1) / n), and
-its quantiles are those of a normal distribution instead of Student's t with n - 1 degrees of freedom; all deviations
-are widened by both factors. Below `MIN_CLUSTERS` clusters, this is too coarse: there is no interval and no p-value.
-
-Of a difference with bounds (missing values at the ends of their range), the intervals hold for both bounds, and the
-p-values are the larger ones, or 1 if the bounds differ in sign.
+A statistic is a function of the weight of each case: evaluated with weight 1 for every case, and on a thousand
+bootstrap samples (percentile bootstrap: Efron 1979), the same for all statistics, so that comparisons are paired. The
+simultaneous intervals of a family are single-step max-t (Westfall and Young 1993; Hothorn, Bretz and Westfall 2008).
+Clusters, the source images, are resampled; deviations are widened by sqrt(n / (n - 1)) and from normal to Student's
+quantiles. Below `MIN_CLUSTERS` there is no interval and no p-value. Of a difference with bounds (missing values), the
+intervals hold for both, and the p-values are the larger ones, or 1 if the bounds differ in sign.
 """
 
 from __future__ import annotations

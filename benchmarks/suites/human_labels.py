@@ -207,7 +207,6 @@ def append_labels(path: Path, labels: Sequence[Label]) -> None:
 
 
 def _repair_tail(file: IO[bytes]) -> bytes:
-    """The missing line break of the last line; a truncated last line is removed."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_LINE_BYTES))
     rest = file.read().rpartition(b"\n")[2]
     if not rest:

@@ -172,11 +172,7 @@ class Results:
     def pooled_mean(
         self, groups: Iterable[tuple[Sequence[ResultRow], Callable[[ResultRow], float | None]]]
     ) -> Statistic:
-        """Mean over all values of several groups, from their means and counts.
-
-        Args:
-            groups: Rows, and the value of each.
-        """
+        """Mean over all values of several groups, each rows and the value of a row."""
         means, counts, cases = [], [], set()
         for rows, value in groups:
             means.append(self.mean(rows, value))
@@ -188,7 +184,6 @@ class Results:
         return replace(pooled, count=sum(mean.count for mean in means), support=len(cases))
 
     def _count(self, rows: Iterable[ResultRow]) -> Statistic:
-        """The number of rows as a statistic."""
         numbers = [self._numbers[row.case] for row in rows]
         counts = np.bincount(np.asarray(numbers, np.int64), minlength=len(self.cases)).astype(np.float64)
         return Statistic(lambda weights: weights @ counts, len(counts), len(numbers))
@@ -290,7 +285,6 @@ def text_field(value: object) -> str:
 
 
 def _check_ranges(ranges: Mapping[str, Any]) -> None:
-    """Raise ValueError or TypeError unless these are pairs of numbers or None."""
     for name, (low, high) in ranges.items():
         for bound in (low, high):
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float)):

@@ -87,7 +87,6 @@ def most_extracted(packed: int) -> int:
 
 
 def _checked_members(file: zipfile.ZipFile, archive: Path) -> Mapping[tuple[str, ...], zipfile.ZipInfo]:
-    """Members by the parts of their paths."""
     members = [member for member in file.infolist() if not member.is_dir()]
     if len(members) > MAX_FILES:
         raise InputError(f"{archive} contains {len(members)} files, more than {MAX_FILES}: extract it by hand")
@@ -279,15 +278,12 @@ def find_split_files(data: Path, split: str, required: Sequence[str], title: str
         raise InputError(f"{data} does not exist: give the folder of {title}'s parquet files, or one of them")
     if (data / "dataset_dict.json").is_file():
         if not (data / split / "state.json").is_file():
-            raise InputError(f"{data} has no split {split!r}: it has {', '.join(_saved_splits(data)) or 'none'}")
+            splits = sorted(path.parent.name for path in data.glob("*/state.json"))
+            raise InputError(f"{data} has no split {split!r}: it has {', '.join(splits) or 'none'}")
         data = data / split
     if (data / "state.json").is_file():
         return SplitFiles(data, _saved_to_disk(data), True, required)
     return SplitFiles(data, _shards(data, split), False, required)
-
-
-def _saved_splits(data: Path) -> list[str]:
-    return sorted(path.parent.name for path in data.glob("*/state.json"))
 
 
 def _saved_to_disk(folder: Path) -> list[Path]:
@@ -350,7 +346,6 @@ def extracted_images(suite: str, tables: SplitFiles, column: str = "image") -> S
 
 
 def _key(tables: SplitFiles, column: str) -> str:
-    """Digest of the files' content and the column, independent of paths."""
     state = hashlib.sha256()
     for path in tables.files:
         state.update(bytes.fromhex(sha256(path)))
@@ -364,7 +359,6 @@ def _name(number: int) -> str:
 
 
 def _unpack(tables: SplitFiles, column: str, folder: Path) -> None:
-    """Extract the encoded images to files, with an index of sizes and digests that saves decoding later."""
     index: list[dict[str, Any]] = []
     limit = remaining = most_extracted(sum(path.stat().st_size for path in tables.files))
     for number, (_, row) in enumerate(tables.rows(column)):

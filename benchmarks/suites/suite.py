@@ -7,6 +7,7 @@ bytes; pixels are decoded again where a metric needs them.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -179,7 +180,6 @@ class Suite(ABC):
         self.items, self.problems = share_cases(items), problems
 
     def _check_metrics(self) -> None:
-        """Raise `InputError` for options that no metric takes."""
         for spec in self.metrics().values():
             try:
                 build(spec)
@@ -283,15 +283,11 @@ def find_image(stem: Path) -> Path | None:
         png = stem.parent / f"{name}.png"
         if png.is_file():
             return png
-        matches = sorted(stem.parent.glob(f"{_escaped(name)}.*"))
+        matches = sorted(stem.parent.glob(f"{glob.escape(name)}.*"))
         images = (path for path in matches if path.stem == name and path.suffix.lower() in IMAGE_SUFFIXES)
         if (image := next(images, None)) is not None:
             return image
     return None
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
 SCHEMA = 3

@@ -80,7 +80,6 @@ def read_split(data: Path, split: str) -> SplitData:
 
 
 def _plain(edit: Any) -> Any:
-    """The edit as a struct; some exports have JSON."""
     if isinstance(edit, str):
         try:
             return parse_json(edit)
@@ -90,7 +89,6 @@ def _plain(edit: Any) -> Any:
 
 
 def _records(edit: Any, name: str, where: str, problems: Problems[DataProblem]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The enumerated list of that name; older versions of `datasets` write a struct of lists, also accepted."""
     records = edit.get(name) if isinstance(edit, Mapping) else None
     if isinstance(records, Mapping) and all(isinstance(values, list) for values in records.values()):
         records = [dict(zip(records, row, strict=True)) for row in zip(*records.values(), strict=False)]

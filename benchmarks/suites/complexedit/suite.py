@@ -118,7 +118,6 @@ class ComplexEdit(Suite):
         self._hold(items, problems, f"none of the {split_data.rows} rows of {data} is usable")
 
     def _items(self, edit: ComplexEditRow, problems: Problems[DataProblem]) -> list[SuiteItem]:
-        """The items of a row, one per available level."""
         case = f"{edit.number:04}"
         num_levels = min(len(edit.compounds), len(edit.sequence))
         if missing := [level for level in self.levels if level > num_levels]:
@@ -191,7 +190,6 @@ class ComplexEdit(Suite):
         return self._metrics(mode, paper=protocol == _PAPER)
 
     def _not_of_the_paper(self) -> dict[str, Any]:
-        """The options of the judgements that differ from the paper's choice."""
         paper = {"operations": "hidden", "pq_instruction": False, "reasoning": None, "rubric": True}
         return {name: value for name, value in self._judging.items() if value != {**paper, "sampling": "sampled"}[name]}
 
@@ -212,11 +210,7 @@ class ComplexEdit(Suite):
         return specs
 
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
-        """By row number, or by order of names: see `images_by_row`.
-
-        Raises:
-            InputError: If it is ambiguous.
-        """
+        """By row number, or by order of names (see `images_by_row`). Raises `InputError` if it is ambiguous."""
         folder = level_folder(outputs, int(item.labels["level"]), alone=len(self.levels) == 1)
         return images_by_row(folder, self.rows).get(int(item.id.partition("/")[0]))
 
@@ -398,8 +392,6 @@ def measurements(results: Results) -> Table:
 
 
 def _evidence_number(part: str, name: str) -> Callable[[ResultRow], float | None]:
-    """A number of a score's evidence; 0 replaced if there is no such entry."""
-
     def value(row: ResultRow) -> float | None:
         score = row.score(part)
         evidence = {} if score is None else {item.what: item.numbers for item in score.evidence}

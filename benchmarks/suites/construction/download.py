@@ -1,10 +1,5 @@
-"""Download of data: files over HTTP, data sets of the Hugging Face hub, and the lock file `sources.toml`.
-
-A file is downloaded to a temporary name, resumably, and renamed after its digest is verified; a data set complete, at
-one commit. The lock has URLs, revisions and digests, which each `bench prepare` verifies.
-
-The sources of the suites' data have `notes` of what could not be verified.
-"""
+"""Download of data: files over HTTP, resumable and renamed once verified; data sets of the Hugging Face hub, complete
+at one commit; and the lock file `sources.toml` with URLs, revisions and digests, which `bench prepare` verifies."""
 
 from __future__ import annotations
 
@@ -274,7 +269,6 @@ def download_file(
 
 
 def _transfer(file: DatasetFile, part: Path, timeout_s: float) -> bool:
-    """Download the missing bytes; return whether the file is complete. Raises urllib's errors and `InputError`."""
     etag_file = _etag_file(part)
     received = part.stat().st_size if part.is_file() else 0
     headers = {"User-Agent": _AGENT, "Accept-Encoding": "identity"}
@@ -310,7 +304,6 @@ def _copy(response: IO[bytes], out: IO[bytes], left: int, url: str) -> None:
 
 
 def _etag_file(part: Path) -> Path:
-    """The file with the ETag of a partial download."""
     return part.with_name(f"{part.name}.etag")
 
 
@@ -382,7 +375,6 @@ def lock_files(folder: Path, files: Iterable[DatasetFile]) -> list[DatasetFile]:
 
 
 def _text(value: str) -> str:
-    """A TOML string; JSON escapes the same characters."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

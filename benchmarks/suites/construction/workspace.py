@@ -1,8 +1,7 @@
-"""Construction of data: programs that query a judge until its reply is valid, and the folder that they fill.
+"""Construction of data: programs that query a judge until its reply is valid by rule, and the folder that they fill.
 
-A pipeline is a program for each image. The engine runs the programs concurrently and deduplicates queries; the answer
-log makes runs resumable. After an invalid reply the query is repeated with another `draw`, and the reply is recorded
-with the reason. Validation is by rule, so the same replies give the same data. Settings are fixed for a folder.
+The engine runs a program for each image concurrently; the answer log makes runs resumable. An invalid reply is recorded
+with the reason, and the query repeated with another `draw`. Settings are fixed for a folder.
 """
 
 from __future__ import annotations
@@ -84,24 +83,22 @@ def ask_until_valid(
     temperature: float,
     max_tokens: int = 256,
     slots: Mapping[str, str] | None = None,
-    max_attempts: int = MAX_ATTEMPTS,
     seed: int = 0,
 ) -> Program[T]:
-    """Query the judge until `parse` accepts its reply; `parse` raises ValueError with the reason otherwise.
+    """Query the judge until `parse` accepts its reply; it raises ValueError with the reason otherwise.
 
-    image: shown before the prompt, one image, or several with text between. seed: another seed repeats the query anew.
-    An unanswered query is not an attempt: it ends the program as failed.
-    Raises `ConstructionRejected` after `max_attempts`.
+    image: shown before the prompt, one image, or several with text between. seed: another one repeats the query anew.
+    An unanswered query ends the program as failed. Raises `ConstructionRejected` after `MAX_ATTEMPTS`.
     """
     images = () if image is None else (image,) if isinstance(image, Image) else tuple(image)
     reason = ""
-    for attempt in range(max_attempts):
+    for attempt in range(MAX_ATTEMPTS):
         query = Judge(
             (Message((*images, prompt)),),
             FreeText(max_tokens=max_tokens, temperature=temperature),
             topic=f"making/{stage}",
             slots=tuple((slots or {}).items()),
-            draw=seed * max_attempts + attempt,
+            draw=seed * MAX_ATTEMPTS + attempt,
         )
         reply = yield from ask(query)
         try:
@@ -109,7 +106,7 @@ def ask_until_valid(
         except ValueError as error:
             reason = str(error)
             notes.add(stage, reason, attempt, reply.text)
-    raise ConstructionRejected(f"no valid reply in {max_attempts} attempts; the last: {reason}")
+    raise ConstructionRejected(f"no valid reply in {MAX_ATTEMPTS} attempts; the last: {reason}")
 
 
 def run_programs(
@@ -136,7 +133,6 @@ def run_programs(
 def _as_score_program(
     program: ConstructionProgram[T], notes: RejectionLog, results: dict[str, tuple[T | None, RejectionLog]]
 ) -> Program[Score]:
-    """The program in the form that the engine runs: one that returns a score."""
     try:
         value: T | None = yield from program(notes)
     except ConstructionRejected as error:
@@ -179,11 +175,8 @@ SETTINGS_FILE, REJECTIONS_FILE, ANSWER_LOG_FILE = "construction.json", "rejectio
 
 
 def load_expert(text: str, role: str, kind: type[Query[Any]]) -> Expert:
-    """Build an expert from a spec: a name with options, `module:Name`, or a TOML file.
-
-    The file contains the expert's table (`use = …`), or a table `experts` with one for this role, as for
-    `editcritic score`. Raises `InputError` or `SpecError`.
-    """
+    """Build an expert from a spec: a name with options, `module:Name`, or a TOML file with its table (`use = …`), or
+    with a table `experts` that has one for this role. Raises `InputError` or `SpecError`."""
     spec = spec_argument(text)
     if isinstance(spec, Mapping) and "use" not in spec:
         experts = spec.get("experts")

@@ -104,7 +104,6 @@ def read_lines(
 
 
 def _rows(path: Path, problems: Problems[DataProblem]) -> list[tuple[str, Row]]:
-    """The lines that are objects, with plain names of fields."""
     layout = f"DLEBench is a folder with {DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/"
 
     def with_plain_names(row: Row, where: str) -> tuple[str, Row]:
@@ -118,7 +117,6 @@ def _plain(name: str) -> str:
 
 
 def _keys(row: Row) -> list[tuple[str, str]]:
-    """Keys that identify a line, the most reliable first."""
     values = [(name, field(row, name, FIELD_ALIASES)) for name in ("id", "reference_image", "image")]
     return [(name, Path(str(value)).name) for name, value in values if value is not None]
 
@@ -143,7 +141,6 @@ def _merge_annotations(
 
 
 def _line(folder: Path, row: Row, where: str, *, oracle: bool) -> DleBenchRow:
-    """Raises ValueError for a line that cannot be used."""
     required = ["image", "edit_operation", "type", *(["reference_image", "bbox"] if oracle else [])]
     type_name = field(row, "type", FIELD_ALIASES) or _operation(row)
     missing = [one for one in required if field(row, one, FIELD_ALIASES) is None and not (one == "type" and type_name)]
@@ -217,7 +214,6 @@ def _unique_names(lines: list[DleBenchRow], problems: Problems[DataProblem]) -> 
 
 
 def _is_file_name(name: str) -> bool:
-    """Whether it can be the id of an item, whose output is a file of that name."""
     return Path(name).name == name and name != ".." and name.isprintable() and len(name) <= _MAX_FILE_NAME
 
 

@@ -182,7 +182,6 @@ def _words(value: object) -> str | None:
 
 
 def _is_usable_name(name: str) -> bool:
-    """Whether instructions with that name are parsed correctly, in each form with an object."""
     moved = parse_task(f"Change the position of {name} to left of lamp")
     swapped = parse_task(f"Replace {name} with lamp")
     added = parse_task(f"Add lamp on the left of {name}")
@@ -256,7 +255,6 @@ class TaskGenerator:
         )
 
     def _add(self, available: Sequence[ListedObject], used_names: Sequence[str]) -> Program[Task]:
-        """Beside an object if there is one."""
         reference = self.rng.choice(available).name if available else None
         position = self.rng.choice(POSITIONS) if available else None
 
@@ -322,7 +320,6 @@ class TaskGenerator:
         return (yield from self._ask("count", parse, objects=_names(available), count=str(count)))
 
     def _text(self, available: Sequence[ListedObject]) -> Program[Task]:
-        """New text on an object with text if there is one, else text anywhere."""
         with_text = [obj for obj in available if obj.text and not set(obj.text) & _QUOTES]
         obj = self.rng.choice(with_text) if with_text else None
 
@@ -382,7 +379,6 @@ def instruction_of(task: Task, format_: str) -> str:
 
 
 def _parse_new_object(reply: str, used_names: Sequence[str]) -> str:
-    """The name of a new object."""
     name = parse_name(reply, "object")
     if name in {used_name.casefold() for used_name in used_names}:
         raise ValueError(f"{name!r} is in the image already, or was")
@@ -394,7 +390,6 @@ def _names(available: Sequence[ListedObject]) -> str:
 
 
 def _parse_instruction(reply: str, task_type: TaskType) -> Task:
-    """The instruction in a reply: the last line that can be parsed."""
     reject_refusals(reply)
     for line in reversed(reply.splitlines()):
         start = line.casefold().find("change the")

@@ -156,7 +156,6 @@ def _turn(row: Mapping[str, str | None], where: str, line: int, problems: Proble
 
 
 def _strings(text: str | None) -> tuple[str, ...] | str:
-    """A list of strings, or an error message."""
     if text is None:
         return "the row is too short: the column is missing"
     try:
@@ -177,7 +176,6 @@ _MAX_DIGITS = 9
 
 
 def _chain(path: Path, turns_by_number: Mapping[int, EdiValTurn], problems: Problems[DataProblem]) -> list[EdiValTurn]:
-    """The turns from the first to the last before a missing one."""
     chain: list[EdiValTurn] = []
     for number in range(1, max(turns_by_number) + 1):
         if number not in turns_by_number:
@@ -246,7 +244,6 @@ def _by_index(paths: Iterable[Path], problems: Problems[DataProblem]) -> dict[in
 
 
 def _index(name: str) -> int | None:
-    """The index of an image by its file name; None for other files."""
     match = _NAME.fullmatch(Path(name).stem)
     return int(match[1]) if match and Path(name).suffix.lower() in IMAGE_SUFFIXES else None
 

@@ -147,7 +147,6 @@ class EdiVal(Suite):
         self._read_images()
 
     def _read_images(self) -> None:
-        """Make the items of the chains and of the base images, as these are read now."""
         problems = self._row_problems.copy()
         files = find_base_images(self._location, problems)
         folder = self._location if self._location.is_dir() else None  # else of files that were extracted
@@ -349,7 +348,6 @@ def _instruction_file(data: str | Path | None) -> Path:
 
 
 def _base_image_location(instructions: Path, images: str | None) -> Path:
-    """Location of the base images: `images`, or the only zip beside the instructions, or that folder."""
     if images is not None:
         return Path(images)
     folder = instructions.parent
@@ -368,12 +366,8 @@ COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
 def compress_instructions(
     instructions: Sequence[str], compression: Compression, *, unchanged: Sequence[str] = (), seed: str = ""
 ) -> str:
-    """Join instructions to one.
-
-    `default`: joined by ". ". `shuffle`: likewise, in a random order by `seed`. `sequential`: "first, A, then, B,
-    last, C"; of two, "first, A, then, B". `keep`: as `default`, with "Keep x, y unchanged." for the unchanged objects,
-    if any.
-    """
+    """Join instructions to one: `default` by ". "; `shuffle` likewise, in a random order by `seed`; `sequential` as
+    "first, A, then, B, last, C"; `keep` as `default`, with "Keep x, y unchanged." for the unchanged objects, if any."""
     clauses = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
     if compression == "shuffle":
         random.Random(seed).shuffle(clauses)

@@ -63,12 +63,9 @@ def tables_of(mode: str, incomplete: str, results: Results, *, released: bool = 
 
 
 class CountedRows:
-    """The rows that count at each turn, and the tables' notes about the others.
-
-    An image whose chain ends early in the instruction file counts at the turns that it has. released: as the authors'
-    notebook counts the released code's files. Then such an image counts in the image success of later turns of
-    multipass by the turns that it has, and one that the released code scores twice counts twice in all other figures.
-    """
+    """The rows that count at each turn, and the tables' notes about the others. An image whose chain ends early in the
+    instruction file counts at the turns that it has. released: as the authors' notebook counts: such an image counts
+    in the image success of later turns too, and one that the released code scores twice counts twice elsewhere."""
 
     def __init__(self, results: Results, mode: str, incomplete: str, *, released: bool = False) -> None:
         self.results, self.mode, self._released = results, mode, released and mode == "multipass"
@@ -308,7 +305,6 @@ def pass_rates(counted: CountedRows) -> Table:
 
 
 def _operations(row: ResultRow) -> list[ResultRow]:
-    """The instructions of a singlepass image, one row each."""
     kinds = str(row.labels["types"]).split(",")
     score = row.score("if")
     credits = list(score.credits.values()) if score is not None else []

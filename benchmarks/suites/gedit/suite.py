@@ -1,10 +1,8 @@
 """GEdit-Bench: edits by VIEScore's semantic consistency (SC), perceptual quality (PQ) and their root (O).
 
-The official result files are CSV files of scores per type, of which the released code makes its statistics:
-`eval_results_new/{editor}_{task_type}_gpt_score.csv` and, of all types, `..._combined_gpt_score.csv`. As in the
-released code, edits without an output or without a score have no line. Paths are relative to the folder of outputs. The
-released `calculate_statistics.py` computes the English averages from them. For Chinese it selects the rows with the
-language `zh`, which neither these files nor the released ones have: they say `cn`.
+The official CSV files, `eval_results_new/{editor}_{task_type}_gpt_score.csv` and `..._combined_gpt_score.csv`, have no
+line for edits without output or score. The released `calculate_statistics.py` computes the English averages from them;
+for Chinese it selects rows of the language `zh`, while these and the released files say `cn`.
 """
 
 from __future__ import annotations
@@ -288,7 +286,6 @@ def value_of(column: str) -> Callable[[ResultRow], float | None]:
 def _languages(
     name: str, title: str, results: Results, rows: Mapping[str, Sequence[ResultRow]], notes: Sequence[str]
 ) -> Table:
-    """One row, with the averages of each language."""
     figures = {
         f"{language.upper()} {column}": _average(results, language_rows, value_of(column))
         for language, language_rows in rows.items()
@@ -325,7 +322,6 @@ def _average(results: Results, rows: Sequence[ResultRow], value: Callable[[Resul
 
 
 def _by_type(rows: Sequence[ResultRow]) -> dict[str, list[ResultRow]]:
-    """The rows of each type that has any, in the released order."""
     by_type = {kind: [row for row in rows if row.labels.get("type") == kind] for kind in TYPES}
     return {kind: kind_rows for kind, kind_rows in by_type.items() if kind_rows}
 
@@ -400,7 +396,6 @@ def read_gedit(data: Path, languages: Sequence[str], pictures: str, problems: Pr
 
 
 def _row(cells: Row, pictures: str) -> GEditRow:
-    """Raises ValueError for an invalid row."""
     image = cells[pictures]
     kind = choice(cells, "task_type", {one: one for one in TYPES})
     language = choice(cells, "instruction_language", {one: one for one in LANGUAGES})

@@ -43,7 +43,6 @@ def _pair(
 
 
 def _split_files(folder: Path, split: str, columns: Sequence[str], title: str, files: Sequence[str]) -> SplitFiles:
-    """files: of the other layout."""
     try:
         return find_split_files(folder, split, columns, title)
     except InputError as error:

@@ -132,7 +132,6 @@ def _is_string_list(value: Any) -> bool:
 
 
 def _parse_dimension(text: str, *, multi: bool) -> Dimension:
-    """The dimension of that half with this name. Raises ValueError."""
     dimension = next(
         (candidate for candidate in DIMENSIONS.values() if candidate.multi == multi and candidate.is_called(text)), None
     )

@@ -278,8 +278,6 @@ def _value_of(dimension: str) -> Callable[[ResultRow], float | None]:
 
 @dataclass(frozen=True)
 class _Subset:
-    """Statistics of subsets of rows and dimensions."""
-
     results: Results
     applies: MetricApplies
 
@@ -297,7 +295,6 @@ class _Subset:
         ]
 
     def _rows(self, rows: Iterable[ResultRow], dimension: str) -> list[ResultRow]:
-        """Those that the dimension applies to."""
         return [row for row in rows if self.applies(row, dimension)]
 
     def mean(self, rows: Iterable[ResultRow], dimension: str) -> Statistic:
@@ -335,7 +332,6 @@ class _Subset:
 
 
 def _success(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> list[Table]:
-    """Success rates of the two-level dimensions."""
     rows: dict[str, dict[str, Statistic]] = {}
     for half, dimensions in halves.items():
         half_rows = subset.results.filter(half=half)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.golden_cases import read_cases
+from editcritic.benchmarks.run.replay import read_cases
 from editcritic.benchmarks.suites.construction.workspace import ConstructionFolder
 from editcritic.benchmarks.suites.human_labels import append_labels
 from editcritic.reward.experts.loading.reward_heads import RewardPromptTemplate
@@ -32,10 +32,16 @@ SPECIAL = [fifo, device, Path.mkdir]
 
 
 @pytest.mark.parametrize("special", SPECIAL)
-def test_a_preview_calibration_is_a_file(special, tmp_path):
+def test_a_preview_calibration_and_settings_of_a_construction_are_a_file(special, tmp_path):
     special(tmp_path / "calibration.json")
     with pytest.raises(OSError, match="it is a"):
         PreviewCalibration.load(tmp_path / "calibration.json")
+    ConstructionFolder(tmp_path / "first", {"seed": 1})
+    (name,) = (path.name for path in (tmp_path / "first").iterdir())
+    (tmp_path / "out").mkdir()
+    special(tmp_path / "out" / name)
+    with pytest.raises(InputError, match=f"{name}.* cannot be used: it is a"):
+        ConstructionFolder(tmp_path / "out", {"seed": 1})
 
 
 GOOD = {"schema": 1, "editor": "e", "reward": {}, "steps": [2, 8], "values": {"a": [[0.5, None]]}}
@@ -76,16 +82,6 @@ def test_a_template_is_bounded(tmp_path):
     path.write_bytes(b"\xff{prompt}")
     with pytest.raises(ValueError, match=r"cannot be read: .*utf-8"):
         RewardPromptTemplate.of(str(path), "", "")
-
-
-@pytest.mark.parametrize("special", SPECIAL)
-def test_settings_of_a_construction_are_a_file(special, tmp_path):
-    ConstructionFolder(tmp_path / "first", {"seed": 1})
-    (name,) = (path.name for path in (tmp_path / "first").iterdir())
-    (tmp_path / "out").mkdir()
-    special(tmp_path / "out" / name)
-    with pytest.raises(InputError, match=f"{name}.* cannot be used: it is a"):
-        ConstructionFolder(tmp_path / "out", {"seed": 1})
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "NaN", "[" * 100_000, '{"a": 1, "a": 2}'])

@@ -62,8 +62,6 @@ def test_parquet_and_jsonl_of_the_same_edits_are_the_same_samples(tmp_path):
     write(tmp_path / "x.parquet", {**fields, **cells, "mask": {"bytes": png(7), "path": None}, "unknown": 1})
     (read,) = SampleTable.open(tmp_path / "x.parquet").rows()
     (expected,) = SampleTable.open(tmp_path / "x.jsonl").rows()
-    assert read.sample is not None
-    assert expected.sample is not None
     assert sample_to_json(read.sample) == sample_to_json(expected.sample)
 
 
@@ -75,7 +73,6 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder, tmp_pa
         SampleTable.open(path)
     columns = parse_columns(["source=before,instruction=prompt"])
     (read,) = SampleTable.open(path, columns, ["split"]).rows()
-    assert read.sample is not None
     assert (read.sample.id, read.sample.instruction, read.kept) == ("x:0", "Make it blue", {"split": "train"})
     assert read.sample.source == Image.of(given["source"])
     for wrong, message in (("source=no", "no column 'no'"), ("picture=before", "no field has this name")):
@@ -86,7 +83,6 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder, tmp_pa
     line = {"prompt": "Remove helmet", "source": "source.png", "edited": "patched.png", "split": "train"}
     table = SampleTable.open(folder.samples({**line}), {"instruction": "prompt"}, ["split"])  # lines may have them too
     (read,) = table.rows()
-    assert read.sample is not None
     assert (read.sample.instruction, read.kept) == ("Remove helmet", {"split": "train"})
 
 
@@ -138,11 +134,9 @@ def test_shards_are_read_in_order(tmp_path):
         write(data / f"train-{number:05d}-of-00003.parquet", row(number, id=f"{number}"))
     for path in (tmp_path, data, data / "train-*.parquet"):
         table = SampleTable.open(path)
-        assert [found.sample.id for found in table.rows() if found.sample] == ["0", "1", "2"]
-        assert table.count == 3
-    assert [file.name for file in SampleTable.open(tmp_path).files] == [
-        f"train-{number:05d}-of-00003.parquet" for number in range(3)
-    ]
+        assert ([found.sample.id for found in table.rows()], table.count) == (["0", "1", "2"], 3)
+    names = [f"train-{number:05d}-of-00003.parquet" for number in range(3)]
+    assert [file.name for file in SampleTable.open(tmp_path).files] == names
     write(data / "other.parquet", {"text": "no edit"})
     with pytest.raises(InputError, match=r"other\.parquet has no column"):
         SampleTable.open(tmp_path)
@@ -156,15 +150,12 @@ def test_ranges_are_read_in_any_order(kind, tmp_path):
         write(path, *rows, group=90)
     else:
         path.write_text("\n\n".join(map(json.dumps, rows)))
-    file = RowFile(path)
-    assert file.num_rows == len(rows)
-    reader, chance = RowReader(file, ["number", "text"]), random.Random(0)
-    starts = [0, 10, 95, 95, 90, 89, 180, 499, 0, *(chance.randrange(500) for _ in range(60))]
-    for first in starts:
+    file, chance = RowFile(path), random.Random(0)
+    reader = RowReader(file, ["number", "text"])
+    for first in (0, 10, 95, 95, 90, 89, 180, 499, 0, *(chance.randrange(500) for _ in range(60))):
         count = chance.randrange(1, 150)
-        read = [values for _, values in reader.read(first, count)]
-        assert read == rows[first : first + count]
-    assert [values for _, values in file.rows(["number", "text"])] == rows
+        assert [values for _, values in reader.read(first, count)] == rows[first : first + count]
+    assert (file.num_rows, [values for _, values in file.rows(["number", "text"])]) == (len(rows), rows)
 
 
 def test_neighbouring_ranges_are_read_once(tmp_path, monkeypatch):
@@ -215,12 +206,9 @@ def test_a_pair_is_one_in_whatever_unicode_form_its_files_are_named(tmp_path):
 
 
 def test_a_picture_is_kept_as_the_bytes_of_its_file():
-    data = png(3)
-    index: dict[str, Any] = {}
+    data, index = png(3), dict[str, Any]()
     first = Image.from_encoded(data, index=index)
-    assert first == Image.of(data)
-    assert first.seen
-    assert first._pixels is None
+    assert (first == Image.of(data), first.seen, first._pixels) == (True, True, None)
     assert (first.pixels == Image.of(data).pixels).all()
     second = Image.from_encoded(data, index=index)
     assert (second.digest, second.size) == (first.digest, first.size)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.benchmarks.common.toml_format import format_toml
+from editcritic.benchmarks.run.run_settings import format_toml
 from editcritic.reward.toml_files import tomllib
 
 PLAIN = st.recursive(

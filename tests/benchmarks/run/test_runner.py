@@ -58,7 +58,7 @@ def test_rows_are_in_the_order_of_items_and_equal_runs_have_equal_files(toy, tmp
     assert files(tmp_path / "out") == files(tmp_path / "again")
     written = {"scores.jsonl", "result.json", "leaderboard.md", "leaderboard.csv", "leaderboard.tex"}
     assert written <= files(tmp_path / "out").keys()
-    with pytest.raises(InputError, match='editor: "outputs" before, "two" now'):
+    with pytest.raises(InputError, match='editor: "editor" before, "two" now'):
         run(tmp_path, editor="two")
     with pytest.raises(InputError, match="suite_options"):
         run(tmp_path, suite=Toy(count=3))

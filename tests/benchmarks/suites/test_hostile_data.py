@@ -4,7 +4,6 @@ import json
 import os
 import re
 import stat
-import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -166,27 +165,17 @@ def _written(path: Path, content: bytes) -> Path:
     return path
 
 
-def _patched(path: Path, change: Callable[[bytearray], None]) -> Path:
-    zipped(path, ("a.txt", b"x" * 1_000))
-    content = bytearray(path.read_bytes())
-    change(content)
+def _patched(path: Path, *bytes_at: tuple[int, int, int]) -> Path:
+    """A zip of one file in which bytes are others: (of the file's or of the directory's header, offset, value)."""
+    content = bytearray(zipped(path, ("a.txt", b"x" * 1_000)).read_bytes())
+    for header, offset, value in bytes_at:
+        content[(content.index(b"PK\x01\x02") if header else 0) + offset] = value
     return _written(path, bytes(content))
 
 
-def _encrypt(content: bytearray) -> None:
-    content[6] |= 1
-    central = content.index(b"PK\x01\x02")
-    content[central + 8] |= 1
-
-
-def _method(content: bytearray) -> None:
-    central = content.index(b"PK\x01\x02")
-    content[8] = content[central + 10] = 99
-
-
-def _size(content: bytearray) -> None:
-    central = content.index(b"PK\x01\x02")
-    struct.pack_into("<I", content, central + 24, 10)
+def _cut(path: Path) -> Path:
+    content = _patched(path).read_bytes()
+    return _written(path, content[:60] + content[90:])
 
 
 ZIPS: dict[str, Callable[[Path], Path]] = {
@@ -200,10 +189,10 @@ ZIPS: dict[str, Callable[[Path], Path]] = {
     "a file that is a folder": lambda path: zipped(path, ("a", b"x"), ("a/b", b"y")),
     "a long name": lambda path: zipped(path, ("x" * 400, b"x")),
     "a link": _link,
-    "encrypted": lambda path: _patched(path, _encrypt),
-    "an unknown method": lambda path: _patched(path, _method),
-    "another size": lambda path: _patched(path, _size),
-    "cut": lambda path: _patched(path, lambda content: content.__delitem__(slice(60, 90))),
+    "encrypted": lambda path: _patched(path, (0, 6, 1), (1, 8, 1)),
+    "an unknown method": lambda path: _patched(path, (0, 8, 99), (1, 10, 99)),
+    "another size": lambda path: _patched(path, (1, 24, 10), (1, 25, 0)),
+    "cut": _cut,
     "no zip": lambda path: _written(path, b"PK\x05\x06" + b"\0" * 10),
 }
 

@@ -61,15 +61,18 @@ def test_a_file_is_decoded_once_and_its_pixels_when_they_are_needed(tmp_path, de
     num_decoded = len(decoded)
     assert np.array_equal(second[1].pixels, picture(1).pixels)
     assert decoded[num_decoded:] == ["1.png"]
-
-
-def test_another_picture_of_the_same_name_is_decoded(tmp_path, decoded):
-    paths = files(tmp_path)
-    images(paths)
-    paths[0].write_bytes(png(picture(9)))
+    paths[0].write_bytes(png(picture(9)))  # another picture of the same name
     decoded.clear()
     assert images(paths)[0] == picture(9)
     assert set(decoded) == {"0.png"}
+
+
+def test_without_a_cache_images_are_decoded_each_time(tmp_path, cache, decoded):
+    paths = files(tmp_path)
+    cache.parent.mkdir()
+    cache.write_text("no folder")
+    assert images(paths) == images(paths)
+    assert len(decoded) >= 6
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 2}', '{"schema": 2, "files": {"a": [1]}, "padded": {}}'])
@@ -109,14 +112,6 @@ def test_an_index_that_lies_about_a_file_is_noticed(tmp_path, cache, decoded):
     (image,) = images(paths)
     with pytest.raises(ImageError, match="has changed since it was first read"):
         _ = image.pixels
-
-
-def test_without_a_cache_images_are_decoded_each_time(tmp_path, cache, decoded):
-    paths = files(tmp_path)
-    cache.parent.mkdir()
-    cache.write_text("no folder")
-    assert images(paths) == images(paths)
-    assert len(decoded) >= 6
 
 
 def test_a_file_that_is_no_image_is_an_error_each_time(tmp_path):

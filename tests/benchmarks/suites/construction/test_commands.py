@@ -17,7 +17,7 @@ from editcritic.benchmarks.suites.edival.reader import CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 
 from . import scripted_experts
-from .scripted_experts import photographs
+from .scripted_experts import photographs, write_lines
 
 Command = Callable[..., Result]
 ROOT = Path(__file__).parents[4]
@@ -101,9 +101,7 @@ def test_complex_edit_data_is_made_and_the_suite_reads_it(editcritic, photos, tm
 def test_dlebench_samples_are_made_and_the_suite_reads_them(editcritic, photos, tmp_path, experts):
     row = {"id": "q", "image": "coffee.png", "question": "What is written on the sign?", "options": ["STOP", "SLOW"]}
     photographs(photos, count=3)
-    (photos / "questions.jsonl").write_text(
-        json.dumps({**row, "answer": "STOP", "boxes": [[30, 30, 40, 36]]}), encoding="utf-8"
-    )
+    write_lines(photos / "questions.jsonl", [{**row, "answer": "STOP", "boxes": [[30, 30, 40, 36]]}])
     command = ("bench", "build", "dlebench", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
     result = editcritic(*command, "--pipeline", f"{experts}:Painter")
     assert (result.exit_code, "1 samples constructed, 0 rejected" in result.stdout) == (0, True), result.stderr
@@ -141,12 +139,8 @@ def test_what_cannot_be_used_is_refused_before_the_work(editcritic, photos, tmp_
     result = editcritic("bench", "build", "edival", photos, "-o", tmp_path / "data", *options)
     assert (result.exit_code, reason in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "data").exists()
-
-
-def test_a_folder_without_pictures_is_refused(editcritic, tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
-        result = editcritic("bench", "build", "edival", path, "-o", tmp_path / "data", "--judge", "colour")
-        assert result.exit_code == 2
+        assert editcritic("bench", "build", "edival", path, "-o", tmp_path / "data", *options[:2]).exit_code == 2
 
 
 def test_a_judge_that_answers_nothing_ends_with_1_and_says_what_to_do(editcritic, photos, tmp_path, experts):
@@ -161,13 +155,11 @@ def test_a_run_killed_twice_makes_the_same_data_and_pays_only_for_what_was_in_fl
     photographs(photos, count=4)
 
     def started(out: str) -> subprocess.Popen[bytes]:
-        code = "from editcritic.cli.main import main; main()"
-        command = [sys.executable, "-c", code, "bench", "build", "edival", str(photos), "-o", str(tmp_path / out)]
-        command += ["--judge", f"{experts}:Slow", "--detector", f"{experts}:Places"]
-        command += ["--turns", "5", "--max-in-flight", "2"]
+        words = f"bench build edival {photos} -o {tmp_path / out} --judge {experts}:Slow --detector {experts}:Places"
+        command = [sys.executable, "-c", "from editcritic.cli.main import main; main()", *words.split()]
         paths = os.pathsep.join((str(tmp_path), str(ROOT)))
         environment = {**os.environ, "QUERIES": str(tmp_path / f"{out}.queries"), "PYTHONPATH": paths}
-        return subprocess.Popen(command, env=environment, cwd=tmp_path)
+        return subprocess.Popen([*command, "--turns", "5", "--max-in-flight", "2"], env=environment, cwd=tmp_path)
 
     def queries(out: str) -> list[str]:
         path = tmp_path / f"{out}.queries"

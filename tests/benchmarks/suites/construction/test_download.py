@@ -32,16 +32,11 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_there_whole_with_its_digest(server, tmp_path):
-    assert got(server, tmp_path / "a.bin", sha256=SHA, size=len(DATA)) == SHA
-    assert (tmp_path / "a.bin").read_bytes() == DATA
-    assert names(tmp_path) == ["a.bin"]
-
-
-def test_what_is_there_is_not_fetched_again(server, tmp_path):
+def test_a_file_is_there_whole_with_its_digest_and_not_fetched_again(server, tmp_path):
     for _ in range(2):
-        got(server, tmp_path / "a.bin", sha256=SHA)
-    assert len(server.requests) == 1
+        assert got(server, tmp_path / "a.bin", sha256=SHA, size=len(DATA)) == SHA
+    assert (tmp_path / "a.bin").read_bytes() == DATA
+    assert (names(tmp_path), len(server.requests)) == (["a.bin"], 1)
 
 
 def test_an_interrupted_transfer_goes_on_where_it_ended(server, tmp_path):
@@ -73,9 +68,16 @@ def test_a_server_that_sends_no_parts_sends_it_all_again(server, tmp_path):
     assert got(server, tmp_path / "a.bin") == SHA
 
 
-def test_a_wrong_digest_is_named_and_nothing_is_kept(server, tmp_path):
-    with pytest.raises(InputError, match=f"has the digest {SHA}, expected {'0' * 64}: it was discarded"):
-        got(server, tmp_path / "a.bin", sha256="0" * 64)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sha256": "0" * 64}, f"has the digest {SHA}, expected {'0' * 64}: it was discarded"),
+        ({"size": 7}, f"has {len(DATA)} bytes, expected 7"),
+    ],
+)
+def test_another_digest_or_size_than_expected_is_named_and_nothing_is_kept(server, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        got(server, tmp_path / "a.bin", **options)
     assert names(tmp_path) == []
 
 
@@ -86,24 +88,15 @@ def test_a_changed_file_that_is_there_is_refused_and_left_alone(server, tmp_path
     assert (tmp_path / "a.bin").read_bytes() == b"mine"
 
 
-def test_another_size_than_expected_is_refused_before_it_is_fetched(server, tmp_path):
-    with pytest.raises(InputError, match=f"has {len(DATA)} bytes, expected 7"):
-        got(server, tmp_path / "a.bin", size=7)
-    assert names(tmp_path) == []
-
-
-def test_what_the_server_refuses_is_said_at_once(server, tmp_path):
-    server.refuses = 403
-    with pytest.raises(InputError, match="answers 403"):
-        got(server, tmp_path / "a.bin")
-    assert len(server.requests) == 1
-
-
-def test_nobody_there_is_said_after_some_tries(tmp_path):
-    with served({}) as server:
-        url = server.url("a.bin")
+def test_what_the_server_refuses_is_said_at_once_and_that_nobody_is_there_after_some_tries(tmp_path):
+    with served({"a.bin": DATA}) as server:
+        server.refuses = 403
+        with pytest.raises(InputError, match="answers 403"):
+            got(server, tmp_path / "a.bin")
+        assert len(server.requests) == 1
+        file = DatasetFile("a.bin", server.url("a.bin"))
     with pytest.raises(InputError, match="stopped after 0 bytes"):
-        download_file(DatasetFile("a.bin", url), tmp_path / "a.bin", retry_delay_s=0.0)
+        download_file(file, tmp_path / "a.bin", retry_delay_s=0.0)
 
 
 # -- zips -------------------------------------------------------------------------------------------------------------

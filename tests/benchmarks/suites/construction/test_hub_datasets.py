@@ -23,12 +23,7 @@ def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_
         # in a process of its own: the hub's library reads its settings once, and here it is kept from the network
         result = subprocess.run(
             command,
-            env={
-                **os.environ,
-                "HF_ENDPOINT": server.url().rstrip("/"),
-                "HF_HUB_OFFLINE": "0",
-                "HF_HOME": str(tmp_path),
-            },
+            env=os.environ | {"HF_ENDPOINT": server.url().rstrip("/"), "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path)},
             cwd=tmp_path,
             capture_output=True,
             text=True,

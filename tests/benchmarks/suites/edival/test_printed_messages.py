@@ -59,23 +59,18 @@ def test_a_run_says_its_default_protocol_and_how_to_get_the_released_code(run):
     assert "the protocol of edival" not in run("edival", "chosen", "--metric", "if", "--protocol", "official")[0].stderr
 
 
-def test_help_names_the_protocols_and_the_default(folder: Path) -> None:
+def test_help_names_the_protocols_and_each_suite_computes_those_that_it_names(folder):
     (option,) = (part for part in SuiteProtocol.__metadata__ if hasattr(part, "help"))  # type: ignore[attr-defined]
     suite = EdiVal(folder / "data")
+    default = next(iter(suite.protocols))
     assert list(suite.protocols) == list(PROTOCOLS)
-    assert f"edival, sceneedit: {next(iter(suite.protocols))} (default)" in option.help
-    assert all(name in option.help for name in suite.protocols)
-
-
-def test_each_suite_computes_the_protocols_that_it_names(folder: Path) -> None:
-    suite = EdiVal(folder / "data")
-    for name in suite.protocols:
-        assert suite.metrics(name)
-    assert suite.metrics() == suite.metrics(next(iter(suite.protocols)))
-    for kind in (ComplexEdit, DleBench):
-        for mode in ("numeric", "expected") if kind is ComplexEdit else ("oracle", "tools"):
+    assert f"edival, sceneedit: {default} (default)" in option.help
+    assert all(name in option.help and suite.metrics(name) for name in suite.protocols)
+    assert suite.metrics() == suite.metrics(default)
+    for kind, modes in ((ComplexEdit, ("numeric", "expected")), (DleBench, ("oracle", "tools"))):
+        for mode in modes:
             other = kind.__new__(kind)
-            other.mode = mode  # type: ignore[attr-defined]
+            other.mode = mode
             assert next(iter(other.protocols)) == mode
             assert f"is {mode} (" in protocol_text(other.name, other.protocols)
 

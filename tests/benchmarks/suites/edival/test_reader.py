@@ -26,7 +26,7 @@ from tests.benchmarks.suites.edival.layout import png
 from tests.benchmarks.suites.tiny_suite import picture
 from tests.edival_chains import CHAINS, write_chains
 
-ROW: Mapping[str, str] = {
+ROW = {
     "image_index": "7",
     "turns": "1",
     "task_type": "['subject_remove']",
@@ -37,13 +37,18 @@ ROW: Mapping[str, str] = {
     "available_objects": "['table']",
     "all_objects": "['cup', 'table']",
 }
-SECOND: Mapping[str, str] = {
-    **ROW,
+SECOND = ROW | {
     "turns": "2",
     "task_type": "['subject_remove', 'count_change']",
     "instructions": "['Remove the cup', '\"Change the count of table to 3\"']",
     "format_instructions": "['Remove [cup]', '\"Change the count of [table] to [3]\"']",
     "unchanged_objects": "[]",
+}
+
+THIRD = SECOND | {
+    "turns": "3",
+    "task_type": "['subject_remove', 'count_change', 'subject_remove']",
+    **{name: f"{SECOND[name][:-1]}, 'x']" for name in ("instructions", "format_instructions")},
 }
 
 
@@ -122,42 +127,33 @@ def test_a_row_that_cannot_be_read_is_named_by_line_and_column(tmp_path, column,
     assert list(instruction_file.turns) == [7]
 
 
-def test_several_problems_are_reported_together(tmp_path):
-    bad = {**ROW, "image_index": "8", "task_type": "nothing", "all_objects": "3"}
-    instruction_file = chains(tmp_path, bad, ROW, ROW)
-    found = [problem.split(":")[1] for problem in problem_messages(instruction_file, tmp_path)]
-    assert found == ["2, task_type", "2, all_objects", "4, turns"]
-
-
-def test_a_chain_ends_before_a_turn_that_is_missing(tmp_path):
-    third = {
-        **SECOND,
-        "turns": "3",
-        **{name: f"{SECOND[name][:-1]}, 'x']" for name in ("instructions", "format_instructions")},
-        "task_type": "['subject_remove', 'count_change', 'subject_remove']",
-    }
-    instruction_file = chains(tmp_path, ROW, third)
-    assert [turn.number for turn in instruction_file.turns[7]] == [1]
-    assert problem_messages(instruction_file, tmp_path)[-1] == (
-        "FILE, image 7: turn 2 is missing or invalid, so turns 3 are left out"
-    )
-
-
-def test_an_instruction_that_is_none_of_the_nine_forms_is_kept_and_problem_messages(tmp_path):
-    odd = {**ROW, "instructions": "['Make it nicer']", "format_instructions": "['Make it nicer']"}
-    instruction_file = chains(tmp_path, odd)
-    assert instruction_file.turns[7][0].tasks == (None,)
-    assert problem_messages(instruction_file, tmp_path) == [
-        "FILE:2, instructions: 'Make it nicer' cannot be parsed as subject_remove: it has no instruction following"
-    ]
-
-
-def test_lists_that_do_not_continue_those_before_are_problem_messages(tmp_path):
-    other = {**SECOND, "instructions": "['Remove the cat', 'Change the count of table to 3']"}
-    instruction_file = chains(tmp_path, ROW, other)
-    assert problem_messages(instruction_file, tmp_path) == [
-        "FILE:3, instructions: does not begin with the instructions of turn 1, in line 2"
-    ]
+@pytest.mark.parametrize(
+    ("rows", "turns", "problems"),
+    [
+        (
+            [ROW | {"image_index": "8", "task_type": "nothing", "all_objects": "3"}, ROW, ROW],
+            [1],
+            ["FILE:2, task_type: expected", "FILE:2, all_objects: expected", "FILE:4, turns: "],
+        ),
+        ([ROW, THIRD], [1], ["", "FILE, image 7: turn 2 is missing or invalid, so turns 3 are left out"]),
+        (
+            [ROW | {"instructions": "['Make it nicer']", "format_instructions": "['Make it nicer']"}],
+            [1],
+            ["FILE:2, instructions: 'Make it nicer' cannot be parsed as subject_remove: it has no instruction"],
+        ),
+        (
+            [ROW, SECOND | {"instructions": "['Remove the cat', 'Change the count of table to 3']"}],
+            [1],
+            ["FILE:3, instructions: does not begin with the instructions of turn 1, in line 2"],
+        ),
+    ],
+)
+def test_problems_of_all_rows_are_reported_and_what_comes_before_is_kept(tmp_path, rows, turns, problems):
+    instruction_file = chains(tmp_path, *rows)
+    assert [turn.number for turn in instruction_file.turns[7]] == turns
+    found = problem_messages(instruction_file, tmp_path)
+    assert len(found) == len(problems)
+    assert all(one.startswith(start) for one, start in zip(found, problems, strict=True)), found
 
 
 def test_a_file_that_is_not_there_or_no_text_is_one_plain_error(tmp_path):
@@ -193,10 +189,17 @@ def test_a_nested_zip_is_unpacked_once_for_all_processes(tmp_path, cache):
     assert [place.name for place in cache.iterdir()] == [images[4].parent.name], "nothing half-made is left"
 
 
-def test_a_zip_of_other_pictures_is_another_one(tmp_path):
-    one = find_base_images(zipped(tmp_path / "one.zip", **{"4_input_rawDOTpng": png(picture(4))}), Problems())
-    other = find_base_images(zipped(tmp_path / "two.zip", **{"4_input_rawDOTpng": png(picture(5))}), Problems())
-    assert Image.open(one[4]) != Image.open(other[4])
+def test_two_pictures_of_one_index_are_said_unless_they_are_the_same(tmp_path):
+    problems: Problems[DataProblem] = Problems()
+    same = {"a__4_input_rawDOTpng": png(picture(4)), "b__4_input_rawDOTpng": png(picture(4))}
+    first = find_base_images(zipped(tmp_path / "same.zip", **same), problems)
+    assert not problems
+    other = {**same, "c__4_input_rawDOTpng": png(picture(5))}
+    second = find_base_images(zipped(tmp_path / "other.zip", **other), problems)
+    assert Image.open(first[4]) == Image.open(second[4]) == picture(4)
+    assert "c/4_input_raw.png: differs from a/4_input_raw.png" in str(problems[0])
+    third = find_base_images(zipped(tmp_path / "third.zip", **{"4_input_rawDOTpng": png(picture(5))}), Problems())
+    assert Image.open(third[4]) == picture(5)
 
 
 def test_of_two_processes_at_it_the_first_to_finish_has_unpacked(cache):
@@ -219,16 +222,6 @@ def test_paths_of_a_zip_are_not_followed(tmp_path):
     (image_path,) = find_base_images(path, Problems()).values()
     assert image_path.is_relative_to(tmp_path / "cache")
     assert not list(tmp_path.parent.glob("4_input_raw.png"))
-
-
-def test_two_pictures_of_one_index_are_said_unless_they_are_the_same(tmp_path):
-    problems: Problems[DataProblem] = Problems()
-    same = {"a__4_input_rawDOTpng": png(picture(4)), "b__4_input_rawDOTpng": png(picture(4))}
-    find_base_images(zipped(tmp_path / "same.zip", **same), problems)
-    assert not problems
-    other = {**same, "c__4_input_rawDOTpng": png(picture(5))}
-    assert Image.open(find_base_images(zipped(tmp_path / "other.zip", **other), problems)[4]) == picture(4)
-    assert "c/4_input_raw.png: differs from a/4_input_raw.png" in str(problems[0])
 
 
 def test_a_folder_is_searched_at_any_depth(tmp_path):

@@ -7,7 +7,7 @@ from string import Formatter
 
 import pytest
 
-from editcritic.benchmarks.run.golden_cases import GoldenExpert, detector_calls, read_cases, replay_cases
+from editcritic.benchmarks.run.replay import GoldenExpert, detector_calls, read_cases, replay_cases
 from editcritic.reward.engine.program import Ask
 from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.queries.kinds import Detect, Judge, Query
