@@ -21,7 +21,7 @@ from ...reward.image_decoding import encoded_in_text
 from ...reward.plain_text import check_name
 from ...reward.regular_files import open_regular
 from ...reward.sample_files import sample_of_stranger, sample_problem
-from .errors import InputError
+from .errors import InputError, input_errors
 
 _PICTURES: Final = ("source", "edited", "mask", "reference")
 FIELDS: Final = (
@@ -118,18 +118,14 @@ class SampleTable:
     @cached_property
     def count(self) -> int:
         """The number of rows; lines of JSONL are counted. Raises `InputError`."""
-        try:
+        with input_errors(BrokenFile):
             return sum(file.rows.num_rows for file in self.files)
-        except BrokenFile as error:
-            raise InputError(str(error)) from None
 
     def rows(self, index: FileIndex | None = None) -> Iterator[TableRow]:
         """All rows, in memory that does not grow. Raises `InputError` for a file that is damaged further on."""
         for file in self.files:
-            try:
+            with input_errors(BrokenFile):
                 yield from self.read(RowReader(file.rows, self.read_columns), file, 0, None, index)
-            except BrokenFile as error:
-                raise InputError(str(error)) from None
 
     def read(
         self,

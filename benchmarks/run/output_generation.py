@@ -18,7 +18,7 @@ from ...reward.strict_json import parse_json
 from ...verifiers import Budget, Editor, Journal, Selector, SequentialEditing, select
 from ...verifiers.selection import CandidateRequest, EditorError, JournalError, NoiseSpec, SelectionStopped
 from ...verifiers.selection.generation import CandidateGenerator
-from ..common.errors import InputError
+from ..common.errors import InputError, input_errors
 from ..suites.suite import Suite, SuiteItem
 from .editor_outputs import MissingOutput, Outputs, missing_dependency_reason
 from .run_journal import AppendedLines, changed_settings, complete_lines
@@ -119,14 +119,12 @@ def generate_outputs(
     selection_record = None if selection is None else json.loads(json.dumps(selection.to_json(), default=str))
     _check_same_generation(folder, editor, selection_record, seed)
     report, outputs = GenerationReport(), Outputs(suite, folder)
-    try:
+    with input_errors(JournalError):
         generator = (
             _DirectGenerator(editor)
             if selection is None
             else _SelectingGenerator(editor, selection, Journal(folder / JOURNAL))
         )
-    except JournalError as error:
-        raise InputError(str(error)) from None
     lines = AppendedLines(folder / GENERATED_FILE)
     try:
         for level in _dependency_levels(suite):

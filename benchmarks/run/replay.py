@@ -29,7 +29,7 @@ from ...reward.regular_files import open_regular
 from ...reward.sample import TASK_TYPES, Task
 from ...reward.sample_files import sample_of_stranger, sample_problem, sample_to_json
 from ...reward.strict_json import json_lines, parse_json
-from ..common.errors import InputError
+from ..common.errors import InputError, input_errors
 from ..common.inputs import SampleEntry, load_reward, spec_argument
 from ..suites.edival.reader import parse_turn
 from .scoring_run import ScoringReport, score_entries
@@ -367,10 +367,8 @@ def replay_golden(name: str | None, path: Path, protocol: str | None) -> ReplayR
         raise InputError(
             f"{path} contains golden cases of edival, not of {name}: `editcritic dev replay edival {path}`"
         )
-    try:
+    with input_errors(ValueError):
         num_agreeing, total, mismatches = replay_cases(path, protocol or "official")
-    except ValueError as error:
-        raise InputError(str(error)) from None
     return ReplayReport(num_agreeing, total, mismatches)
 
 

@@ -28,7 +28,7 @@ from ...reward.digests import record_checksum
 from ...reward.image import FileIndex, Reading
 from ...reward.queries.specs import Spec
 from ...reward.regular_files import spellings
-from ..common.errors import InputError
+from ..common.errors import InputError, input_errors
 from ..common.inputs import IMAGE_SUFFIXES
 from ..common.problems import Problems
 from ..common.terminal import progress_bar
@@ -181,10 +181,8 @@ class Suite(ABC):
 
     def _check_metrics(self) -> None:
         for spec in self.metrics().values():
-            try:
+            with input_errors(SpecError, ValueError):
                 build(spec)
-            except (SpecError, ValueError) as error:
-                raise InputError(str(error)) from None
 
     @cached_property
     def by_id(self) -> Mapping[str, SuiteItem]:

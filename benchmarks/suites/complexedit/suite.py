@@ -25,7 +25,7 @@ from ....reward.metrics.complexedit.metrics import (
 )
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.inputs import list_images
 from ...common.problems import Problems
 from ..bootstrap import Statistic, plain_mean
@@ -202,10 +202,8 @@ class ComplexEdit(Suite):
                 option = "instruction" if option == "pq_instruction" else option
                 if option in {field.name for field in fields(kind)}:
                     options[option] = value
-            try:
+            with input_errors(ValueError):
                 metric = kind(**options, **self._sampling)
-            except ValueError as error:
-                raise InputError(str(error)) from None
             specs[name] = {"use": metric.card.name, **options, **({} if metric.asks_once else self._sampling)}
         return specs
 

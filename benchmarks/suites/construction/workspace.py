@@ -19,7 +19,7 @@ from ....reward.queries import FreeText, Judge, Message
 from ....reward.queries.kinds import Query
 from ....reward.queries.prompts import Prompts
 from ....reward.strict_json import read_json
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.inputs import list_images, spec_argument
 
 T = TypeVar("T")
@@ -251,10 +251,8 @@ def parse_range(text: str) -> tuple[int, ...]:
 
 def open_image(path: Path, *, inside: Path | None = None) -> Image:
     """Open an image, which lies in the folder `inside` if that is given. Raises `InputError` naming another file."""
-    try:
+    with input_errors(ImageError):
         return Image.open(path, inside=inside)
-    except ImageError as error:
-        raise InputError(str(error)) from None
 
 
 @dataclass(frozen=True)

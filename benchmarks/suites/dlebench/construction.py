@@ -23,7 +23,7 @@ from ....reward.strict_json import parse_json
 from ....verifiers import Editor, Journal, edit_request
 from ....verifiers.selection import CandidateRequest, EditorError, JournalError, NoiseSpec
 from ....verifiers.selection.generation import CandidateGenerator
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ..construction.workspace import (
     MAX_ATTEMPTS,
     PROMPTS,
@@ -345,10 +345,8 @@ class DleBenchBuilder:
         state = _ConstructionState(
             [Rejection(entry[0], "rejected", entry[1]) for entry in entries if isinstance(entry, tuple)]
         )
-        try:
+        with input_errors(JournalError):
             journal = Journal(out / JOURNAL)
-        except JournalError as error:
-            raise InputError(str(error)) from None
         with journal, Engine(log=journal.answer_log, window=self.window) as engine:
             samples = [
                 sample.corrected(reviews.get(sample.id, ReferenceReview()))

@@ -22,7 +22,7 @@ from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation, SampleTooLarge
 from ....verifiers import edit_request
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.problems import Problems
 from ..results import Results
 from ..rows import DataProblem
@@ -136,10 +136,8 @@ class EdiVal(Suite):
         self.released = False
         """Whether the protocol is `official`."""
         self.vq, self.vq_prompt, self.seed = bool(vq), vq_prompt, seed
-        try:
+        with input_errors(ValueError):
             self._prompts = Prompts(_PROMPT_PACKAGE, prompts)
-        except ValueError as error:
-            raise InputError(str(error)) from None
         self._instructions = _instruction_file(data)
         chains = read_instruction_file(self._instructions)
         self._chains, self._row_problems = dict(chains.turns), chains.problems

@@ -19,7 +19,7 @@ from ....reward.metrics.viescore.metrics import MAX_GRADE, PROTOCOLS, SemanticCo
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
 from ...common.csv_text import csv_text
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.problems import Problems
 from ..bootstrap import Statistic, plain_mean
 from ..results import OUTPUTS_ENTRY, ResultRow, Results
@@ -80,10 +80,8 @@ class GEditBench(Suite):
             raise InputError("gedit needs its data: give --data with the folder of its parquet files, or one of them")
         require_choice(self.name, "language", language, (*LANGUAGES, "both"))
         require_choice(self.name, "column of sources", sources, PICTURES)
-        try:
+        with input_errors(ValueError):
             self._prompts = SemanticConsistency(prompts=prompts).prompt_pack
-        except ValueError as error:
-            raise InputError(str(error)) from None
         self.language, self.sources, self.released = language, sources, False
         languages = tuple(LANGUAGES) if language == "both" else (language,)
         problems = Problems[DataProblem]()

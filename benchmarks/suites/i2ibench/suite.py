@@ -17,7 +17,7 @@ from ....reward.metrics.i2ibench.overall import PIPELINES, SYSTEM_PROMPTS
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.problems import Problems
 from ..bootstrap import Statistic
 from ..results import ResultRow, Results
@@ -103,10 +103,8 @@ class I2IBench(Suite):
                 "`editcritic bench build i2ibench` constructs some for your own images"
             )
         require_choice(self.name, "half", half, HALVES)
-        try:
+        with input_errors(ValueError):
             Prompts(PACKAGE, prompts)
-        except ValueError as error:
-            raise InputError(str(error)) from None
         self.half, self.prompts = half, prompts
         self._dimension_options = _dimension_options(
             content=content,
@@ -209,10 +207,8 @@ def _dimension_options(**values: Any) -> dict[str, Any]:
     for name, value in values.items():
         option, (dimension, *_) = _METRIC_OPTIONS[name]
         metric = PIPELINES[DIMENSIONS[dimension].pipeline]
-        try:
+        with input_errors(ValueError):
             metric(dimension, **{option: value})
-        except ValueError as error:
-            raise InputError(str(error)) from None
         if value != getattr(metric, option):
             changed[name] = value
     return changed

@@ -75,6 +75,19 @@ def outputs(folder: Path, suite: Suite, *, without: Sequence[str] = ()) -> Path:
     return folder
 
 
+class Replying(Expert):
+    """A judge that replies as a function says, and records the queries."""
+
+    kinds = (Judge,)
+
+    def __init__(self, reply: Callable[[Judge], Reply], name: str = "replying@1") -> None:
+        self.reply, self.id, self.queries = reply, name, list[Judge]()
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        self.queries += queries
+        return [self.reply(query) for query in queries]
+
+
 class CoinJudge(Expert):
     """Replies yes or no by the digest of the query, and counts queries. Picklable: `CoinJudge()` is its spec."""
 

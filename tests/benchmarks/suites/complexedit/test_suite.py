@@ -1,7 +1,7 @@
 """Complex-Edit end to end: its published layout, an editor's outputs, a judge, tables."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +14,27 @@ from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_b
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.benchmarks.suites.tables import ComputedTable
-from editcritic.reward import Expert, Image, Reward, Score
+from editcritic.reward import Image, Reward, Score
 from editcritic.reward.engine.engine import Engine
 from editcritic.reward.queries import Judge, Reply
 from editcritic.reward.queries.response_formats import Json
 from tests.benchmarks.suites.complexedit.layout import ROWS, compound, edited, on_hub, outputs, saved
-from tests.benchmarks.suites.tiny_suite import picture
+from tests.benchmarks.suites.tiny_suite import Replying, picture
 
 from ..table_values import values
 
 
-class Judging(Expert):
-    """Grades fall with the number of operations, and differ by one between draws. Records queries."""
-
-    id, kinds = "judging@1", (Judge,)
-
-    def __init__(self):
-        self.queries: list[str] = []
-        self.instructions: list[str] = []
-
-    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        self.queries += [query.topic for query in queries]
-        return [self._reply(query) for query in queries]
-
-    def _reply(self, query: Judge) -> Reply:
-        slots, odd, fine = dict(query.slots), query.draw % 2, query.topic.endswith("/quality")
-        if isinstance(query.form, Json):
-            self.instructions.append(slots["instruction"])
-            following = 9 - slots["instruction"].count(" and ") + odd
-            grades: dict[str, Any] = {"instruction_following": following, "identity_preservation": 4}
-            if operations := json.loads(slots["operations"]):
-                grades["operations"] = [{"operation": one, "score": following} for one in operations]
-            return Reply(json.dumps({"reasoning": "seen", **grades}))
-        sure = 7 if fine else 5
-        return Reply(str(7 + odd if fine else 5), {str(grade): float(grade == sure) for grade in range(11)})
+def graded(query: Judge) -> Reply:
+    """Grades fall with the number of operations, and differ by one between draws."""
+    slots, odd, fine = dict(query.slots), query.draw % 2, query.topic.endswith("/quality")
+    if isinstance(query.form, Json):
+        following = 9 - slots["instruction"].count(" and ") + odd
+        grades: dict[str, Any] = {"instruction_following": following, "identity_preservation": 4}
+        if operations := json.loads(slots["operations"]):
+            grades["operations"] = [{"operation": one, "score": following} for one in operations]
+        return Reply(json.dumps({"reasoning": "seen", **grades}))
+    sure = 7 if fine else 5
+    return Reply(str(7 + odd if fine else 5), {str(grade): float(grade == sure) for grade in range(11)})
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +42,7 @@ def data(tmp_path_factory):
     return on_hub(tmp_path_factory.mktemp("hub") / "Complex-Edit")
 
 
-def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | None = None) -> Results:
+def judged(suite: ComplexEdit, folder: Path, judge: Replying, protocol: str | None = None) -> Results:
     def opened(item: SuiteItem) -> Image:
         return Image.open(suite.find_output(folder, item) or "nowhere")
 
@@ -85,10 +72,11 @@ def test_items_are_the_levels_of_the_rows(data):
 
 
 def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignment_once(data, tmp_path):
-    suite, judge = ComplexEdit(data, levels="1,8", n=4), Judging()
+    suite, judge = ComplexEdit(data, levels="1,8", n=4), Replying(graded)
     results = judged(suite, outputs(tmp_path), judge)
-    assert judge.queries.count("complexedit/alignment") == 4 * ROWS * 2, "one judgement for both metrics"
-    assert judge.queries.count("complexedit/quality") == 4 * ROWS * 2
+    topics = [query.topic for query in judge.queries]
+    assert topics.count("complexedit/alignment") == 4 * ROWS * 2, "one judgement for both metrics"
+    assert topics.count("complexedit/quality") == 4 * ROWS * 2
     levels = values(suite, results, "levels")
     assert levels["C1"] == pytest.approx({"IF": 9.5, "IP": 4.0, "PQ": 7.5, "O": 7.0})
     assert levels["C8"] == pytest.approx({"IF": 2.5, "IP": 4.0, "PQ": 7.5, "O": 14 / 3})
@@ -102,7 +90,7 @@ def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignme
 
 def test_operations_have_a_grade_of_their_own(data, tmp_path):
     suite = ComplexEdit(data, levels="1-2", n=2, operations="listed")
-    results = judged(suite, outputs(tmp_path, range(1, 3)), Judging())
+    results = judged(suite, outputs(tmp_path, range(1, 3)), Replying(graded))
     table = next(one for one in suite.tables(results) if one.name == "operations")
     cells = {name: row["IF"] for name, row in ComputedTable.compute(table, None).cells.items()}
     assert {name: (cell.value, cell.count) for name, cell in cells.items()} == {
@@ -134,13 +122,13 @@ def test_one_level_may_lie_in_a_flat_folder(data, tmp_path):
 )
 def test_protocols_are_the_modes_and_the_paper_is_numeric(data: Path, protocol: str | None, signature: str) -> None:
     specs = ComplexEdit(data, levels=1, mode="expected").metrics(protocol)
-    metrics = [Reward.of(spec, {"judge": Judging()}).metric for spec in specs.values()]
+    metrics = [Reward.of(spec, {"judge": Replying(graded)}).metric for spec in specs.values()]
     assert list(specs) == ["if", "ip", "pq"]
     assert [metric.signature for metric in metrics] == [f"{metric.card.name}@3/{signature}" for metric in metrics]  # type: ignore[attr-defined]
 
 
 def test_the_expected_mode_asks_three_questions_a_picture(data, tmp_path):
-    suite, judge = ComplexEdit(data, levels=2, mode="expected"), Judging()
+    suite, judge = ComplexEdit(data, levels=2, mode="expected"), Replying(graded)
     results = judged(suite, outputs(tmp_path, range(2, 3)), judge)
     assert len(judge.queries) == 3 * ROWS
     assert values(suite, results, "leaderboard")["all"] == pytest.approx({"IF": 5.0, "IP": 5.0, "PQ": 7.0, "O": 17 / 3})
@@ -159,12 +147,13 @@ def test_a_step_of_sequential_editing_is_judged_by_the_published_compound(tmp_pa
     }
     table = datasets.Dataset.from_dict({"image": [picture(1).pil()], "edit": [row]})
     table.cast_column("image", datasets.Image()).to_parquet(tmp_path / "test_real-00000-of-00001.parquet")
-    suite, judge = ComplexEdit(tmp_path, levels=3), Judging()
+    suite, judge = ComplexEdit(tmp_path, levels=3), Replying(graded)
     reward = Reward.of("complex-edit-if?n=1", {"judge": judge})
     selection = SelectionConfig(load_selector("sequential?n=2"), reward)
     report = generate_outputs(suite, tmp_path / "made", Seeded(), selection=selection)
     assert (len(report.generated), report.failed) == (1, [])
-    assert judge.instructions == [text for text in published for _ in range(2)]
+    asked = [dict(query.slots)["instruction"] for query in judge.queries if isinstance(query.form, Json)]
+    assert asked == [text for text in published for _ in range(2)]
 
 
 class Seeded:
@@ -178,7 +167,7 @@ class Seeded:
 
 def test_ablations_are_options_of_the_suite_and_none_is_the_papers_protocol(data: Path) -> None:
     suite = ComplexEdit(data, levels=1, reasoning=False, rubric=False, pq_instruction=True)
-    signatures = [Reward.of(spec, {"judge": Judging()}).metric.signature for spec in suite.metrics().values()]  # type: ignore[attr-defined]
+    signatures = [Reward.of(spec, {"judge": Replying(graded)}).metric.signature for spec in suite.metrics().values()]  # type: ignore[attr-defined]
     same = "numeric[reasoning=False, rubric=False"
     assert signatures == [
         f"complex-edit-if@3/{same}]",

@@ -143,7 +143,7 @@ def test_a_row_that_cannot_be_read_is_named_by_line_and_column(tmp_path, column,
         ),
         (
             [ROW, SECOND | {"instructions": "['Remove the cat', 'Change the count of table to 3']"}],
-            [1],
+            [1, 2],
             ["FILE:3, instructions: does not begin with the instructions of turn 1, in line 2"],
         ),
     ],

@@ -24,7 +24,8 @@ from editcritic.reward.metrics.viescore.metrics import overall
 from editcritic.reward.reward import default_experts
 from editcritic.reward.sample import MAX_INSTRUCTION
 
-from .layout import KEYS, Grading, halves, instruction, key_of, on_hub, outputs, parquet, row, rows, source
+from ..tiny_suite import Replying
+from .layout import KEYS, graded, halves, instruction, key_of, on_hub, outputs, parquet, row, rows, source
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "gedit_released_statistics.json"
 SMALL = ("subject-add", "text_change")
@@ -40,7 +41,7 @@ def folder(tmp_path_factory):
 
 
 def run(suite: GEditBench, made: Path, out: Path, protocol: str | None = None) -> dict[str, Any]:
-    experts = {**default_experts(), "judge": Grading()}
+    experts = {**default_experts(), "judge": Replying(graded)}
     run_suite(suite, made, editor="mine", experts=experts, protocol=protocol, out=out)
     result: dict[str, Any] = json.loads((out / "result.json").read_text())
     return result

@@ -11,7 +11,7 @@ from editcritic.reward import build
 
 from ..table_values import values
 from ..tiny_suite import outputs
-from .layout import SCENES, Sure, judged, row, rows, written
+from .layout import SCENES, judged, row, rows, sure, written
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def says(topic: str, instruction: str) -> float:
 @pytest.fixture(scope="module")
 def scored(data):
     suite = I2IBench(data)
-    return suite, judged(suite, outputs(data.parent / "out", suite), Sure(says))
+    return suite, judged(suite, outputs(data.parent / "out", suite), sure(says))
 
 
 def test_each_prompt_is_judged_in_its_own_dimensions(scored):
@@ -40,14 +40,17 @@ def test_each_prompt_is_judged_in_its_own_dimensions(scored):
 
 
 def test_questions_that_dimensions_share_are_asked_once(data, tmp_path):
-    suite, judge = I2IBench(data, half="single"), Sure(says)
+    suite, judge = I2IBench(data, half="single"), sure(says)
     judged(suite, outputs(tmp_path / "out", suite), judge)
     followed = SCENES * 5
     two_levels = SCENES * 3  # hybrid editing asks the same question for two dimensions
     assert len(judge.queries) == followed + two_levels + SCENES
-    suite, judge = I2IBench(data, half="single"), Sure(lambda *_: 1.0)
+    suite, judge = I2IBench(data, half="single"), sure(lambda *_: 1.0)
     judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
-    assert set(judge.queries) == {"i2i/level", "i2i/following"}  # Instruction Following is a level of its own
+    assert {query.topic for query in judge.queries} == {
+        "i2i/level",
+        "i2i/following",
+    }  # Instruction Following is a level of its own
     assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
 
 
@@ -64,7 +67,7 @@ def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_
 def test_success_is_from_one_half_on(data, tmp_path):
     suite = I2IBench(data)
     results = judged(
-        suite, outputs(tmp_path / "out", suite), Sure(lambda topic, instruction: 0.5 if "0" in instruction else 0.49)
+        suite, outputs(tmp_path / "out", suite), sure(lambda topic, instruction: 0.5 if "0" in instruction else 0.49)
     )
     assert values(suite, results, "success") == {
         "single": dict.fromkeys(("Local-Attribute", "Object-Manipulation", "World-Knowledge"), pytest.approx(100 / 3)),
@@ -88,7 +91,7 @@ def test_a_missing_picture_counts_in_every_dimension_it_would_have_been_judged_i
     suite = I2IBench(data)
     folder = outputs(tmp_path / "out", suite)
     (folder / "0-local-editing.png").unlink()
-    table = suite.tables(judged(suite, folder, Sure(says)))[1]
+    table = suite.tables(judged(suite, folder, sure(says)))[1]
     assert {name: figure.num_missing for name, figure in table.rows["all"].items()} == {
         "Instruction-Following": 1,
         "Local-Attribute": 1,
@@ -145,7 +148,7 @@ def test_digests_are_of_prompts_and_pictures_and_packs_are_named_by_theirs(data,
     signature = build(suite.metrics()["instruction-following"]).signature
     assert f"prompts={suite.options['prompts']}" in signature
     suite = load_suite("i2ibench?consistency=five_levels&half=multi", every)
-    judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
+    judged(suite, outputs(tmp_path / "out", suite), sure(says), out=tmp_path / "results")
     options = load_results(tmp_path / "results").provenance["suite_options"]
     assert options == {"consistency": "five_levels", "half": "multi"}
 

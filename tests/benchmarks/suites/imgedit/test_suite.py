@@ -30,8 +30,8 @@ from editcritic.reward import Score
 from editcritic.reward.metrics.imgedit.metrics import EDIT_TYPES
 
 from ..table_values import values
-from ..tiny_suite import outputs, picture
-from .layout import PER_TYPE, TURNS, Grading, archive, basic_rows, draw, repository, turn_rows, uge_rows
+from ..tiny_suite import Replying, outputs, picture
+from .layout import PER_TYPE, TURNS, archive, basic_rows, draw, grading, repository, turn_rows, uge_rows
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def suite(data):
     return ImgEditBench(data)
 
 
-def judged(suite: ImgEditBench, folder: Path, judge: Grading, protocol: str | None = None) -> Results:
+def judged(suite: ImgEditBench, folder: Path, judge: Replying, protocol: str | None = None) -> Results:
     made = outputs(folder / "made", suite)
     options = RunSettings(on_failures="none")
     run_suite(suite, made, experts={"judge": judge}, protocol=protocol, out=folder / "out", options=options)
@@ -63,10 +63,10 @@ def test_items_are_the_rows_and_share_cases_by_their_picture(suite):
 
 
 def test_it_runs_from_the_published_layout_to_the_published_table(suite, tmp_path):
-    suite = ImgEditBench(suite)
-    judge = Grading()
+    judge = grading()
     results = judged(suite, tmp_path, judge)
-    assert len(set(judge.queries)) == len(judge.queries) == len(suite.items), "one question an edit"
+    digests = {query.digest for query in judge.queries}
+    assert len(digests) == len(judge.queries) == len(suite.items), "one question an edit"
     scores = {row.id: row.scores["imgedit"] for row in results.rows}
     assert {score.status for score in scores.values()} == {"scored"}
     given = {row.id: list(scores[row.id].evidence[0].numbers.values()) for row in results.rows}
@@ -90,8 +90,7 @@ def test_it_runs_from_the_published_layout_to_the_published_table(suite, tmp_pat
 
 
 def test_a_reply_without_grades_is_missing_with_its_bounds_and_its_reason(suite, tmp_path):
-    suite = ImgEditBench(suite)
-    results = judged(suite, tmp_path, Grading(failing=basic_rows()["1001"]["prompt"]))
+    results = judged(suite, tmp_path, grading(failing=basic_rows()["1001"]["prompt"]))
     failed = next(row for row in results.rows if row.id == "1001").scores["imgedit"]
     assert (failed.status, failed.value) == ("failed", None)
     board = suite_tables(suite, results)[0]
@@ -103,8 +102,7 @@ def test_a_reply_without_grades_is_missing_with_its_bounds_and_its_reason(suite,
 
 
 def test_official_counts_grades_as_given_and_says_what_was_odd(suite, tmp_path):
-    suite = ImgEditBench(suite)
-    results = judged(suite, tmp_path, Grading(failing=basic_rows()["1001"]["prompt"]), "official")
+    results = judged(suite, tmp_path, grading(failing=basic_rows()["1001"]["prompt"]), "official")
     assert results.rows[1].scores["imgedit"].status == "failed", "the released code leaves it out of all means"
     assert not results.rows[0].scores["imgedit"].parts
     names = ("result", "average_score", "typescore")
@@ -132,7 +130,7 @@ def test_means_of_types_are_rounded_as_the_released_script_rounds_them(tmp_path)
 def test_hard_instructions_have_one_mean(data, tmp_path, protocol):
     suite = ImgEditBench(data, part="uge")
     assert [item.id for item in suite.items] == list(uge_rows())
-    results = judged(suite, tmp_path, Grading(), protocol)
+    results = judged(suite, tmp_path, grading(), protocol)
     expected = []
     for row in results.rows:
         item = row.scores["imgedit-uge"].evidence[0]
@@ -161,7 +159,8 @@ def test_conversations_have_chains_of_turns_for_people_and_no_metric(data, tmp_p
         suite.metrics()
     editors = {name: outputs(tmp_path / name, suite) for name in ("one", "two")}
     pool = SuitePool(suite, editors)
-    assert (len(pool.questions([QuestionType("yes-no", "following")])), pool.skipped) == (2 * len(suite.items), {})
+    assert len(pool.questions([QuestionType("yes-no", "following")])) == 2 * len(suite.items)
+    assert not pool.skipped
     last = pool.sample("one", "content-memory-1/3")
     assert [turn.instruction for turn in last.turns] == list(TURNS)
     assert last.source == picture(1000, 1), "a turn is shown with what the turn before made"
