@@ -5,15 +5,19 @@ import shlex
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from editcritic.benchmarks.run.ray_cluster import RayCluster
 from editcritic.benchmarks.run.run_settings import (
     DECIDED_BY_LOCK,
     BudgetSettings,
     RunSettings,
+    format_toml,
     read_run_settings,
     write_run_settings,
 )
+from editcritic.reward.toml_files import tomllib
 
 from .conftest import COIN, ROOT, SCORED, TOY
 from .counting_experts import files
@@ -167,3 +171,15 @@ def test_every_key_is_documented_and_the_settings_shown_are_valid(tmp_path):
     _, shown = text.split("```toml\n")
     settings = read_run_settings(written(tmp_path / "run.toml", shown.partition("```")[0]))
     assert (settings.out, settings.budget.cost) == (tmp_path / "results" / "mine", 20.0)
+
+
+PLAIN = st.recursive(
+    st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(), inside, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), PLAIN, max_size=4))
+def test_what_is_written_as_toml_is_read_back(table):
+    assert tomllib.loads(format_toml(table)) == table
