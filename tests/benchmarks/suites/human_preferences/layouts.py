@@ -104,8 +104,9 @@ def genai_rows() -> list[dict[str, Any]]:
 
 def genai_on_hub(folder: Path) -> Path:
     rows = genai_rows()
-    for name, part in (("v1-00000-of-00002", rows[:5]), ("v1-00001-of-00002", rows[5:]), ("00000-of-00001", rows[:1])):
-        write_rows(folder / f"image_edition/test{'_' if name[0] == 'v' else '-'}{name}.parquet", part)
+    parts = {"_v1-00000-of-00002": rows[:5], "_v1-00001-of-00002": rows[5:], "-00000-of-00001": rows[:1]}
+    for name, part in parts.items():
+        write_rows(folder / "image_edition" / f"test{name}.parquet", part)
     return folder
 
 
