@@ -22,7 +22,6 @@ from .errors import InputError
 from .sample_tables import SampleTable, is_table
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
-"""Suffixes of image files."""
 
 
 @dataclass(frozen=True, slots=True)

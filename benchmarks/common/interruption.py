@@ -30,9 +30,7 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 _received = 0
 """The first signal, or 0."""
 _is_told = False
-"""Whether the line is printed."""
 _is_leaving = False
-"""Whether the command has ended."""
 _INTERRUPTED = 128 + signal.SIGINT
 """What an interrupted command returns, whatever the signal."""
 _code = 1

@@ -26,7 +26,6 @@ from ...reward.plain_text import one_line
 from ..common.errors import InputError
 
 MAX_RESPONSE_BYTES = 64 * 2**20
-"""Maximum size of a response."""
 
 _MAX_ERROR_CHARS = 300
 

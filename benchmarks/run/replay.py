@@ -332,7 +332,6 @@ def _name(spec: str | None) -> str:
 
 
 GOLDEN_REWARDS = ("edival", "edival-if")
-"""Reward names that replay golden cases."""
 
 
 @dataclass

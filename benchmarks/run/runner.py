@@ -64,7 +64,6 @@ from .suite_loading import CombinedMetric
 __all__ = ["RunConfig", "RunIncomplete", "RunResult", "RunSettings", "execute", "run_suite"]
 
 _POLL_INTERVAL_S = 0.5
-"""Interval at which the files of other processes are read."""
 
 
 class RunIncomplete(RuntimeError):

@@ -40,7 +40,6 @@ from ..common.errors import InputError
 
 SCHEMA = 1
 OVERALL = "overall"
-"""The dimension of the overall impression."""
 
 LabelKind = Literal["pair", "yes-no", "four-level", "stars", "boxes", "reference"]
 LABEL_KINDS: tuple[LabelKind, ...] = get_args(LabelKind)

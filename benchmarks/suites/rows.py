@@ -87,7 +87,6 @@ def reasons(problems: Sequence[DataProblem], otherwise: str) -> str:
 
 
 Aliases = Mapping[str, Sequence[str]]
-"""Accepted names of each field."""
 
 
 def field(row: Row, name: str, aliases: Aliases) -> Any:

@@ -71,7 +71,6 @@ OPERATIONS: Mapping[str, Mapping[str, str]] = {
 """Category -> name -> what it means."""
 
 CATEGORIES: Mapping[str, str] = {name: category for category, names in OPERATIONS.items() for name in names}
-"""Name -> category."""
 
 _NORMALIZED_NAMES = {"".join(letter for letter in name.casefold() if letter.isalpha()): name for name in CATEGORIES}
 

@@ -142,7 +142,6 @@ SOURCES: Mapping[str, DatasetSource] = {
         ),
     ),
 }
-"""By suite."""
 
 MANUAL_SUITES: Mapping[str, str] = {
     "sceneedit": "sceneedit is built in: there is nothing to prepare",
@@ -211,7 +210,6 @@ ATTEMPTS = 5
 """Consecutive connections without data after which a download fails."""
 
 MAX_BYTES = 64 * 2**30
-"""Maximum bytes of a file."""
 
 _CHUNK = 1 << 20
 _AGENT = "editcritic (bench prepare)"

@@ -70,7 +70,6 @@ class ProgramResult(Generic[T]):
 
 
 ConstructionProgram = Callable[[RejectionLog], Program[T]]
-"""Constructs data from one image. Raises `ConstructionRejected`."""
 
 
 def ask_until_valid(
@@ -169,7 +168,6 @@ class ConstructionReport:
 
 SCHEMA = 2
 PROMPTS = Prompts("editcritic.benchmarks.suites.construction")
-"""Built-in prompts of all pipelines."""
 
 SETTINGS_FILE, REJECTIONS_FILE, ANSWER_LOG_FILE = "construction.json", "rejections.jsonl", "answers.sqlite"
 

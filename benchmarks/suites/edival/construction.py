@@ -44,7 +44,6 @@ from .construction_tasks import (
 from .reader import COLUMNS, CSV
 
 MAX_COUNT = 10
-"""Maximum target count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from ..construction.reply_rules import parse_fields, parse_name, parse_rendered_
 from ..construction.workspace import ConstructionRejected, RejectionLog, ask_until_valid
 
 TEMPERATURE = 0.7
-"""Sampling temperature of all EdiVal-Agent queries (released code)."""
 
 Oversized = Literal["either", "both"]
 OVERSIZED: Mapping[str, Oversized] = {"either": "either", "both": "both"}

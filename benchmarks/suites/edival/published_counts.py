@@ -57,7 +57,6 @@ _WORDS = {
 }
 
 CATEGORIES: tuple[str, ...] = (*_WORDS, OTHER)
-"""In the paper's order."""
 
 _CATEGORY: Mapping[str, str] = {word: category for category, words in _WORDS.items() for word in words.split()}
 

@@ -348,13 +348,11 @@ TYPES: Sequence[str] = (
 """The values of `task_type`, in the order of the released tables."""
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "cn": "Chinese"}
-"""The values of `instruction_language`."""
 
 PICTURES: Sequence[str] = ("input_image", "input_image_raw")
 """Columns of pictures: as the judge sees them, and as people posted them."""
 
 _SPLIT = "train"
-"""The only split, by the name that it has on the hub."""
 _COLUMNS = ("task_type", "key", "instruction", "instruction_language", "Intersection_exist")
 
 

@@ -330,4 +330,3 @@ _SETS = (
 )
 
 PREFERENCE_SETS: Mapping[str, PreferenceSet] = {one.name: one for one in _SETS}
-"""By name."""

@@ -231,14 +231,12 @@ def write_official_files(results: Results, metric: str, folder: Path) -> list[Pa
 
 
 METRICS: Mapping[str, str] = {"basic": "imgedit", "uge": "imgedit-uge"}
-"""Part -> its metric."""
 OVERALL, UGE = "Overall", "UGE"
 COLUMNS: Mapping[str, str] = {kind: "Hybrid" if kind == "compose" else kind.capitalize() for kind in EDIT_TYPES}
 """Type -> its column, in the published order."""
 
 _UNIT = "grade 1-5"
 _GRADES = 3
-"""Criteria of a type."""
 
 
 def basic_tables(results: Results, notes: Sequence[str]) -> list[Table]:
@@ -344,7 +342,6 @@ TYPE_COUNTS: Mapping[EditType, int] = {
 }
 """Type -> instructions of the published basic suite, 737 in all."""
 UGE_COUNT = 47
-"""Instructions of the published hard suite."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "content-memory": ("content_memory",),
