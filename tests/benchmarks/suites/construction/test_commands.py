@@ -139,7 +139,8 @@ def test_what_cannot_be_used_is_refused_before_the_work(editcritic, photos, tmp_
     result = editcritic("bench", "build", "edival", photos, "-o", tmp_path / "data", *options)
     assert (result.exit_code, reason in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "data").exists()
-    for path in (tmp_path, tmp_path / "nowhere"):
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "nowhere"):
         assert editcritic("bench", "build", "edival", path, "-o", tmp_path / "data", *options[:2]).exit_code == 2
 
 
