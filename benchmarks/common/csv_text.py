@@ -1,10 +1,6 @@
-"""CSV that a spreadsheet shows as it is.
-
-A spreadsheet computes a cell that begins like a formula: `=WEBSERVICE(...)` in the name of an editor would send what
-stands beside it. Such a cell gets an apostrophe in front, which a spreadsheet takes as "text follows". Where lists are
-separated by semicolons or tabs, it begins cells behind these, and rows behind breaks, inside of a text too: so they do
-the same. No other text has apostrophes before such a letter there, so `plain` gives every text back.
-"""
+"""CSV that a spreadsheet shows as it is: a cell that begins like a formula, such as `=WEBSERVICE(...)` in an editor's
+name, gets an apostrophe in front. Where lists are separated by semicolons or tabs, these and breaks begin cells too.
+No other text has an apostrophe before such a letter there, so `plain` gives every text back."""
 
 from __future__ import annotations
 

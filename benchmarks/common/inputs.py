@@ -22,7 +22,6 @@ from .errors import InputError
 from .sample_tables import SampleTable, is_table
 
 IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
-"""Suffixes of image files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +188,9 @@ def parse_entry(
 def candidate_entries(
     paths: Sequence[Path], source: Path, instruction: str, boxes: str | None, index: FileIndex | None = None
 ) -> list[SampleEntry]:
-    """Candidate edits of one source: images, or folders of images (without the source itself).
-
-    boxes: JSON, or a file of it: object -> [[x0, y0, x1, y1], ...] in pixels of the source. Ids are file stems, or
-    paths if the stems are not unique. Raises `InputError` for errors that concern all candidates.
-    """
+    """Candidate edits of one source: images, or folders of images (without the source itself). boxes: JSON, or a file
+    of it: object -> [[x0, y0, x1, y1], ...] in pixels of the source. Ids are file stems, or paths if the stems are not
+    unique. Raises `InputError` for errors that concern all candidates."""
     row: dict[str, Any] = {"instruction": instruction, "source": str(source), "boxes": _read_boxes(boxes)}
     if problem := parse_entry({**row, "edited": str(source)}, str(source), index=index).problem:
         raise InputError(problem)
@@ -215,11 +212,8 @@ def candidate_entries(
 
 
 def read_edit_sample(sources: Sequence[Path], instructions: Sequence[str], boxes: str | None) -> EditSample:
-    """The sample of an edit request: its source or sources, and its instruction.
-
-    Several instructions are joined to a compound one and become its operations. boxes: as in `candidate_entries`.
-    Raises `InputError`.
-    """
+    """The sample of an edit request: its source or sources, and its instruction. Several instructions are joined to a
+    compound one and become its operations. boxes: as in `candidate_entries`. Raises `InputError`."""
     texts = [text.strip() for text in instructions]
     if not texts or not all(texts):
         raise InputError("an edit needs a non-empty instruction: give --instruction")
@@ -266,11 +260,9 @@ def spec_argument(text: str) -> Spec:
 def load_reward(
     spec: Spec, protocol: str | None = None, *, bindings: Sequence[str] | None = None, **options: Any
 ) -> Reward:
-    """Build the reward of a spec; unless it names experts, with those that need no download.
-
-    bindings: experts for roles, as in `load_experts`, which override these. options: of `Reward`. Raises `InputError`
-    if it cannot be built, e.g. for a missing package.
-    """
+    """Build the reward of a spec; unless it names experts, with those that need no download. bindings: experts for
+    roles, as in `load_experts`, which override these. options: of `Reward`. Raises `InputError` if it cannot be built,
+    e.g. for a missing package."""
     if protocol is not None:
         options["protocol"] = protocol
     if bindings:

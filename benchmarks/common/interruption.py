@@ -1,14 +1,9 @@
-"""How the program ends when it is told to: by Ctrl-C (SIGINT), SIGTERM or SIGHUP, at any moment.
+"""How the program ends by Ctrl-C (SIGINT), SIGTERM or SIGHUP, at any moment.
 
-The first signal raises KeyboardInterrupt in the main thread, so that files are closed and temporary ones removed; the
-command prints one line, and the exit code is 128 plus the signal. A second signal ends the process at once, and so does
-a thread if the first one leads to no end within `_ENDING_S`: a library may wait for a hung server. Whatever is on disk
-then is as after a kill, which everything that resumes withstands.
-
-The interpreter is never destroyed. When it is, threads that still compute, ours or those of torch, OpenCV and SQLite,
-are ended inside of C++ frames, which aborts the process (SIGABRT), whatever its result; no join prevents that for a
-call that takes longer than anyone waits. So everything that was registered to run at the exit runs, and then `os._exit`
-ends the process. Only modules of Python's start-up are imported here, since Ctrl-C may come while the others are.
+The first signal raises KeyboardInterrupt in the main thread; the exit code is 128 plus the signal. A second one, or a
+thread `_ENDING_S` after the first, ends the process at once, as a kill would. The interpreter is never destroyed, since
+threads of torch, OpenCV and SQLite that still compute then abort the process: what was registered for the exit runs,
+and `os._exit` ends it. Only modules of Python's start-up are imported here: Ctrl-C may come while others are.
 """
 
 from __future__ import annotations
@@ -35,9 +30,7 @@ _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP
 _received = 0
 """The first signal, or 0."""
 _is_told = False
-"""Whether the line is printed."""
 _is_leaving = False
-"""Whether the command has ended."""
 _INTERRUPTED = 128 + signal.SIGINT
 """What an interrupted command returns, whatever the signal."""
 _code = 1
@@ -111,8 +104,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _unraisable(unraisable: Any) -> None:
     """Where Python cannot raise, in the end of an object or a callback of C, it would print the interruption and go on:
-    it is raised again soon.
-    """
+    it is raised again soon."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt) and _received:
         _thread.start_new_thread(_stop_again, (_received,))
     else:

@@ -10,11 +10,9 @@ from .errors import InputError
 
 
 def bench_library(module: str) -> Any:
-    """Import a module of the extra `bench`. Raises `InputError` if it is not installed.
-
-    matplotlib has its own settings, and no others: it reads a `matplotlibrc` of the working folder, by which it runs
-    latex. Texts are drawn as they are, not as formulas.
-    """
+    """Import a module of the extra `bench`. Raises `InputError` if it is not installed. matplotlib has its own
+    settings, and no others: it reads a `matplotlibrc` of the working folder, by which it runs latex. Texts are drawn as
+    they are, not as formulas."""
     imported = _import_from_extra("bench", module)
     if module.partition(".")[0] == "matplotlib":
         settings = import_module("matplotlib")
@@ -49,10 +47,8 @@ def require_serving() -> None:
 
 
 def require_app() -> None:
-    """Raise `InputError` if a library that the app's page needs is not installed.
-
-    gradio is only looked for: when it is imported, it makes a folder for its files, and the page's server says where.
-    """
+    """Raise `InputError` if a library that the app's page needs is not installed. gradio is only looked for: when it is
+    imported, it makes a folder for its files, and the page's server says where."""
     for needed in ("matplotlib", "skimage"):
         _import_from_extra("app", needed)
     if find_spec("gradio") is None:

@@ -21,12 +21,9 @@ from .terminal import plain_table
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A listed reward.
-
-    card: None for a composition without its parts, and for a reward that cannot be loaded (`problem`).
-    unserved_roles: roles without an expert that needs no download and accepts their queries; partly_served_roles: roles
-    whose expert answers some queries only, and which. options: as in a spec, with defaults.
-    """
+    """A listed reward. card: None for a composition without its parts, and where loading fails (`problem`).
+    unserved_roles: roles without an expert that needs no download and accepts their queries; partly_served_roles: those
+    whose expert answers some queries only. options: as in a spec, with defaults."""
 
     name: str
     summary: str
@@ -107,7 +104,6 @@ def _served(card: Card) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def _plain(default: Any) -> Any:
-    """A default as JSON: metrics as their names, default factories as null."""
     if default is inspect.Parameter.empty:
         return "required"
     if isinstance(card := getattr(default, "card", None), Card):

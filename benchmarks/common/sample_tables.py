@@ -1,9 +1,6 @@
-"""Tables of edits: parquet or JSONL files whose columns are the fields of sample files.
-
-A picture is the bytes of an image file, also in base64, the `{bytes, path}` of `datasets`, or a path in the table's
-folder or below. Columns of other names are named by `columns`, field -> column. Whoever made a table need not be
-trusted.
-"""
+"""Tables of edits: parquet or JSONL files whose columns are the fields of sample files. A picture is the bytes of an
+image file, also in base64, the `{bytes, path}` of `datasets`, or a path in the table's folder or below. Columns of
+other names are named by `columns`, field -> column. Whoever made a table need not be trusted."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from ...reward.image_decoding import encoded_in_text
 from ...reward.plain_text import check_name
 from ...reward.regular_files import open_regular
 from ...reward.sample_files import sample_of_stranger, sample_problem
-from .errors import InputError
+from .errors import InputError, input_errors
 
 _PICTURES: Final = ("source", "edited", "mask", "reference")
 FIELDS: Final = (
@@ -47,9 +44,7 @@ class TableFile:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What changes when the file does: size, time of change, and the digest of a parquet's footer or of all lines.
-
-        Raises OSError.
-        """
+        Raises OSError."""
         with open_regular(self.rows.path) as file:
             status = os.fstat(file.fileno())
             if self.rows.is_parquet:
@@ -123,18 +118,14 @@ class SampleTable:
     @cached_property
     def count(self) -> int:
         """The number of rows; lines of JSONL are counted. Raises `InputError`."""
-        try:
+        with input_errors(BrokenFile):
             return sum(file.rows.num_rows for file in self.files)
-        except BrokenFile as error:
-            raise InputError(str(error)) from None
 
     def rows(self, index: FileIndex | None = None) -> Iterator[TableRow]:
         """All rows, in memory that does not grow. Raises `InputError` for a file that is damaged further on."""
         for file in self.files:
-            try:
+            with input_errors(BrokenFile):
                 yield from self.read(RowReader(file.rows, self.read_columns), file, 0, None, index)
-            except BrokenFile as error:
-                raise InputError(str(error)) from None
 
     def read(
         self,

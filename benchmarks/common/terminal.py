@@ -28,9 +28,7 @@ _WIDTH = 120
 
 def limit_library_threads() -> None:
     """Limit numpy and OpenCV to one thread, so that they do not compete with the engine: twice as fast on two cores.
-
-    Call it before either is imported; variables set by the user are kept.
-    """
+    Call it before either is imported; variables set by the user are kept."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
         os.environ.setdefault(name, "1")
 
@@ -69,8 +67,6 @@ def render(renderable: RenderableType, *, stderr: bool = False) -> None:
 
 @dataclass(frozen=True)
 class _Escaped:
-    """A renderable without the control characters of its texts; those that rich writes for colours are its own."""
-
     renderable: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
@@ -85,10 +81,8 @@ def _printable(text: str) -> str:
 
 
 def plain_table(title: str | Text, *columns: str, right: Collection[str] = (), fixed: Collection[str] = ()) -> Table:
-    """A table without lines, for the terminal; without columns it has no header.
-
-    right: columns of numbers, aligned to the right. fixed: columns that are not wrapped. The others are folded.
-    """
+    """A table without lines, for the terminal; without columns it has no header. right: columns of numbers, aligned to
+    the right. fixed: columns that are not wrapped. The others are folded."""
     table = Table(box=None, pad_edge=False, show_header=bool(columns), title=title, title_justify="left")
     for column in columns:
         table.add_column(
@@ -159,10 +153,8 @@ def _report_error(problem: str, as_json: bool) -> int:
 def progress_bar(
     total: int | None, description: str, *, shown: bool = True
 ) -> Iterator[tuple[Callable[[], None], Callable[[str], None]]]:
-    """A progress bar on standard error if that is a terminal; total None: of unknown length.
-
-    Yields two functions: advance by one step, and print a message.
-    """
+    """A progress bar on standard error if that is a terminal; total None: of unknown length. Yields two functions:
+    advance by one step, and print a message."""
     console = _console(stderr=True)
 
     def tell(text: str) -> None:

@@ -1,8 +1,6 @@
-"""Score a table on many machines with Ray Data: actors read and score blocks, the driver writes their files.
-
-The table and this package need the same paths on every machine; the folder of scores is the driver's. Each machine has
-an answer log of its own, so that a block that was cut short asks nothing again there.
-"""
+"""Score a table on many machines with Ray Data: actors read and score blocks, the driver writes their files. The table
+and this package need the same paths on every machine; the folder of scores is the driver's. Each machine has an answer
+log of its own, so that a block that was cut short asks nothing again there."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ from ..common.interruption import interrupted_code
 from ..common.problems import Problems
 from ..common.sample_tables import SampleTable, TableRow
 from ..common.terminal import user_error_text, user_errors
-from .ray_cluster import NodeLogs, RayCluster, connected, ray_library
+from .ray_cluster import NodeLogs, RayCluster, actor_results, connected, ray_library
 from .run_budget import ProgressCallback, RunProgress, ignore_progress
 from .run_journal import ANSWER_LOG_FILE, SINGLE_PROCESS, Rendezvous
 from .score_blocks import INVALID, Block, BlockSummary, BlockWriter, ScoreFolder, blocks_of, check_kept, run_settings
@@ -41,8 +39,7 @@ _CACHE_BYTES = 64 * 2**20
 @dataclass(frozen=True)
 class BlockOptions:
     """block_rows: at most, in a block. window: samples in flight of an actor. answer_log: of this machine; by default
-    in the folder of scores. on_problem: called with the problems that are kept. Others as in `Reward`.
-    """
+    in the folder of scores. on_problem: called with the problems that are kept. Others as in `Reward`."""
 
     block_rows: int = 1000
     window: int = 256
@@ -64,8 +61,7 @@ class _PendingBlock:
 @dataclass
 class TableReport:
     """The outcome of a run. reused: rows of earlier runs. problems: rows that are no samples, and blocks that could not
-    be read. stop_reason: why it ended early, or empty. stats: of the engines, added.
-    """
+    be read. stop_reason: why it ended early, or empty. stats: of the engines, added."""
 
     rows: int
     summary: BlockSummary = field(default_factory=BlockSummary)
@@ -106,9 +102,8 @@ def score_table(
 ) -> TableReport:
     """Score the blocks of a table that `out` does not have yet, and the rows that it has with failed scores.
 
-    reward: is built again in each actor, from its spec. Interruptions are not raised: the report has them. Raises
-    `InputError` if Ray is not installed, the cluster cannot be reached, the reward has no identity, or `out` has scores
-    of other settings.
+    reward: built again in each actor, from its spec. Interruptions are not raised: the report has them. Raises
+    `InputError` without Ray or its cluster, without an identity of the reward, or if `out` has other settings.
     """
     ray_library("ray.data")
     start = time.monotonic()
@@ -173,7 +168,6 @@ def _told(report: TableReport) -> Iterator[None]:
 
 
 def _added(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Statistics, added number by number."""
     total = dict(first)
     for name, value in second.items():
         if isinstance(value, Mapping):
@@ -196,7 +190,6 @@ def _results(
     if not pending:
         return
     with connected(cluster) as ray:
-        data = ray_library("ray.data")
         actor_config = {
             "table": table,
             "blocks": dict(pending),
@@ -207,16 +200,8 @@ def _results(
             "logs": NodeLogs.of(ray, options.answer_log or folder.folder / ANSWER_LOG_FILE),
             "trusted": trusted_names(),
         }
-        results = data.from_items([{"block": number} for number in pending], override_num_blocks=len(pending))
-        results = results.map_batches(
-            BlockActor,
-            fn_constructor_kwargs={"actor_config": actor_config},
-            batch_size=None,
-            compute=data.ActorPoolStrategy(size=min(cluster.workers, len(pending))),
-            num_cpus=cluster.cpus,
-            num_gpus=cluster.gpus,
-        )
-        yield from results.iter_rows()
+        numbers = [{"block": number} for number in pending]
+        yield from actor_results(cluster, BlockActor, actor_config, numbers, len(pending))
 
 
 class BlockActor:
@@ -297,7 +282,6 @@ class BlockActor:
         return self.table.read(self._readers[block.file], file, block.first, block.count, index, pending.only)
 
     def _built(self) -> Reward:
-        """The reward, once. Raises `InputError` and what else building it raises."""
         if self._reward is None:
             self._log = AnswerLog(self.config["logs"].here(self.config["identity"][:16]))
             try:

@@ -1,8 +1,5 @@
-"""What the rest of a suite's run would take, from a few of its cases.
-
-The cases are scored as the run would score them, and their rows and answers stay in its journal: the run asks nothing
-about them again, but for those that failed.
-"""
+"""What the rest of a suite's run would take, from a few of its cases. The cases are scored as the run would score them,
+and their rows and answers stay in its journal: the run asks nothing about them again, but for those that failed."""
 
 from __future__ import annotations
 
@@ -54,13 +51,9 @@ def calibrate(
     edits_from: str,
     on_score: Callable[[Score], None] = lambda score: None,
 ) -> Calibration:
-    """Score the samples, in blocks of groups, and measure.
-
-    Every question is asked: the reward has no answer log, and no question of these samples was asked of its engine
-    before. Experts load first, outside of what is measured. There are as many blocks as keep the connections of a
-    served expert busy in most of the work. Raises `InputError` if an expert cannot be loaded, or if most scores fail,
-    with the reason.
-    """
+    """Score the samples, in blocks of groups, and measure: every question is asked, after all experts are loaded. There
+    are as many blocks as keep the connections of a served expert busy in most of the work. Raises `InputError` if an
+    expert cannot be loaded, or if most scores fail, with the reason."""
     reward = Reward(reward.metric, reward.experts, on_failures="none")
     used = reward.used_experts
     load_all(used)
@@ -225,10 +218,8 @@ class CaseEstimate:
 def estimate_cases(
     config: RunConfig, journal: Path, cases: int, on_progress: ProgressCallback = ignore_progress
 ) -> CaseEstimate | None:
-    """Score so many of the pending cases, spread over the suite, and estimate the others; None if none was left.
-
-    Raises `InputError` if the journal is of another run, if an expert cannot be loaded, or if most cases fail.
-    """
+    """Score so many of the pending cases, spread over the suite, and estimate the others; None if none was left. Raises
+    `InputError` if the journal is of another run, if an expert cannot be loaded, or if most cases fail."""
     with Rendezvous(journal, SINGLE_PROCESS):
         with RowJournal(journal) as row_journal:
             row_journal.require_settings(config.identity)
@@ -296,6 +287,5 @@ def _with_spending(
 
 
 def _failure(row: Mapping[str, object]) -> str:
-    """Why a row has a failed score; empty if it has none."""
     scores = ResultRow.from_json(row).scores.values()
     return next((score.reason for score in scores if score.status == "failed"), "")

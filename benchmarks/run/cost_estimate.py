@@ -1,9 +1,6 @@
-"""What a run would take, extrapolated from a few measured groups.
-
-A group is all edits of one source and instruction; they share what is asked about the source. A group of R edits is
-taken to cost its first edit and R - 1 times a further one, so that groups of another size than the measured ones
-follow. Groups are measured in blocks; intervals are over blocks (Student's, of a ratio of means).
-"""
+"""What a run would take, extrapolated from a few measured groups: all edits of one source and instruction. A group of R
+edits costs its first edit and R - 1 times a further one, so that groups of another size follow. Groups are measured in
+blocks; intervals are over blocks (Student's, of a ratio of means)."""
 
 from __future__ import annotations
 
@@ -78,12 +75,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A short run of a reward, measured.
-
-    reward: its signature. experts: roles of each, by id. accelerators: on which experts have weights. edits_from: where
-    the measured edits come from. statuses: how many of them have which. machine: hardware and versions. measured_at:
-    ISO 8601.
-    """
+    """A short run of a reward, measured. reward: its signature. experts: roles of each, by id. accelerators: on which
+    experts have weights. edits_from: where the measured edits come from. statuses: how many of them have which.
+    machine: hardware and versions. measured_at: ISO 8601."""
 
     reward: ShortText
     experts: Mapping[ShortText, Sequence[ShortText]]
@@ -159,11 +153,10 @@ class Figure:
 
 
 def estimate(calibration: Calibration, edits: int, rollouts: int = 1, replicas: int = 1) -> list[Figure]:
-    """What `edits` edits take, `rollouts` of each source and instruction; fewer edits than that are one group.
+    """What `edits` edits take, `rollouts` of each source and instruction: each expert's counts, then cost and hours.
 
-    Counts of each expert, then cost, hours and GPU hours of all. There is no cost if an expert's prices are unknown
-    (`unpriced`), and there are no GPU hours if no weights were on an accelerator. Raises ValueError if the calibration
-    has one edit of each source, from which nothing follows for several.
+    There is no cost if a price is unknown (`unpriced`), and there are no GPU hours without weights on an accelerator.
+    Raises ValueError if the calibration has one edit of each source, from which nothing follows for several.
     """
     if min(rollouts, edits) > 1 and any(block.further is None for block in calibration.blocks):
         raise ValueError(
@@ -250,7 +243,6 @@ def estimate_table(title: str, calibration: Calibration, figures: Sequence[Figur
 
 
 def _unit(figure: Figure) -> tuple[float, str]:
-    """Less than an hour is told in minutes, or seconds."""
     if "hours" not in figure.name or figure.value >= 1:
         return 1.0, ""
     return (60.0, " min") if figure.value * 60 >= 1 else (3600.0, " s")

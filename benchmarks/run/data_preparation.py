@@ -32,9 +32,7 @@ MessageCallback = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class OpenedSuite:
     """A suite spec that reads the data: its number of items, the first problems of the others, and their number.
-
-    protocols: see `Suite.protocols`.
-    """
+    protocols: see `Suite.protocols`."""
 
     suite_spec: str
     items: int
@@ -82,11 +80,9 @@ def prepare_dataset(
     tell: MessageCallback = lambda text: None,
     pause_s: float = 1.0,
 ) -> PreparedDataset:
-    """Check the data of a suite; download missing files if `download` is set.
-
-    Digests are checked against known ones, else against those of the first download, in `sources.toml`.
-    Raises `InputError` for a broken or changed file, a failed download, and data that the suite cannot read.
-    """
+    """Check the data of a suite; download missing files if `download` is set. Digests are checked against known ones,
+    else against those of the first download, in `sources.toml`. Raises `InputError` for a broken or changed file, a
+    failed download, and data that the suite cannot read."""
     lock = read_lock(data)
     if lock is not None and lock.suite != source.suite:
         raise InputError(f"{data} holds the data of {lock.suite}: give another folder")
@@ -108,14 +104,13 @@ def prepare_dataset(
             for file in source.files:  # files placed by hand are checked as well
                 download_file(file, data / file.path)
             DownloadLock(source.suite, lock_files(data, source.files)).write(data)
-    if missing or (missing is None and not _has_manual_data(data)):
+    if missing or (missing is None and not (data.is_dir() and any(data.iterdir()))):
         return PreparedDataset(source, data, missing)
     _convert_for_readers(source, lock, data, tell)
     return PreparedDataset(source, data, missing, [_open(spec, data) for spec in source.suite_specs])
 
 
 def _with_known_digest(file: DatasetFile, lock: DownloadLock | None) -> DatasetFile:
-    """With the digest of the first download if no published digest is known."""
     recorded = next((locked for locked in lock.files if locked.path == file.path), None) if lock is not None else None
     return file if file.sha256 or recorded is None else replace(file, sha256=recorded.sha256, size=recorded.size)
 
@@ -123,14 +118,14 @@ def _with_known_digest(file: DatasetFile, lock: DownloadLock | None) -> DatasetF
 def _repository(
     suite: str, repository: DatasetRepository, lock: DownloadLock | None, data: Path, tell: MessageCallback
 ) -> DownloadLock:
-    """Download a repository of the hub at its commit, or at the commit of the first download."""
     revision = (lock.revision if lock is not None else "") or repository.revision
     if not DatasetRepository(repository.name, revision).pinned:
         revision = resolve_commit(repository.name, revision)
     tell(f"editcritic: downloading {repository.name} at {revision}")
     files = snapshot(repository.name, revision, data / repository.folder if repository.folder else data)
+    prefix = f"{repository.folder}/" if repository.folder else ""
     new_lock = DownloadLock(
-        suite, lock_files(data, [_inside_folder(repository.folder, file) for file in files]), revision
+        suite, lock_files(data, [replace(file, path=f"{prefix}{file.path}") for file in files]), revision
     )
     if lock is not None:
         before = {file.path: file.sha256 for file in lock.files}
@@ -139,15 +134,6 @@ def _repository(
                 raise InputError(f"{data / file.path} is not what was downloaded first: {before[file.path]}")
     new_lock.write(data)
     return new_lock
-
-
-def _inside_folder(folder: str, file: DatasetFile) -> DatasetFile:
-    return replace(file, path=f"{folder}/{file.path}" if folder else file.path)
-
-
-def _has_manual_data(data: Path) -> bool:
-    """Whether the folder contains files, placed there by hand."""
-    return data.is_dir() and any(data.iterdir())
 
 
 def _convert_for_readers(source: DatasetSource, lock: DownloadLock | None, data: Path, tell: MessageCallback) -> None:

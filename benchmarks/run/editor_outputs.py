@@ -24,9 +24,7 @@ class MissingOutput(Exception):
 @dataclass
 class Outputs:
     """Output images by item. file_index: file digest -> image digest, saves decoding files of earlier runs again.
-
-    Raises `InputError` if `folder` is not a folder.
-    """
+    Raises `InputError` if `folder` is not a folder."""
 
     suite: Suite
     folder: Path

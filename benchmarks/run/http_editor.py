@@ -1,9 +1,6 @@
-"""An editor served over HTTP.
-
-A request is `POST URL` with JSON: `instruction`, `images` (the sources, PNG in base64), `seed`, and, after the first
-turn of a chain, `history` (the previous instructions, oldest first). The response is an image
-(`image/…`), or JSON with the image in base64 under `image` (or `images`, of which the first is used).
-"""
+"""An editor served over HTTP. A request is `POST URL` with JSON: `instruction`, `images` (the sources, PNG in base64),
+`seed`, and, after the first turn of a chain, `history` (the previous instructions, oldest first). The response is an
+image (`image/…`), or JSON with the image in base64 under `image` (or `images`, of which the first is used)."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ from ...reward.plain_text import one_line
 from ..common.errors import InputError
 
 MAX_RESPONSE_BYTES = 64 * 2**20
-"""Maximum size of a response."""
 
 _MAX_ERROR_CHARS = 300
 
@@ -39,11 +35,9 @@ _MAX_JSON_OBJECTS = 1000
 class HttpEditor:
     """Requests edits from `url`, `batch_size` requests concurrently.
 
-    name: name of the model, for results; the address by default. key_env: environment variable with an API key, sent
-    as a bearer token. timeout_s: of one request. retries: after a lost connection, a time-out, HTTP 408, 429 and 5xx,
-    with pauses of 1 s, 2 s, 4 s, …
-
-    Raises `InputError` for an invalid URL, and for one with a password or a query: those would be in results.
+    name: of the model, for results; the address by default. key_env: variable with an API key, sent as a bearer token.
+    retries: after a lost connection, a time-out, HTTP 408, 429 and 5xx, with pauses of 1 s, 2 s, 4 s, … Raises
+    `InputError` for an invalid URL, and for one with a password or a query: those would be in results.
     """
 
     nfe = 0
@@ -84,10 +78,8 @@ class HttpEditor:
         *,
         history: Sequence[tuple[EditSample, ...]] | None = None,
     ) -> Sequence[Image]:
-        """As in `Editor`. Raises RuntimeError with the server's message for the first failed request.
-
-        The other images of the batch are cached, so that a retry without the failed one sends no request.
-        """
+        """As in `Editor`. Raises RuntimeError with the server's message for the first failed request. The other images
+        of the batch are cached, so that a retry without the failed one sends no request."""
         earlier = history or [()] * len(images)
         bodies = [_body(*request) for request in zip(images, instructions, seeds, earlier, strict=True)]
         with ThreadPoolExecutor(max(1, min(self.batch_size, len(bodies)))) as threads:
@@ -163,16 +155,13 @@ class _TransientError(RuntimeError):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Pictures and keys go to the address that was given, and to no other."""
-
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class _Exchange:
     """One request and its response, which can be ended from outside: a socket's own time-out is for each read, so that
-    a server can go on for ever, in its headers too.
-    """
+    a server can go on for ever, in its headers too."""
 
     def __init__(self) -> None:
         self.ended = False

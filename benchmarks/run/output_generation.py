@@ -18,7 +18,7 @@ from ...reward.strict_json import parse_json
 from ...verifiers import Budget, Editor, Journal, Selector, SequentialEditing, select
 from ...verifiers.selection import CandidateRequest, EditorError, JournalError, NoiseSpec, SelectionStopped
 from ...verifiers.selection.generation import CandidateGenerator
-from ..common.errors import InputError
+from ..common.errors import InputError, input_errors
 from ..suites.suite import Suite, SuiteItem
 from .editor_outputs import MissingOutput, Outputs, missing_dependency_reason
 from .run_journal import AppendedLines, changed_settings, complete_lines
@@ -71,10 +71,8 @@ class SelectionConfig:
 @dataclass(frozen=True, slots=True)
 class GenerationRecord:
     """A line of `generated.jsonl`. file: relative to the folder; empty after a failure, whose reason is `error`.
-
-    seconds: time of editing and selection for this image; that of a batch is divided evenly. nfe: denoiser
-    evaluations. candidates: how many were generated.
-    """
+    seconds: time of editing and selection for this image; that of a batch is divided evenly. nfe: denoiser evaluations.
+    candidates: how many were generated."""
 
     item: str
     file: str
@@ -114,24 +112,19 @@ def generate_outputs(
     seed: int = 0,
     step: Callable[[], None] = lambda: None,
 ) -> GenerationReport:
-    """Generate the outputs of a suite into a folder in which `Suite.find_output` finds them.
-
-    Turn t starts from the image of turn t-1. The seed of an item is derived from `seed` and its id. Existing images
-    are kept; the next call retries failed ones. Raises `InputError` if the folder contains images of another editor,
-    selection or seed.
-    """
+    """Generate the outputs of a suite into a folder in which `Suite.find_output` finds them. Turn t starts from the
+    image of turn t-1. The seed of an item is derived from `seed` and its id. Existing images are kept; the next call
+    retries failed ones. Raises `InputError` if the folder contains images of another editor, selection or seed."""
     folder.mkdir(parents=True, exist_ok=True)
     selection_record = None if selection is None else json.loads(json.dumps(selection.to_json(), default=str))
     _check_same_generation(folder, editor, selection_record, seed)
     report, outputs = GenerationReport(), Outputs(suite, folder)
-    try:
+    with input_errors(JournalError):
         generator = (
             _DirectGenerator(editor)
             if selection is None
             else _SelectingGenerator(editor, selection, Journal(folder / JOURNAL))
         )
-    except JournalError as error:
-        raise InputError(str(error)) from None
     lines = AppendedLines(folder / GENERATED_FILE)
     try:
         for level in _dependency_levels(suite):
@@ -219,8 +212,6 @@ def _dependency_levels(suite: Suite) -> list[list[SuiteItem]]:
 
 
 class _DirectGenerator:
-    """Generates one image per item, in the editor's batches."""
-
     def __init__(self, editor: Editor) -> None:
         self.editor = editor
         self._failures: int | None = 0

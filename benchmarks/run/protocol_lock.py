@@ -13,13 +13,12 @@ from ...reward.file_specs import require_trusted
 from ...reward.queries.specs import Spec
 from ...reward.regular_files import read_regular, read_text
 from ..common.errors import InputError
-from ..common.toml_format import format_toml
 from ..suites.results import RESULT_FILE, RUN_FILE, load_results
 from .result_files import result_files
 from .run_budget import ProgressCallback, ignore_progress
 from .run_config import RunConfig, library_versions
 from .run_journal import abbreviate_json, read_json, require_same_settings
-from .run_settings import DECIDED_BY_LOCK, RunSettings, option_tables, read_table
+from .run_settings import DECIDED_BY_LOCK, RunSettings, format_toml, option_tables, read_table
 from .runner import execute
 
 SCHEMA = 2
@@ -31,10 +30,8 @@ _UNLOCKED_SETTINGS = ("editor",)
 
 
 def write_protocol(path: Path, config: RunConfig) -> None:
-    """Write the lock file of a run.
-
-    Raises `InputError` if an expert has no spec, so that others could not build it, and if the file has other contents.
-    """
+    """Write the lock file of a run. Raises `InputError` if an expert has no spec, so that others could not build it,
+    and if the file has other contents."""
     text = _protocol_toml(config)
     if not path.exists():
         write_atomically(path, text)
@@ -112,10 +109,8 @@ def read_protocol(path: Path, settings: RunSettings) -> tuple[dict[str, Any], Ru
 
 
 def check_protocol(locked: Mapping[str, Any], config: RunConfig, location: str) -> list[str]:
-    """Raise `InputError` if settings that determine numbers differ from the locked ones.
-
-    Returns the libraries with other versions: they may change the last digits of a model's numbers.
-    """
+    """Raise `InputError` if settings that determine numbers differ from the locked ones. Returns the libraries with
+    other versions: they may change the last digits of a model's numbers."""
     settings = _locked_part(config)
     recorded = json.loads(json.dumps({name: locked.get(name) for name in settings}))
     require_same_settings(_without_nulls(recorded), _without_nulls(settings), location)
@@ -176,9 +171,8 @@ def settings_of_results(
 ) -> RunSettings:
     """The run that wrote a result folder. data, outputs, experts: their new locations, if they moved.
 
-    Of the recorded paths only those of data and outputs are followed: they are read as pictures and as the suite's
-    data, and nothing is written there. Raises `InputError` if the folder does not record the run, and `SpecError` if it
-    names what is neither installed nor trusted (see `file_specs`).
+    Of recorded paths only those of data and outputs are followed, and only read. Raises `InputError` if the folder does
+    not record the run, and `SpecError` if it names what is neither installed nor trusted.
     """
     try:
         return _settings(folder, data, outputs, experts)

@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -80,10 +80,25 @@ def connected(cluster: RayCluster) -> Iterator[Any]:
             ray.shutdown()
 
 
+def actor_results(
+    cluster: RayCluster, actor: type, config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], num_blocks: int
+) -> Iterator[dict[str, Any]]:
+    """What actors, built with `actor_config`, make of the rows; to be called while connected."""
+    data = ray_library("ray.data")
+    results = data.from_items(rows, override_num_blocks=num_blocks).map_batches(
+        actor,
+        fn_constructor_kwargs={"actor_config": config},
+        batch_size=None,
+        compute=data.ActorPoolStrategy(size=min(cluster.workers, num_blocks)),
+        num_cpus=cluster.cpus,
+        num_gpus=cluster.gpus,
+    )
+    yield from results.iter_rows()
+
+
 class _OwnFolders(list[str]):
     """The folders of modules that Ray adds to those of its workers: the working folder, where a stranger's modules may
-    lie, only if this process finds modules there too.
-    """
+    lie, only if this process finds modules there too."""
 
     def extend(self, folders: Iterable[str]) -> None:
         own = {Path(folder).resolve() for folder in sys.path}

@@ -1,8 +1,6 @@
-"""Score a suite on many machines with Ray Data: actors score cases, the driver writes the rows to its journal.
-
-Data, outputs and this package need the same paths on every machine. Each machine keeps its own answer log, so that a
-resumed run reuses its answers.
-"""
+"""Score a suite on many machines with Ray Data: actors score cases, the driver writes the rows to its journal. Data,
+outputs and this package need the same paths on every machine. Each machine keeps its own answer log, so that a resumed
+run reuses its answers."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from typing import Any
 
 from ...reward.trust import trusted_names, trusting
 from ..suites.suite import SuiteItem
-from .ray_cluster import NodeLogs, connected, ray_library
+from .ray_cluster import NodeLogs, actor_results, connected, ray_library
 from .run_budget import ProgressCallback, RunProgress, Usage, ignore_progress
 from .run_config import RunConfig
 from .run_journal import ANSWER_LOG_FILE, SINGLE_PROCESS, Rendezvous, RowJournal, ShardResult, total_usage
@@ -28,10 +26,8 @@ _MAX_CASES_PER_BATCH = 16
 
 
 def execute_with_ray(settings: RunSettings, on_progress: ProgressCallback = ignore_progress) -> RunResult:
-    """As `runner.execute`, on the cluster of `settings.ray`. The suite is built again on each machine.
-
-    Raises `InputError` if Ray is not installed, or the cluster cannot be reached.
-    """
+    """As `runner.execute`, on the cluster of `settings.ray`. The suite is built again on each machine. Raises
+    `InputError` if Ray is not installed, or the cluster cannot be reached."""
     ray_library("ray.data")
     started_at, start = utc_timestamp(), time.monotonic()
     paths = {name: path.resolve() for name in ("data", "outputs") if (path := getattr(settings, name)) is not None}
@@ -71,11 +67,9 @@ def execute_with_ray(settings: RunSettings, on_progress: ProgressCallback = igno
 def _scored_batches(
     settings: RunSettings, folder: Path, pending: Sequence[SuiteItem], start: float
 ) -> Iterator[dict[str, Any]]:
-    """The actors' results, batch by batch."""
     cluster = settings.ray
     assert cluster is not None
     with connected(cluster) as ray:
-        data = ray_library("ray.data")
         cases: dict[str, list[str]] = {}
         for item in pending:
             cases.setdefault(item.case, []).append(item.id)
@@ -87,16 +81,8 @@ def _scored_batches(
             "logs": NodeLogs.of(ray, folder / ANSWER_LOG_FILE),
             "trusted": trusted_names(),
         }
-        batches = data.from_items([{"items": json.dumps(ids)} for ids in cases.values()], override_num_blocks=blocks)
-        batches = batches.map_batches(
-            ScoringActor,
-            fn_constructor_kwargs={"actor_config": actor_config},
-            batch_size=None,
-            compute=data.ActorPoolStrategy(size=min(cluster.workers, blocks)),
-            num_cpus=cluster.cpus,
-            num_gpus=cluster.gpus,
-        )
-        for row in batches.iter_rows():
+        batches = [{"items": json.dumps(ids)} for ids in cases.values()]
+        for row in actor_results(cluster, ScoringActor, actor_config, batches, blocks):
             yield json.loads(row["result"])
 
 
@@ -131,7 +117,6 @@ class ScoringActor:
 
 
 def _share_of_limits(settings: RunSettings, before: Usage) -> BudgetSettings:
-    """The remaining budget of one of the workers."""
     assert settings.ray is not None
     limits, workers = settings.budget, settings.ray.workers
     left: dict[str, Any] = {}
@@ -143,7 +128,6 @@ def _share_of_limits(settings: RunSettings, before: Usage) -> BudgetSettings:
 
 
 def _exhausted_limit(settings: RunSettings, before: Usage) -> str:
-    """The exhausted limit, as a message; empty if budget is left."""
     limits = settings.limits
     assert settings.ray is not None
     if limits.judge_calls is not None and limits.judge_calls - before.judge_calls < settings.ray.workers:

@@ -1,12 +1,12 @@
-"""Replays: scores from recorded answers, without models and without images.
-
-A recording (`recordings.py`) replays with its own reward, and then every score has to equal the recorded one, or with
-another reward on the same answers. Golden cases (`golden_cases.py`) replay with EdiVal-IF.
-"""
+"""Replays: scores from recorded answers, without models and without images. A recording (`recordings.py`) replays with
+its own reward, and then every score has to equal the recorded one, or with another reward on the same answers. Golden
+cases are of EdiVal's instruction following."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,19 +14,156 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ...reward import AnswerLog, EditSample, Expert, Reward, Score
+from ...reward.boxes import Box
+from ...reward.engine.engine import Engine
 from ...reward.file_specs import require_trusted
+from ...reward.image import Image
+from ...reward.metrics.edival.following import InstructionFollowing
 from ...reward.plain_text import one_line
 from ...reward.queries import Abstention, Failure
 from ...reward.queries.expert import rewrites_queries
-from ...reward.queries.kinds import Outcome, Query
+from ...reward.queries.kinds import Detect, Detections, Judge, Outcome, Query, ReadText, RecognizedText
+from ...reward.queries.response_formats import Reply
 from ...reward.queries.specs import spec_of
 from ...reward.regular_files import open_regular
+from ...reward.sample import TASK_TYPES, Task
 from ...reward.sample_files import sample_of_stranger, sample_problem, sample_to_json
-from ...reward.strict_json import parse_json
-from ..common.errors import InputError
+from ...reward.strict_json import json_lines, parse_json
+from ..common.errors import InputError, input_errors
 from ..common.inputs import SampleEntry, load_reward, spec_argument
-from .golden_cases import replay_cases
+from ..suites.edival.reader import parse_turn
 from .scoring_run import ScoringReport, score_entries
+
+Call = tuple[str, str, float]
+"""A detector call: image (`source` or `edited`), phrase, threshold."""
+
+_SIZE = (512, 512)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenCase:
+    """A line of the file. `calls`: the detector calls of the released code, in order."""
+
+    id: str
+    instruction: str
+    detections: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
+    vlm: Mapping[str, Mapping[str, str]]
+    calls: tuple[Call, ...]
+    expected: int
+    task: Task | None = None
+
+    def picture(self, name: str) -> Image:
+        """The source or edited image, without pixels."""
+        return Image.from_digest(hashlib.sha256(f"{self.id} {name}".encode()).hexdigest(), _SIZE)
+
+    @property
+    def sample(self) -> EditSample:
+        pictures = (self.picture("source"),), self.picture("edited")
+        return EditSample(self.id, self.instruction, *pictures, task=self.task)
+
+
+def read_cases(path: Path) -> Iterator[GoldenCase]:
+    """The cases in a file. Raises ValueError for an invalid line."""
+    for number, data in json_lines(path):
+        try:
+            if isinstance(data, ValueError):
+                raise data
+            calls = tuple((call["image"], call["phrase"], call["threshold"]) for call in data["detector_calls"])
+            yield GoldenCase(
+                data["id"],
+                data["instruction"],
+                data["detections"],
+                data["vlm"],
+                calls,
+                int(data["expected"]),
+                parse_turn(data["task_type"], data["instruction"], form) if (form := _form(data)) else None,
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}, line {number}: not a golden case ({type(error).__name__}: {error})") from None
+
+
+def _form(data: Mapping[str, Any]) -> str:
+    form = data.get("format_instruction", "")
+    if not isinstance(form, str) or (form and data["task_type"] not in TASK_TYPES):
+        raise ValueError(f"expected the text of a format_instruction of a known task_type, got {form!r:.80}")
+    return form
+
+
+class GoldenExpert(Expert):
+    """Answers queries of all cases from the recording, by image; a query without a recorded answer fails."""
+
+    kinds: ClassVar[tuple[type[Query[Any]], ...]] = (Detect, Judge, ReadText)
+    batch = 256
+
+    def __init__(self, cases: Sequence[GoldenCase]) -> None:
+        self.id = "golden edival-if"
+        self._cases = {case.id: case for case in cases}
+        self._pictures = {case.picture(name).digest: (case, name) for case in cases for name in ("source", "edited")}
+
+    def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
+        """Add the case id to queries without an image: equal queries of different cases have different answers."""
+        if isinstance(query, Judge) and not query.images and sample is not None:
+            return dataclasses.replace(query, slots=(*query.slots, ("case", sample.id)))
+        return query
+
+    def __call__(self, queries: Sequence[Query[Any]]) -> Sequence[Outcome]:
+        return [self._answer(query) for query in queries]
+
+    def _answer(self, query: Query[Any]) -> Outcome:
+        try:
+            match query:
+                case Detect(image, (phrase,)):
+                    case, name = self._pictures[image.digest]
+                    rows = case.detections[name][phrase]
+                    return Detections(tuple(Box(cx, cy, w, h, score, phrase) for cx, cy, w, h, score in rows))
+                case ReadText(image):
+                    while image.origin is not None:  # a crop: the recorded answer is the one about it
+                        image = image.origin[0]
+                    case, name = self._pictures[image.digest]
+                    return RecognizedText.without_boxes(case.vlm["read_text"][name])
+                case Judge():
+                    topic, slots = query.topic.removeprefix("edival/"), dict(query.slots)
+                    if not query.images:
+                        return Reply(self._cases[slots["case"]].vlm[topic][slots["object"]])
+                    case, name = self._pictures[query.images[-1].digest]
+                    return Reply(case.vlm[topic]["pair" if len(query.images) == 2 else name])
+                case _:
+                    return Failure(f"nothing is recorded for {query.kind} queries like this")
+        except KeyError as error:
+            return Failure(f"no answer is recorded for {error}", infrastructure=True)
+
+
+def detector_calls(score: Score, case: GoldenCase) -> tuple[Call, ...]:
+    """The detector calls in order, from the evidence."""
+    names = {case.picture(name).digest: name for name in ("source", "edited")}
+    detections = (item for item in score.evidence if item.what.startswith("detect "))
+    return tuple((names[item.image], item.text, item.numbers["threshold"]) for item in detections)
+
+
+def replay_cases(path: Path, protocol: str) -> tuple[int, int, list[str]]:
+    """Number of cases that match, number of cases, and the mismatches. Detector calls are compared for the `official`
+    protocol only: the others make other calls. Raises ValueError for another kind of file, or an unknown protocol."""
+    metric = InstructionFollowing(protocol)
+    cases = list(read_cases(path))
+    recorded = GoldenExpert(cases)
+    experts = dict.fromkeys(metric.card.roles, recorded)
+    disagreements = []
+    with Engine() as engine:
+        samples = (case.sample for case in cases)
+        scores = engine.run(((metric(sample), sample) for sample in samples), experts)
+        for case, score in zip(cases, scores, strict=True):
+            calls = detector_calls(score, case)
+            if score.value != case.expected or (protocol == "official" and calls != case.calls):
+                disagreements.append(_mismatch(case, score, calls))
+    return len(cases) - len(disagreements), len(cases), disagreements
+
+
+def _mismatch(case: GoldenCase, score: Score, calls: tuple[Call, ...]) -> str:
+    if score.value != case.expected:
+        got = score.status if score.value is None else f"{score.value:g}"
+        return f"{case.id}: expected {case.expected}, got {got} ({score.reason})"
+    return f"{case.id}: expected detector calls {list(case.calls)}, got {list(calls)}"
+
 
 NOT_RECORDED = "the recording has no answer to this query"
 
@@ -36,9 +173,7 @@ _MAX_VALUES = 1_000_000
 
 class RecordingWriter:
     """Writes what a replay needs into a log: open it with `AnswerLog(path, describe=True)` and pass it to the reward.
-
-    Raises `InputError` if the log contains a run of another reward.
-    """
+    Raises `InputError` if the log contains a run of another reward."""
 
     def __init__(self, log: AnswerLog, reward: Reward) -> None:
         self._log = log
@@ -94,10 +229,8 @@ class ReplayExpert(Expert):
 
 class RecordingReader:
     """Reads a recording of a stranger: samples without pixels, the metric's spec, experts, scores. Changes no file.
-
     Raises `InputError` for a file that is no recording, `LogError` for one that is no answer log, or damaged: what was
-    recorded cannot be asked again.
-    """
+    recorded cannot be asked again."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -199,7 +332,6 @@ def _name(spec: str | None) -> str:
 
 
 GOLDEN_REWARDS = ("edival", "edival-if")
-"""Reward names that replay golden cases."""
 
 
 @dataclass
@@ -234,10 +366,8 @@ def replay_golden(name: str | None, path: Path, protocol: str | None) -> ReplayR
         raise InputError(
             f"{path} contains golden cases of edival, not of {name}: `editcritic dev replay edival {path}`"
         )
-    try:
+    with input_errors(ValueError):
         num_agreeing, total, mismatches = replay_cases(path, protocol or "official")
-    except ValueError as error:
-        raise InputError(str(error)) from None
     return ReplayReport(num_agreeing, total, mismatches)
 
 
@@ -249,11 +379,10 @@ def replay_recording(
     write: Callable[[str, Score, str], None],
     on_problem: Callable[[str], None],
 ) -> ReplayReport:
-    """Score the samples of a recording from its answers. write: called with each sample's id and score, and the
-    reward's signature. on_problem: as in `score_entries`.
+    """Score the samples of a recording from its answers. write: called with id, score and the reward's signature.
 
-    name: a reward as on the command line; None replays the recorded reward and compares its scores with the recorded
-    ones. A query without a recorded answer fails the scores that need it.
+    name: a reward as on the command line; None replays the recorded one and compares the scores. A query without a
+    recorded answer fails the scores that need it.
     """
     spec = recording.spec if name is None else spec_argument(name)
     if name is None:  # of the recorded spec, only the metric is built

@@ -70,9 +70,7 @@ def status_counts(results: Results) -> dict[str, Any]:
 
 def result_files(folder: Path) -> Sequence[Path]:
     """Files that are equal for equal runs, relative to the folder: no hidden files, journals, `run.json` or `run.toml`.
-
-    Raises OSError if there is no such folder, and `InputError` for a `result.json` that does not list them.
-    """
+    Raises OSError if there is no such folder, and `InputError` for a `result.json` that does not list them."""
     try:
         result = read_json(folder / RESULT_FILE)
         tables = [f"{table['name']}.{suffix}" for table in result["tables"] for suffix in ("md", "csv", "tex")]

@@ -26,11 +26,8 @@ _TOKENS = ("prompt_tokens", "completion_tokens", "generated_tokens")
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits(Limits):
-    """Limits of a run; None for no limit.
-
-    judge_calls, cost: queries to judges and cost in the unit of prices, over all runs of one journal. seconds: of this
-    run.
-    """
+    """Limits of a run; None for no limit. judge_calls, cost: queries to judges and cost in the unit of prices, over all
+    runs of one journal. seconds: of this run."""
 
     judge_calls: int | None = None
     seconds: float | None = None
@@ -86,14 +83,10 @@ class Usage:
 class BudgetTracker:
     """Counts expert calls, and rejects calls beyond the budget. Thread-safe.
 
-    prices: role -> price per call, the more specific role first (`judge.quality` before `judge`); for an expert without
-    a price, the cost that it reports (`usd` in its usage) counts. A limit of the cost needs one of both for every
-    served expert. Once a server reports no tokens, so that the cost is unknown, it is asked nothing more; after an
-    earlier run with that, whose usage does not say which server it was, no served expert without a price is. An expert
-    that asks another bound one, such as `judge-reader` the judge, makes calls of that one, at its price. before,
-    before_s: usage and seconds of earlier runs. share: 1 / number of processes; the remaining budget is divided evenly.
-
-    Raises `InputError` for a price without an expert, and for a limit of the cost that a served expert does not report.
+    prices: role -> price per call, the more specific role first (`judge.quality` before `judge`); without one, the cost
+    that the expert reports (`usd`) counts, and an expert whose cost became unknown is asked nothing more. An expert
+    that asks another bound one makes calls of that one, at its price. before, before_s: of earlier runs. share: 1 /
+    number of processes. Raises `InputError` for a price without an expert, and for a limit of an unreported cost.
     """
 
     def __init__(
@@ -147,7 +140,6 @@ class BudgetTracker:
             return granted
 
     def _remaining(self, account: _ExpertUsage) -> tuple[float, str]:
-        """Number of calls left in the budget, and the limit that determines it."""
         limits, usage = self._limits, self._usage()
         if limits.seconds is not None and time.monotonic() - self._began >= limits.seconds:
             return 0, "seconds"
@@ -190,8 +182,6 @@ class BudgetTracker:
 
 
 class _ExpertUsage:
-    """Usage of one expert."""
-
     def __init__(self, expert: Expert) -> None:
         self.expert = expert
         self.roles: list[str] = []

@@ -54,8 +54,7 @@ class RunConfig:
         settings: RunSettings, experts: Mapping[str, Expert] | None = None, suite: Suite | None = None
     ) -> RunConfig:
         """experts, suite: those of the settings, if they are built already: runs that share experts load each model
-        once. Raises `InputError` or `SpecError` if it cannot be built.
-        """
+        once. Raises `InputError` or `SpecError` if it cannot be built."""
         bound = load_experts(settings.experts, default_experts()) if experts is None else experts
         if suite is None:
             assert settings.suite is not None
@@ -165,7 +164,6 @@ def library_versions() -> dict[str, str]:
 
 
 def _nested_parts(value: Any, visited: set[int]) -> Iterator[Any]:
-    """A metric and all objects nested in it."""
     if id(value) in visited or isinstance(value, str | int | float | bool | bytes | type(None)):
         return
     visited.add(id(value))

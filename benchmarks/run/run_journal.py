@@ -1,10 +1,8 @@
-"""The journal of a run: settings, finished rows and usage, to resume after a kill; and the processes that share it.
+"""The journal of a run, to resume after a kill; and the processes that share it.
 
-A folder with `settings.json`, `rows-N.jsonl` (of process N: the key of the scored sample, the row as text, and a
-checksum), `usage-N.json`, and `answers.sqlite` (answers of experts, shared by the processes of a machine). Incomplete
-last lines are ignored, and so are damaged ones: their items are scored again. Processes that `torchrun` or `accelerate
-launch` have started hold a file lock each there, which the system releases when they end; a finished one submits its
-shard, and rank 0 merges them.
+A folder with `settings.json`, `rows-N.jsonl` (of process N: key of the sample, row as text, checksum), `usage-N.json`
+and `answers.sqlite`. Damaged lines are ignored, and their items scored again. Processes of `torchrun` or `accelerate
+launch` hold a file lock each there; a finished one submits its shard, and rank 0 merges them.
 """
 
 from __future__ import annotations
@@ -38,10 +36,8 @@ _MAX_LINE_BYTES = 64 * 2**20
 
 
 class ResumeFolder:
-    """A folder that a run resumes from. It is of one run: `settings.json` says of which.
-
-    It may be a stranger's. Raises OSError for links in it through which a run would write.
-    """
+    """A folder that a run resumes from. It is of one run: `settings.json` says of which. It may be a stranger's. Raises
+    OSError for links in it through which a run would write."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,10 +53,8 @@ class ResumeFolder:
 
 
 class AppendedLines:
-    """Appends lines to a file, each whole: an incomplete last line, of a killed process, is removed before.
-
-    Raises OSError as `open_appended`.
-    """
+    """Appends lines to a file, each whole: an incomplete last line, of a killed process, is removed before. Raises
+    OSError as `open_appended`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -248,10 +242,8 @@ class ProcessRank:
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> ProcessRank:
-        """From the variables of torchrun, accelerate or MPI (RANK, WORLD_SIZE).
-
-        Raises `InputError` for processes on several machines.
-        """
+        """From the variables of torchrun, accelerate or MPI (RANK, WORLD_SIZE). Raises `InputError` for processes on
+        several machines."""
         try:
             rank, world_size = _number(environment, _RANK_VARIABLES, 0), _number(environment, _WORLD_SIZE_VARIABLES, 1)
             local_size = _number(environment, _LOCAL_WORLD_SIZE_VARIABLES, world_size)
@@ -269,10 +261,8 @@ class ProcessRank:
         return ProcessRank(rank, world_size)
 
     def assign_gpu(self, environment: MutableMapping[str, str], devices: Path = Path("/dev")) -> None:
-        """Make one GPU visible to this process, round-robin by rank: local experts use the first visible one.
-
-        Call it before CUDA is in use. No effect for a single process, and without GPUs.
-        """
+        """Make one GPU visible to this process, round-robin by rank: local experts use the first visible one. Call it
+        before CUDA is in use. No effect for a single process, and without GPUs."""
         visible = environment.get(_VISIBLE_DEVICES_VARIABLE)
         device_numbers = [path.name.removeprefix("nvidia") for path in devices.glob("nvidia[0-9]*")]
         gpus = sorted(device_numbers, key=int) if visible is None else [gpu for gpu in visible.split(",") if gpu]
@@ -298,10 +288,8 @@ class ShardResult:
 
 
 class Rendezvous:
-    """Coordinates the processes of a run; as a context manager it holds this process's lock.
-
-    Raises `InputError` if another run uses the same journal.
-    """
+    """Coordinates the processes of a run; as a context manager it holds this process's lock. Raises `InputError` if
+    another run uses the same journal."""
 
     def __init__(self, folder: Path, process: ProcessRank) -> None:
         self.folder = folder

@@ -6,6 +6,7 @@ Paths in a file are relative to it. The file that a run writes has every setting
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,10 +23,45 @@ from ...reward.strict_json import MAX_INTEGER
 from ...reward.toml_files import read_toml, validated
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..common.toml_format import format_toml
 from .ray_cluster import RayCluster
 from .run_budget import BudgetLimits
 from .run_journal import JOURNAL_FOLDER
+
+
+def format_toml(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
+    """A table as TOML, nested tables below. None is omitted: TOML has no null."""
+    entries = "".join(
+        f"{_key(name)} = {_value(value)}\n"
+        for name, value in table.items()
+        if value is not None and not isinstance(value, Mapping)
+    )
+    tables = [(name, value) for name, value in table.items() if isinstance(value, Mapping)]
+    head = f"[{'.'.join(map(_key, path))}]\n" if path and (entries or not tables) else ""
+    blocks = [format_toml(value, (*path, name)) for name, value in tables]
+    return "\n".join(filter(None, [head + entries, *blocks]))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return (
+            "{"
+            + ", ".join(f"{_key(name)} = {_value(element)}" for name, element in value.items() if element is not None)
+            + "}"
+        )
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(element) for element in value) + "]"
+    if isinstance(value, str):
+        return _text(value)
+    return json.dumps(value)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if name and name.isascii() and name.replace("_", "").replace("-", "").isalnum() else _text(name)
+
 
 MAX_BOOTSTRAP_SAMPLES = 100_000
 """Ten million numbers for a hundred cases."""
@@ -72,11 +108,9 @@ _Path = Annotated[Path, AfterValidator(_path_of)]
 
 
 class RunSettings(_Table):
-    """All settings of a run, by their keys in the file. None: not given.
-
-    suite, data, outputs, editor_name, experts, protocol, metrics, reproducible, bootstrap_samples and seed decide the
-    numbers; the others say how and where they are made.
-    """
+    """All settings of a run, by their keys in the file. None: not given. suite, data, outputs, editor_name, experts,
+    protocol, metrics, reproducible, bootstrap_samples and seed decide the numbers; the others say how and where they
+    are made."""
 
     suite: str | dict[str, Any] | None = Field(default=None, description="The suite, with options as in `SUITE`.")
     data: _Path | None = Field(default=None, description="Folder of the suite's data.")
@@ -155,9 +189,8 @@ class RunSettings(_Table):
 def read_run_settings(path: Path, typed: Collection[str] = ()) -> RunSettings:
     """Settings of a file, with its paths made relative to the working directory. typed: settings that are overridden.
 
-    Those that count may name only what is installed or trusted (see `file_specs`). Of the paths, data, outputs and lock
-    are only read, each as what it is; results and journal are written, and lie in the file's folder or a trusted one.
-    Raises `InputError` or `SpecError`.
+    Those that count may name only what is installed or trusted; results and journal lie in the file's folder or a
+    trusted one. Raises `InputError` or `SpecError`.
     """
     settings = _validated(read_table(path), str(path))
     _require_trusted(settings, path, typed)

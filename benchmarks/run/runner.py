@@ -64,7 +64,6 @@ from .suite_loading import CombinedMetric
 __all__ = ["RunConfig", "RunIncomplete", "RunResult", "RunSettings", "execute", "run_suite"]
 
 _POLL_INTERVAL_S = 0.5
-"""Interval at which the files of other processes are read."""
 
 
 class RunIncomplete(RuntimeError):
@@ -111,10 +110,8 @@ class RunResult:
 
 @dataclass(frozen=True)
 class SharedSpending:
-    """What the runs into one result folder share: the file of answers, and what counts against the budget.
-
-    The folder may be a stranger's. Raises OSError for a link in it through which the runs would write.
-    """
+    """What the runs into one result folder share: the file of answers, and what counts against the budget. The folder
+    may be a stranger's. Raises OSError for a link in it through which the runs would write."""
 
     out: Path
     began: float = field(default_factory=time.monotonic)
@@ -180,10 +177,8 @@ def execute(
     shared: SharedSpending | None = None,
     on_progress: ProgressCallback = ignore_progress,
 ) -> RunResult | None:
-    """As `run_suite`, but return the outcome instead of raising `RunIncomplete`.
-
-    process: rank among the processes of one machine that run the same; only rank 0 gets a result, the others None.
-    """
+    """As `run_suite`, but return the outcome instead of raising `RunIncomplete`. process: rank among the processes of
+    one machine that run the same; only rank 0 gets a result, the others None."""
     started_at = utc_timestamp()
     folder = config.settings.journal_folder
     check_folders(config)
@@ -214,10 +209,8 @@ def check_folders(config: RunConfig) -> None:
 
 class WorkerShard:
     """A subset of a suite's items, scored in this process. journal: None keeps nothing. process: shares the budget.
-
     shared: with other runs, by default the journal is the run's own. before, log: usage of earlier runs, and the file
-    of answers, by default those of the journal. sample_keys: of the items scored now.
-    """
+    of answers, by default those of the journal. sample_keys: of the items scored now."""
 
     def __init__(
         self,

@@ -1,8 +1,6 @@
-"""The scores of a table in blocks: ranges of rows that depend on the table alone, each a parquet file of its own.
-
-A folder of scores has `block-N-DIGEST.parquet` and, in `_run`, which readers of parquet folders leave out, the settings
-and the summary. The digest is over the settings and the rows, so that a file is that of this run or of none.
-"""
+"""The scores of a table in blocks: ranges of rows that depend on the table alone, each a parquet file of its own. A
+folder of scores has `block-N-DIGEST.parquet` and, in `_run`, which readers of parquet folders leave out, the settings
+and the summary. The digest is over the settings and the rows, so that a file is that of this run or of none."""
 
 from __future__ import annotations
 
@@ -202,8 +200,7 @@ class ScoreFolder(ResumeFolder):
 
     def write(self, block: Block, content: bytes) -> BlockSummary:
         """Write rows of a block atomically: all of them, or those that replace the same ones of its file. Returns the
-        summary of the file. Raises OSError, and `InputError` if the file that is there is damaged.
-        """
+        summary of the file. Raises OSError, and `InputError` if the file that is there is damaged."""
         import pyarrow
         import pyarrow.parquet
 
@@ -301,5 +298,4 @@ def _json(value: Any) -> str:
 
 
 def _utf8(value: Any) -> Any:
-    """A text without lone surrogates, which become their JSON escapes."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

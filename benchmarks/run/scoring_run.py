@@ -1,7 +1,5 @@
-"""Offline scoring: samples are streamed, each score is written as soon as it is next in order.
-
-If a run ends early, all finished scores are written first.
-"""
+"""Offline scoring: samples are streamed, each score is written as soon as it is next in order. If a run ends early, all
+finished scores are written first."""
 
 from __future__ import annotations
 
@@ -165,10 +163,9 @@ def score_entries(
 ) -> ScoringReport:
     """Score all valid entries, and report the others.
 
-    on_score: called with id and score, in the order of the entries. on_problem: called with each problem of the input
-    that is kept (see `Problems`), and its location. on_sample: called with each sample that will be scored. Neither too
-    many failures nor an interruption is raised: the report has them. A sample whose instruction a metric cannot parse
-    is reported as a problem, and its score (without a value) is written.
+    on_score: called with id and score, in order. on_problem: with each problem of the input that is kept, and its
+    location. on_sample: with each sample to be scored. Neither too many failures nor an interruption is raised: the
+    report has them. A sample whose instruction a metric cannot parse is a problem, and its score is written.
     """
     report = ScoringReport()
     ready: dict[int, Score] = {}
@@ -234,8 +231,7 @@ class _PendingSample:
 @dataclass(frozen=True)
 class _ScoreRecorder:
     """A metric that stores each score in `ready` as soon as it is computed, whatever the order: by the sample as an
-    object, since rows of a table may have equal ids.
-    """
+    object, since rows of a table may have equal ids."""
 
     metric: Metric
     ready: dict[int, Score]
@@ -251,10 +247,8 @@ class _ScoreRecorder:
 
 
 def _lacking_fields(score: Score) -> str:
-    """Why the score or one of its parts is not applicable for want of fields; empty if none is.
-
-    A plan that keeps nothing, or asks for what the source shows, is no problem of the input.
-    """
+    """Why the score or one of its parts is not applicable for want of fields; empty if none is. A plan that keeps
+    nothing, or asks for what the source shows, is no problem of the input."""
     if score.status == "not_applicable" and asks_for_fields(score.reason):
         return score.reason
     reasons = (_lacking_fields(part) for part in (*score.parts.values(), *score.credits.values()))
@@ -269,10 +263,8 @@ def format_score(name: str, score: Score) -> str:
 
 @contextmanager
 def open_scores_file(path: Path) -> Iterator[IO[str]]:
-    """Open a scores file for writing, in UTF-8; `-` is standard output. Raises OSError.
-
-    A lone surrogate, valid in JSON but not in UTF-8, becomes its JSON escape.
-    """
+    """Open a scores file for writing, in UTF-8; `-` is standard output. Raises OSError. A lone surrogate, valid in JSON
+    but not in UTF-8, becomes its JSON escape."""
     if path == Path("-"):
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -59,11 +59,10 @@ class MetricSet:
     def select(
         suite: Suite, experts: Mapping[str, Expert], protocol: str | None = None, requested: Sequence[str] = ()
     ) -> MetricSet:
-        """The metrics of a suite whose roles are all bound; or the requested ones, which must all be bound.
+        """The metrics of a suite whose roles are all bound; or the requested ones (see `metric_spec`), all bound.
 
-        requested: names, or names with options (see `metric_spec`). Raises `InputError` for an unknown name or option,
-        for an unbound role of a requested metric, for a role that is bound to an expert that does not accept its
-        queries, for an expert without id or kinds, and if no metric is left.
+        Raises `InputError` for an unknown name or option, a role of a requested metric that is unbound or bound to an
+        expert of other queries, for an expert without id or kinds, and if no metric is left.
         """
         for role, expert in experts.items():
             if problem := missing_declarations(expert):
@@ -100,11 +99,9 @@ class MetricSet:
 
 @dataclass(frozen=True)
 class CombinedMetric:
-    """A metric whose score has those of a suite's metrics as parts. The sample's id is that of its item.
-
-    It has no value: it is failed if a part failed, else not applicable. is_budget_exhausted: whether the budget is
-    exhausted, so that failures are due to that.
-    """
+    """A metric whose score has those of a suite's metrics as parts. The sample's id is that of its item. It has no
+    value: it is failed if a part failed, else not applicable. is_budget_exhausted: whether the budget is exhausted, so
+    that failures are due to that."""
 
     suite: Suite
     metrics: Mapping[str, Metric]
@@ -132,11 +129,9 @@ class CombinedMetric:
 
 
 def metric_spec(suite: Suite, protocol: str | None, text: str) -> tuple[str, Spec]:
-    """The name of a suite's metric, and its spec with the options of the text, as in `if?threshold=0.3`.
-
-    An option reaches the metric inside of a composition, too. Raises `InputError` for an unknown name, for an option
-    that the metric does not have, and for one that the suite itself decides.
-    """
+    """The name of a suite's metric, and its spec with the options of the text, as in `if?threshold=0.3`. An option
+    reaches the metric inside of a composition, too. Raises `InputError` for an unknown name, for an option that the
+    metric does not have, and for one that the suite itself decides."""
     specs = suite.metrics(protocol)
     name, _, query = str(text).partition("?")  # a file may have a list
     if name not in specs:
@@ -181,7 +176,6 @@ def _with_option(spec: Spec, place: tuple[str, ...], option: str, value: Any, te
 
 
 def _metric_score(metric: Metric, sample: EditSample) -> Program[Score]:
-    """The score of a metric; not applicable if the sample lacks a required field."""
     missing = [name for name in metric.card.requires if getattr(sample, name) in (None, "", (), {})]
     if missing:
         return Score.not_applicable(f"{metric.card.name} needs {', '.join(missing)}, which the data lacks")
@@ -215,9 +209,7 @@ class LeftOut(Exception):
 @dataclass(frozen=True, slots=True)
 class SuiteFolders:
     """A suite to score. name: of its folders. spec: the suite, with options. named: the user asked for it by name.
-
-    data: None if there is no such folder: built-in suites need none.
-    """
+    data: None if there is no such folder: built-in suites need none."""
 
     name: str
     spec: str

@@ -1,20 +1,11 @@
 """Statistics of tables with bootstrap intervals, and tests of the differences of two.
 
-A statistic is a function of the weight of each case: evaluated once with weight 1 for every case, and on a thousand
-bootstrap samples of the cases (the percentile bootstrap: Efron 1979). Derived statistics, such as a product or the
-difference of two editors, use the same samples, so that comparisons are paired.
-
-The plain interval of a difference is its percentile interval. The simultaneous intervals hold jointly for a family:
-deviations are divided by their bootstrap standard errors, and the 95 % quantile of their maximum over the family is the
-half width of each interval in standard errors (single-step max-t: Westfall and Young 1993; Hothorn, Bretz and Westfall
-2008). Adjusted p-values use the same distribution.
-
-The bootstrap resamples clusters, the source images. Of n clusters, its spread is too small by sqrt((n - 1) / n), and
-its quantiles are those of a normal distribution instead of Student's t with n - 1 degrees of freedom; all deviations
-are widened by both factors. Below `MIN_CLUSTERS` clusters, this is too coarse: there is no interval and no p-value.
-
-Of a difference with bounds (missing values at the ends of their range), the intervals hold for both bounds, and the
-p-values are the larger ones, or 1 if the bounds differ in sign.
+A statistic is a function of the weight of each case: evaluated with weight 1 for every case, and on a thousand
+bootstrap samples (percentile bootstrap: Efron 1979), the same for all statistics, so that comparisons are paired. The
+simultaneous intervals of a family are single-step max-t (Westfall and Young 1993; Hothorn, Bretz and Westfall 2008).
+Clusters, the source images, are resampled; deviations are widened by sqrt(n / (n - 1)) and from normal to Student's
+quantiles. Below `MIN_CLUSTERS` there is no interval and no p-value. Of a difference with bounds (missing values), the
+intervals hold for both, and the p-values are the larger ones, or 1 if the bounds differ in sign.
 """
 
 from __future__ import annotations
@@ -98,10 +89,8 @@ class Statistic:
 
     @staticmethod
     def combine(function: Callable[..., Numbers], *parts: Statistic, monotone: bool = True) -> Statistic:
-        """A function of statistics over the same cases, e.g. `combine(lambda a, b: np.sqrt(a * b), if_, cc)`.
-
-        monotone: whether the function grows with each of them.
-        """
+        """A function of statistics over the same cases, e.g. `combine(lambda a, b: np.sqrt(a * b), if_, cc)`. monotone:
+        whether the function grows with each of them."""
         return Statistic(
             lambda weights: function(*(part.evaluate(weights) for part in parts)),
             parts[0].cases,
@@ -174,9 +163,7 @@ def plain_mean(*parts: Numbers) -> Numbers:
 
 def pooled_mean(means: Sequence[ArrayLike], counts: Sequence[ArrayLike]) -> Numbers:
     """The mean over all values of several groups, from the mean and the count of each; one without values is ignored.
-
-    NaN without values at all.
-    """
+    NaN without values at all."""
     sizes = np.stack([np.asarray(count, np.float64) for count in counts])
     sums = np.where(sizes > 0, np.stack([np.asarray(mean, np.float64) for mean in means]) * sizes, 0.0)
     total = sizes.sum(axis=0)
@@ -191,11 +178,9 @@ MIN_CLUSTERS = 10
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """Difference of two editors in a column, first minus second; None if undefined.
-
-    low, high, p: 95 % interval and p-value of this pair alone. simultaneous_low, simultaneous_high, adjusted_p: those
-    of all pairs of the column jointly (see the module). cases: number of compared cases.
-    """
+    """Difference of two editors in a column, first minus second; None if undefined. low, high, p: 95 % interval and
+    p-value of this pair alone. simultaneous_low, simultaneous_high, adjusted_p: those of all pairs of the column
+    jointly (see the module). cases: number of compared cases."""
 
     first: str
     second: str
@@ -238,12 +223,9 @@ class SignificanceTest:
 def significance_tests(
     figures: Sequence[Statistic], weights: Numbers, clusters: Sequence[int]
 ) -> list[SignificanceTest]:
-    """Test each statistic against zero, alone and jointly with the others (single-step max-t).
-
-    clusters: number of clusters in each statistic. A p-value is the share of bootstrap samples at least as far from the
-    estimate as the estimate from zero, in standard errors, with the estimate itself counted: never less than
-    1 / (samples + 1).
-    """
+    """Test each statistic against zero, alone and jointly with the others (single-step max-t). clusters: number of
+    clusters in each statistic. A p-value is the share of bootstrap samples at least as far from the estimate as the
+    estimate from zero, in standard errors, with the estimate itself counted: never less than 1 / (samples + 1)."""
     tests = _test_family(figures, weights, clusters)
     if all(figure.lowest is None for figure in figures):
         return tests
@@ -319,8 +301,7 @@ def _test_family(figures: Sequence[Statistic], weights: Numbers, clusters: Seque
 
 def small_sample_factor(clusters: int) -> float:
     """The factor by which bootstrap deviations of a statistic of n clusters are too small: sqrt(n / (n - 1)), times the
-    ratio of the quantiles of Student's t and the normal distribution at `SHARE`.
-    """
+    ratio of the quantiles of Student's t and the normal distribution at `SHARE`."""
     normal = NormalDist().inv_cdf((1 + SHARE) / 2)
     return float(sqrt(clusters / (clusters - 1)) * student_quantile(normal, clusters - 1) / normal)
 

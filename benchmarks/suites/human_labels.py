@@ -40,7 +40,6 @@ from ..common.errors import InputError
 
 SCHEMA = 1
 OVERALL = "overall"
-"""The dimension of the overall impression."""
 
 LabelKind = Literal["pair", "yes-no", "four-level", "stars", "boxes", "reference"]
 LABEL_KINDS: tuple[LabelKind, ...] = get_args(LabelKind)
@@ -157,10 +156,8 @@ class Label(BaseModel):
 
 
 def read_labels(paths: Iterable[Path]) -> list[Label]:
-    """All labels in these files, in order. Raises `InputError` naming an invalid line; OSError.
-
-    An incomplete last line, as left by a crash, is ignored.
-    """
+    """All labels in these files, in order. Raises `InputError` naming an invalid line; OSError. An incomplete last
+    line, as left by a crash, is ignored."""
     return [label for path in paths for label in _read(path)]
 
 
@@ -209,7 +206,6 @@ def append_labels(path: Path, labels: Sequence[Label]) -> None:
 
 
 def _repair_tail(file: IO[bytes]) -> bytes:
-    """The missing line break of the last line; a truncated last line is removed."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - _MAX_LINE_BYTES))
     rest = file.read().rpartition(b"\n")[2]
     if not rest:

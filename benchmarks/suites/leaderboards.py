@@ -1,13 +1,8 @@
 """Comparison of editors: leaderboards, ranks, and differences adjusted for multiple comparisons.
 
-Every number is a function of the case weights (`bootstrap`), so an editor's numbers, their ranks and the differences of
-two editors use the same bootstrap samples, and comparisons are paired. A pair of editors is compared on the cases for
-which both have the same items.
-
-Missing values never help an editor: it is ranked by the lower bound of its statistics, and differences hold for the
-bounds of both (see `missing_values`).
-
-Differences have plain intervals, and simultaneous ones for all pairs of a column (max-t, see `significance_tests`).
+All numbers use the same bootstrap samples (`bootstrap`), and two editors are compared on the cases for which both have
+the same items. An editor is ranked by the lower bound of its statistics, and differences hold for the bounds of both
+(`missing_values`); there are plain intervals, and simultaneous ones for all pairs of a column.
 """
 
 from __future__ import annotations
@@ -84,7 +79,6 @@ class EditorComparison:
         return {case: number for number, case in enumerate(self.cases)}
 
     def _tables(self, results: Results) -> list[Table]:
-        """The suite's tables, with statistics over the cases of all editors."""
         if not results.rows:
             return []
         return [
@@ -141,7 +135,6 @@ class EditorComparison:
 
     @staticmethod
     def _shared_notes(firsts: Mapping[str, Table]) -> list[str]:
-        """Notes that the tables of all editors have."""
         tables = list(firsts.values())
         return [note for note in tables[0].notes if all(note in table.notes for table in tables)]
 
@@ -175,10 +168,8 @@ class EditorComparison:
 
     @cached_property
     def ranks(self) -> ComputedTable:
-        """Rank of each editor in each column, 1 is best, with the central 95 % of its bootstrapped ranks.
-
-        By the lower bounds: no editor gains a place by missing values.
-        """
+        """Rank of each editor in each column, 1 is best, with the central 95 % of its bootstrapped ranks. By the lower
+        bounds: no editor gains a place by missing values."""
         return self._places("ranks", "Ranks", "rank, 1 is best", 0, _rank)
 
     @cached_property
@@ -279,7 +270,6 @@ class EditorComparison:
         return self._items_by_case(judged=True)
 
     def _shared_cases(self, a: int, b: int) -> frozenset[str]:
-        """Cases of which both have the same outputs."""
         return _equal_cases(self._judged_items[a], self._judged_items[b])
 
     @cached_property
@@ -287,7 +277,6 @@ class EditorComparison:
         return {}
 
     def _cells(self, number: int, cases: frozenset[str]) -> Mapping[str, Statistic]:
-        """An editor's row of the leaderboard, over these cases only."""
         results = self.results[number]
         if (number, cases) not in self._restricted:
             rows = results.rows
@@ -324,12 +313,10 @@ _RANK_NOTES = ("from the same bootstrap samples as the intervals", "missing valu
 
 
 def _worst(figure: Statistic, lower_is_better: bool) -> Statistic:
-    """A statistic with its missing values where they hurt most."""
     return (figure.highest if lower_is_better else figure.lowest) or figure
 
 
 def _distinct_editor_names(results: Iterable[Results]) -> Iterator[Results]:
-    """The results, with a number appended to repeated editor names."""
     taken: set[str] = set()
     for editor_results in results:
         name, number = editor_results.editor, 2

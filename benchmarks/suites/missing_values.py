@@ -1,12 +1,9 @@
 """Missing values in tables: the bounds of statistics over them, their number and their reasons.
 
-An editor must not gain by edits that cannot be judged. So each statistic is computed three times: over the values that
-there are, with every missing value at the lowest of its range, and at the highest. Editors are ranked by the lower
-bound, and a difference of two editors counts only if it holds for the bounds.
-
-A value is missing if a score abstained or failed, or if the item has no output. It is not missing, but left out, if it
-is not applicable, which source and instruction alone decide; and it counts as the lowest if the edit made it
-undecidable.
+So that no editor gains by edits that cannot be judged, each statistic is computed over the values that there are, with
+every missing value at the lowest of its range, and at the highest. A value is missing if a score abstained or failed,
+or the item has no output; it is left out if it is not applicable, which source and instruction alone decide; and it
+counts as the lowest if the edit made it undecidable.
 """
 
 from __future__ import annotations
@@ -25,11 +22,9 @@ BOUNDS_NOTE = "after a number of missing values: the bounds, with these at the l
 
 
 def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = None) -> list[Table]:
-    """A suite's tables with bounds, and notes about missing values on the first table.
-
-    ranges: of the values of all editors of a comparison; by default of these results. Columns that need a metric that
-    was not computed are left out, with a note; nothing is missing there.
-    """
+    """A suite's tables with bounds, and notes about missing values on the first table. ranges: of the values of all
+    editors of a comparison; by default of these results. Columns that need a metric that was not computed are left out,
+    with a note; nothing is missing there."""
     ranges = ranges or ValueRanges([results])
     tables = suite.tables(results.counting_missing("", ranges))
     if not tables:
@@ -50,7 +45,6 @@ def suite_tables(suite: Suite, results: Results, ranges: ValueRanges | None = No
 
 
 def _without_uncomputed(suite: Suite, results: Results, tables: list[Table]) -> tuple[list[Table], list[str]]:
-    """The tables without columns in which nothing was computed, and a note about the metrics that were not computed."""
     computed = results.provenance.get(RANGES_ENTRY)  # one entry for each metric of the run
     if not isinstance(computed, Mapping):
         return tables, []
@@ -83,7 +77,6 @@ def _without_uncomputed(suite: Suite, results: Results, tables: list[Table]) -> 
 
 
 def _is_empty(table: Table, column: str) -> bool:
-    """Whether values are missing, and no row has one."""
     figures = [row[column] for row in table.rows.values() if column in row]
     return any(figure.num_missing for figure in figures) and all(figure.value is None for figure in figures)
 

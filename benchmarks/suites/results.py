@@ -73,8 +73,7 @@ class ResultRow:
 
     def value(self, metric: str, *parts: str) -> float | None:
         """The value of `score`, or what a missing one counts as; None if it is not applicable, or absent in a score
-        that has a value.
-        """
+        that has a value."""
         score = self.scores.get(metric)
         for part in parts:
             inner = None if score is None else score.parts.get(part)
@@ -173,11 +172,7 @@ class Results:
     def pooled_mean(
         self, groups: Iterable[tuple[Sequence[ResultRow], Callable[[ResultRow], float | None]]]
     ) -> Statistic:
-        """Mean over all values of several groups, from their means and counts.
-
-        Args:
-            groups: Rows, and the value of each.
-        """
+        """Mean over all values of several groups, each rows and the value of a row."""
         means, counts, cases = [], [], set()
         for rows, value in groups:
             means.append(self.mean(rows, value))
@@ -189,7 +184,6 @@ class Results:
         return replace(pooled, count=sum(mean.count for mean in means), support=len(cases))
 
     def _count(self, rows: Iterable[ResultRow]) -> Statistic:
-        """The number of rows as a statistic."""
         numbers = [self._numbers[row.case] for row in rows]
         counts = np.bincount(np.asarray(numbers, np.int64), minlength=len(self.cases)).astype(np.float64)
         return Statistic(lambda weights: weights @ counts, len(counts), len(numbers))
@@ -210,11 +204,9 @@ class Results:
 
 
 class ValueRanges:
-    """Lowest and highest value of each metric and part in some results.
-
-    Those of the metric's card, which the provenance has, and of the results: a metric may have no bounds, and a part
-    may have wider ones than its metric. unknown: the range of a metric without bounds of which no row has a value.
-    """
+    """Lowest and highest value of each metric and part in some results. Those of the metric's card, which the
+    provenance has, and of the results: a metric may have no bounds, and a part may have wider ones than its metric.
+    unknown: the range of a metric without bounds of which no row has a value."""
 
     def __init__(self, results: Sequence[Results], unknown: tuple[float, float] | None = None) -> None:
         self._results, self._unknown = results, unknown
@@ -225,8 +217,7 @@ class ValueRanges:
 
     def of(self, *path: str) -> tuple[float, float] | None:
         """path: of a metric, or a part of it. Where a bound is not known and no row has a value: `unknown`, or None if
-        the metric was not computed.
-        """
+        the metric was not computed."""
         if path not in self._ranges:
             self._ranges[path] = self._range_of(*path)
         return self._ranges[path]
@@ -266,9 +257,7 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
 
 def parsed_lines(path: Path, kind: str, parse: Callable[[Any], T]) -> Iterator[T]:
     """The lines of a JSONL file of scores, as `parse` reads their values. kind: what each should be, for messages.
-
-    Raises `InputError` naming an invalid line, OSError.
-    """
+    Raises `InputError` naming an invalid line, OSError."""
     for number, values in json_lines(path, max_values=_MAX_ROW_VALUES):
         try:
             if isinstance(values, ValueError):
@@ -296,7 +285,6 @@ def text_field(value: object) -> str:
 
 
 def _check_ranges(ranges: Mapping[str, Any]) -> None:
-    """Raise ValueError or TypeError unless these are pairs of numbers or None."""
     for name, (low, high) in ranges.items():
         for bound in (low, high):
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int | float)):

@@ -35,11 +35,9 @@ class DataProblem:
 def read_rows(
     rows: Iterable[tuple[str, Any]], read: Callable[[Row, str], T], name_of: Callable[[T], str] | None = None
 ) -> Iterator[T | DataProblem]:
-    """Each row read; a problem for one that `read` refuses, and for a second one with the same id.
-
-    rows: with their locations. read: called with a row and its location; raises ValueError, or OSError of a name that
-    no file can have. name_of: the id of what was read, where they are unique.
-    """
+    """Each row read; a problem for one that `read` refuses, and for a second one with the same id. rows: with their
+    locations. read: called with a row and its location; raises ValueError, or OSError of a name that no file can have.
+    name_of: the id of what was read, where they are unique."""
     locations: dict[str, str] = {}
     for location, row in rows:
         try:
@@ -89,7 +87,6 @@ def reasons(problems: Sequence[DataProblem], otherwise: str) -> str:
 
 
 Aliases = Mapping[str, Sequence[str]]
-"""Accepted names of each field."""
 
 
 def field(row: Row, name: str, aliases: Aliases) -> Any:

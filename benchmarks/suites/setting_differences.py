@@ -1,8 +1,6 @@
-"""The settings in which two results differ: those that decide, and the many that only follow from them.
-
-A mode or a protocol changes the digest of the data, the specs and signatures of all metrics and other options. Who
-compares two results is told of the mode.
-"""
+"""The settings in which two results differ: those that decide, and the many that only follow from them. A mode or a
+protocol changes the digest of the data, the specs and signatures of all metrics and other options. Who compares two
+results is told of the mode."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Files of a split of a data set: parquet shards as on the hub, or a data set saved to disk by `datasets`.
-
-The pictures of a column, and packed images (zips without paths out of the folder or links, bounded in files and bytes),
-are extracted once for all processes, to files of the user's cache: see `cache_folder`.
-"""
+"""Files of a split of a data set: parquet shards as on the hub, or a data set saved to disk by `datasets`. The pictures
+of a column, and packed images (zips without paths out of the folder or links, bounded in files and bytes), are
+extracted once for all processes, to files of the user's cache: see `cache_folder`."""
 
 from __future__ import annotations
 
@@ -39,10 +37,8 @@ MAX_RATIO, MIN_BYTES = 100, 2**30
 
 def extract_zip(archive: Path, into: Path) -> int:
     """Extract a zip into a folder, completely or not at all; return the number of files. Existing files are replaced.
-
-    All members are checked first, and bytes are counted during extraction, whatever sizes the zip declares.
-    Raises `InputError`.
-    """
+    All members are checked first, and bytes are counted during extraction, whatever sizes the zip declares. Raises
+    `InputError`."""
     count = 0
     temporary = into.with_name(f".unpacking-{into.name}-{archive.name}")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -73,10 +69,8 @@ ZIP_ERRORS = (
 
 
 def extract_members(file: zipfile.ZipFile, members: Mapping[Path, zipfile.ZipInfo]) -> None:
-    """Extract these members to these files. Bytes are counted, whatever sizes the zip declares.
-
-    Raises `InputError` for more than `MAX_BYTES`, or for so many that only a zip made for this has them.
-    """
+    """Extract these members to these files. Bytes are counted, whatever sizes the zip declares. Raises `InputError` for
+    more than `MAX_BYTES`, or for so many that only a zip made for this has them."""
     archive = Path(file.filename or "")
     size = sum(member.file_size for member in members.values())
     remaining = most_extracted(archive.stat().st_size)
@@ -93,7 +87,6 @@ def most_extracted(packed: int) -> int:
 
 
 def _checked_members(file: zipfile.ZipFile, archive: Path) -> Mapping[tuple[str, ...], zipfile.ZipInfo]:
-    """Members by the parts of their paths."""
     members = [member for member in file.infolist() if not member.is_dir()]
     if len(members) > MAX_FILES:
         raise InputError(f"{archive} contains {len(members)} files, more than {MAX_FILES}: extract it by hand")
@@ -125,11 +118,9 @@ def _extract_member(file: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path
 
 
 def extracted_folder(suite: str, key: str, write: Callable[[Path], None]) -> Path:
-    """The cache folder of this key, filled by `write` if it does not exist.
-
-    Atomic: other processes may do the same, and each may be interrupted. Raises OSError if the cache is not writable,
-    and errors of `write`; then nothing is left.
-    """
+    """The cache folder of this key, filled by `write` if it does not exist. Atomic: other processes may do the same,
+    and each may be interrupted. Raises OSError if the cache is not writable, and errors of `write`; then nothing is
+    left."""
     cache = cache_folder() / suite
     folder = cache / key[:16]
     if folder.is_dir():
@@ -177,10 +168,8 @@ class LargeCell(str):
 
 @dataclass(frozen=True, slots=True)
 class SplitFiles:
-    """The files of a split, in the order of rows: parquet files, or Arrow streams (`arrow`).
-
-    folder: of the data, which the files lie in once links are followed. required: columns that each file must have.
-    """
+    """The files of a split, in the order of rows: parquet files, or Arrow streams (`arrow`). folder: of the data, which
+    the files lie in once links are followed. required: columns that each file must have."""
 
     folder: Path
     files: Sequence[Path]
@@ -207,9 +196,7 @@ class SplitFiles:
 
     def rows(self, *columns: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Location and selected columns of each row, one in memory at a time; `LargeCell` for a cell that is too large.
-
-        Raises `InputError` for an unreadable file.
-        """
+        Raises `InputError` for an unreadable file."""
         for path in self.files:
             try:
                 self._require_regular(path)
@@ -284,23 +271,19 @@ def _check(path: Path, names: Sequence[str], required: Sequence[str]) -> None:
 
 def find_split_files(data: Path, split: str, required: Sequence[str], title: str) -> SplitFiles:
     """The files of a split: `data` is a folder of parquet shards (at any depth), one parquet file, or a data set (with
-    or without splits) written by `save_to_disk`. title: of the data set, for messages. Raises `InputError`.
-    """
+    or without splits) written by `save_to_disk`. title: of the data set, for messages. Raises `InputError`."""
     if data.is_file() and data.suffix == ".parquet":
         return SplitFiles(data.parent, (data,), False, required)
     if not data.is_dir():
         raise InputError(f"{data} does not exist: give the folder of {title}'s parquet files, or one of them")
     if (data / "dataset_dict.json").is_file():
         if not (data / split / "state.json").is_file():
-            raise InputError(f"{data} has no split {split!r}: it has {', '.join(_saved_splits(data)) or 'none'}")
+            splits = sorted(path.parent.name for path in data.glob("*/state.json"))
+            raise InputError(f"{data} has no split {split!r}: it has {', '.join(splits) or 'none'}")
         data = data / split
     if (data / "state.json").is_file():
         return SplitFiles(data, _saved_to_disk(data), True, required)
     return SplitFiles(data, _shards(data, split), False, required)
-
-
-def _saved_splits(data: Path) -> list[str]:
-    return sorted(path.parent.name for path in data.glob("*/state.json"))
 
 
 def _saved_to_disk(folder: Path) -> list[Path]:
@@ -343,10 +326,8 @@ _INDEX = "images.json"
 
 
 def extracted_images(suite: str, tables: SplitFiles, column: str = "image") -> Sequence[Image | ImageError]:
-    """The picture of each row, or what is wrong with it; they are decoded on demand.
-
-    suite: the folder of the cache. Raises `InputError` if a file cannot be read, or the cache cannot be written.
-    """
+    """The picture of each row, or what is wrong with it; they are decoded on demand. suite: the folder of the cache.
+    Raises `InputError` if a file cannot be read, or the cache cannot be written."""
     try:
         folder = extracted_folder(suite, _key(tables, column), lambda into: _unpack(tables, column, into))
         index_text = (folder / _INDEX).read_text(encoding="utf-8")
@@ -365,7 +346,6 @@ def extracted_images(suite: str, tables: SplitFiles, column: str = "image") -> S
 
 
 def _key(tables: SplitFiles, column: str) -> str:
-    """Digest of the files' content and the column, independent of paths."""
     state = hashlib.sha256()
     for path in tables.files:
         state.update(bytes.fromhex(sha256(path)))
@@ -379,7 +359,6 @@ def _name(number: int) -> str:
 
 
 def _unpack(tables: SplitFiles, column: str, folder: Path) -> None:
-    """Extract the encoded images to files, with an index of sizes and digests that saves decoding later."""
     index: list[dict[str, Any]] = []
     limit = remaining = most_extracted(sum(path.stat().st_size for path in tables.files))
     for number, (_, row) in enumerate(tables.rows(column)):

@@ -7,6 +7,7 @@ bytes; pixels are decoded again where a metric needs them.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -27,7 +28,7 @@ from ...reward.digests import record_checksum
 from ...reward.image import FileIndex, Reading
 from ...reward.queries.specs import Spec
 from ...reward.regular_files import spellings
-from ..common.errors import InputError
+from ..common.errors import InputError, input_errors
 from ..common.inputs import IMAGE_SUFFIXES
 from ..common.problems import Problems
 from ..common.terminal import progress_bar
@@ -173,20 +174,15 @@ class Suite(ABC):
 
     def _hold(self, items: Sequence[SuiteItem], problems: Sequence[DataProblem], unusable: str) -> None:
         """Keep the items, which share cases by sources, and the problems. Raises `InputError` if there are none.
-
-        unusable: what the data then has none of.
-        """
+        unusable: what the data then has none of."""
         if not items:
             raise InputError(f"{unusable}: {reasons(problems, 'it has no rows')}")
         self.items, self.problems = share_cases(items), problems
 
     def _check_metrics(self) -> None:
-        """Raise `InputError` for options that no metric takes."""
         for spec in self.metrics().values():
-            try:
+            with input_errors(SpecError, ValueError):
                 build(spec)
-            except (SpecError, ValueError) as error:
-                raise InputError(str(error)) from None
 
     @cached_property
     def by_id(self) -> Mapping[str, SuiteItem]:
@@ -231,8 +227,7 @@ def make_items(
     problems: Problems[DataProblem],
 ) -> list[SuiteItem]:
     """The items of each row. A row without, since `make` cannot read a picture or finds a sample too large, is a
-    problem.
-    """
+    problem."""
     items: list[SuiteItem] = []
     for row in rows:
         try:
@@ -263,9 +258,7 @@ def require_choice(suite: str, option: str, value: str, allowed: Collection[str]
 
 def share_cases(items: Sequence[SuiteItem]) -> list[SuiteItem]:
     """The items, where those of one case or with the same (first) source image have the case of the first of them.
-
-    Results of one image are not independent, whatever the data call it.
-    """
+    Results of one image are not independent, whatever the data call it."""
     parents: dict[str, str] = {}
 
     def root(case: str) -> str:
@@ -288,15 +281,11 @@ def find_image(stem: Path) -> Path | None:
         png = stem.parent / f"{name}.png"
         if png.is_file():
             return png
-        matches = sorted(stem.parent.glob(f"{_escaped(name)}.*"))
+        matches = sorted(stem.parent.glob(f"{glob.escape(name)}.*"))
         images = (path for path in matches if path.stem == name and path.suffix.lower() in IMAGE_SUFFIXES)
         if (image := next(images, None)) is not None:
             return image
     return None
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
 SCHEMA = 3
@@ -372,11 +361,8 @@ class _ImageIndex:
 def decode_images(
     paths: Iterable[Path], inside: Path | None, reading: Reading = "upright"
 ) -> Mapping[Path, SuiteImage | ImageError]:
-    """Each image, or the error of its file, in parallel and with a progress bar. Pixels are not kept.
-
-    inside: the folder of the data, which images lie in or below, links followed (see `regular_files`). reading: of the
-    pixels.
-    """
+    """Each image, or the error of its file, in parallel and with a progress bar. Pixels are not kept. inside: the
+    folder of the data, which images lie in or below, links followed (see `regular_files`). reading: of the pixels."""
     unique_paths = list(dict.fromkeys(paths))
     index = _ImageIndex.load()
     read = partial(index.open, inside=inside, reading=reading)
@@ -392,10 +378,8 @@ def decode_images(
 
 
 def is_padded(image: Image) -> bool:
-    """Whether the image has black bars along two opposite sides, as padding to a square has (EdiVal, appendix P).
-
-    A bar is at least 1 % of the side; an image that is itself that dark along two opposite sides counts as padded.
-    """
+    """Whether the image has black bars along two opposite sides, as padding to a square has (EdiVal, appendix P). A bar
+    is at least 1 % of the side; an image that is itself that dark along two opposite sides counts as padded."""
     pixels = image.pixels
     for lines in (pixels, pixels.swapaxes(0, 1)):
         thickness = max(1, len(lines) // 100)

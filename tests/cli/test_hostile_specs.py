@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from editcritic.benchmarks.common.toml_format import format_toml
 from editcritic.benchmarks.run.run_journal import RowJournal
+from editcritic.benchmarks.run.run_settings import format_toml
 from editcritic.reward import AnswerLog
 from editcritic.reward.toml_files import tomllib
 from editcritic.reward.trust import VARIABLE

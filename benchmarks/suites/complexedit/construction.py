@@ -71,7 +71,6 @@ OPERATIONS: Mapping[str, Mapping[str, str]] = {
 """Category -> name -> what it means."""
 
 CATEGORIES: Mapping[str, str] = {name: category for category, names in OPERATIONS.items() for name in names}
-"""Name -> category."""
 
 _NORMALIZED_NAMES = {"".join(letter for letter in name.casefold() if letter.isalpha()): name for name in CATEGORIES}
 
@@ -106,10 +105,8 @@ _COMPOUND_SCHEMA = object_schema(compound_instruction=TEXT)
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """The instructions of one image. sequence: name of the operation, and simplified instruction, in order.
-
-    compound: one for each of C1, C2, …; the first is the first atomic one.
-    """
+    """The instructions of one image. sequence: name of the operation, and simplified instruction, in order. compound:
+    one for each of C1, C2, …; the first is the first atomic one."""
 
     sequence: tuple[tuple[str, str], ...]
     compound: tuple[str, ...]
@@ -203,11 +200,8 @@ def construct(
     step: Callable[[], None] = lambda: None,
     window: int = 64,
 ) -> ConstructionReport:
-    """Construct instructions for images.
-
-    Writes `data/{split}-00000-of-00001.parquet` with the published columns (`image` with the file's own bytes, `edit`)
-    and `rejections.jsonl`. Raises `InputError`.
-    """
+    """Construct instructions for images. Writes `data/{split}-00000-of-00001.parquet` with the published columns
+    (`image` with the file's own bytes, `edit`) and `rejections.jsonl`. Raises `InputError`."""
     sources = [(numbered_image, open_image(numbered_image.path)) for numbered_image in numbered_images]
     settings = {
         "suite": "complex-edit",

@@ -1,8 +1,6 @@
-"""Complex-Edit's rows: an image, its atomic instructions, and the compound instruction of each level C1 to C8.
-
-They are read of, and written to, parquet files with the columns of `datasets`, `image` and `edit`; what is published on
-the hub, images beside a `metadata.jsonl` per split, is converted to such files.
-"""
+"""Complex-Edit's rows: an image, its atomic instructions, and the compound instruction of each level C1 to C8. They are
+read of, and written to, parquet files with the columns of `datasets`, `image` and `edit`; what is published on the hub,
+images beside a `metadata.jsonl` per split, is converted to such files."""
 
 from __future__ import annotations
 
@@ -30,9 +28,7 @@ _COLUMNS = ("image", "edit")
 @dataclass(frozen=True, slots=True)
 class ComplexEditRow:
     """A row. number: in the split, from 0; outputs are matched by it. sequence: the atomic instructions, in order.
-
-    compounds: the instruction of level c at index c - 1, which combines the first c of the sequence.
-    """
+    compounds: the instruction of level c at index c - 1, which combines the first c of the sequence."""
 
     number: int
     image: Image
@@ -50,10 +46,8 @@ class SplitData:
 
 
 def read_split(data: Path, split: str) -> SplitData:
-    """All rows of a split (see `find_split_files`); images are extracted once and decoded on demand.
-
-    Raises `InputError` if a file cannot be read, or there are no rows.
-    """
+    """All rows of a split (see `find_split_files`); images are extracted once and decoded on demand. Raises
+    `InputError` if a file cannot be read, or there are no rows."""
     tables = find_split_files(data, split, _COLUMNS, "Complex-Edit")
     images = extracted_images("complex-edit", tables)
     problems = Problems[DataProblem]()
@@ -86,7 +80,6 @@ def read_split(data: Path, split: str) -> SplitData:
 
 
 def _plain(edit: Any) -> Any:
-    """The edit as a struct; some exports have JSON."""
     if isinstance(edit, str):
         try:
             return parse_json(edit)
@@ -96,7 +89,6 @@ def _plain(edit: Any) -> Any:
 
 
 def _records(edit: Any, name: str, where: str, problems: Problems[DataProblem]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The enumerated list of that name; older versions of `datasets` write a struct of lists, also accepted."""
     records = edit.get(name) if isinstance(edit, Mapping) else None
     if isinstance(records, Mapping) and all(isinstance(values, list) for values in records.values()):
         records = [dict(zip(records, row, strict=True)) for row in zip(*records.values(), strict=False)]

@@ -1,8 +1,6 @@
 """Complex-Edit: 531 real and 531 synthetic images, each with instructions of eight levels. Paper: arXiv 2504.13143.
-
 Data: parquet files or a saved data set with the columns `image` and `edit`. Outputs: a folder per level, `C1` to `C8`,
-each with an image per row (`0000.png`, ...); with only one level they may be in a flat folder.
-"""
+each with an image per row (`0000.png`, ...); with only one level they may be in a flat folder."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from ....reward.metrics.complexedit.metrics import (
 )
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.inputs import list_images
 from ...common.problems import Problems
 from ..bootstrap import Statistic, plain_mean
@@ -120,7 +118,6 @@ class ComplexEdit(Suite):
         self._hold(items, problems, f"none of the {split_data.rows} rows of {data} is usable")
 
     def _items(self, edit: ComplexEditRow, problems: Problems[DataProblem]) -> list[SuiteItem]:
-        """The items of a row, one per available level."""
         case = f"{edit.number:04}"
         num_levels = min(len(edit.compounds), len(edit.sequence))
         if missing := [level for level in self.levels if level > num_levels]:
@@ -193,7 +190,6 @@ class ComplexEdit(Suite):
         return self._metrics(mode, paper=protocol == _PAPER)
 
     def _not_of_the_paper(self) -> dict[str, Any]:
-        """The options of the judgements that differ from the paper's choice."""
         paper = {"operations": "hidden", "pq_instruction": False, "reasoning": None, "rubric": True}
         return {name: value for name, value in self._judging.items() if value != {**paper, "sampling": "sampled"}[name]}
 
@@ -206,19 +202,13 @@ class ComplexEdit(Suite):
                 option = "instruction" if option == "pq_instruction" else option
                 if option in {field.name for field in fields(kind)}:
                     options[option] = value
-            try:
+            with input_errors(ValueError):
                 metric = kind(**options, **self._sampling)
-            except ValueError as error:
-                raise InputError(str(error)) from None
             specs[name] = {"use": metric.card.name, **options, **({} if metric.asks_once else self._sampling)}
         return specs
 
     def find_output(self, outputs: Path, item: SuiteItem) -> Path | None:
-        """By row number, or by order of names: see `images_by_row`.
-
-        Raises:
-            InputError: If it is ambiguous.
-        """
+        """By row number, or by order of names (see `images_by_row`). Raises `InputError` if it is ambiguous."""
         folder = level_folder(outputs, int(item.labels["level"]), alone=len(self.levels) == 1)
         return images_by_row(folder, self.rows).get(int(item.id.partition("/")[0]))
 
@@ -248,11 +238,9 @@ def level_folder(outputs: Path, level: int, *, alone: bool) -> Path:
 
 
 def images_by_row(folder: Path, rows: int) -> Mapping[int, Path]:
-    """Row -> image file, of a folder that is read again after changes.
-
-    Images named by row numbers (`0000.png`) belong to these rows, all or some. With other names there has to be one for
-    each row, in the order of names; else `InputError`.
-    """
+    """Row -> image file, of a folder that is read again after changes. Images named by row numbers (`0000.png`) belong
+    to these rows, all or some. With other names there has to be one for each row, in the order of names; else
+    `InputError`."""
     return _by_number(folder, rows, folder.stat().st_mtime_ns) if folder.is_dir() else {}
 
 
@@ -327,10 +315,8 @@ _UNIT = "grade 0-10"
 
 
 def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[str]]) -> list[Table]:
-    """The leaderboard, the levels and, in mode `numeric`, the operations and the measurements.
-
-    operations: item -> the names of its operations, in order.
-    """
+    """The leaderboard, the levels and, in mode `numeric`, the operations and the measurements. operations: item -> the
+    names of its operations, in order."""
     if not results.rows:
         return []
     curves = {metric.upper(): level_curve(results, metric, mean=mean) for metric in METRICS}
@@ -350,8 +336,7 @@ def tables_of(results: Results, mean: Mean, operations: Mapping[str, Sequence[st
 
 def operation_rows(results: Results, operations: Mapping[str, Sequence[str]]) -> dict[str, list[ResultRow]]:
     """Name of an atomic operation -> a row per edit with it, with its grade as `if`; sorted by name. Empty where
-    operations have no grades.
-    """
+    operations have no grades."""
     rows_by_name: dict[str, list[ResultRow]] = {}
     graded = False
     for row in results.rows:
@@ -405,8 +390,6 @@ def measurements(results: Results) -> Table:
 
 
 def _evidence_number(part: str, name: str) -> Callable[[ResultRow], float | None]:
-    """A number of a score's evidence; 0 replaced if there is no such entry."""
-
     def value(row: ResultRow) -> float | None:
         score = row.score(part)
         evidence = {} if score is None else {item.what: item.numbers for item in score.evidence}

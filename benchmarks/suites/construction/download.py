@@ -1,10 +1,5 @@
-"""Download of data: files over HTTP, data sets of the Hugging Face hub, and the lock file `sources.toml`.
-
-A file is downloaded to a temporary name, resumably, and renamed after its digest is verified; a data set complete, at
-one commit. The lock has URLs, revisions and digests, which each `bench prepare` verifies.
-
-The sources of the suites' data have `notes` of what could not be verified.
-"""
+"""Download of data: files over HTTP, resumable and renamed once verified; data sets of the Hugging Face hub, complete
+at one commit; and the lock file `sources.toml` with URLs, revisions and digests, which `bench prepare` verifies."""
 
 from __future__ import annotations
 
@@ -30,10 +25,8 @@ from ..split_files import safe_path_parts
 
 @dataclass(frozen=True, slots=True)
 class DatasetFile:
-    """One file. path: target path under the data folder. sha256: hex, empty if unknown.
-
-    unpack: whether it is a zip to extract.
-    """
+    """One file. path: target path under the data folder. sha256: hex, empty if unknown. unpack: whether it is a zip to
+    extract."""
 
     path: str
     url: str
@@ -45,10 +38,8 @@ class DatasetFile:
 
 @dataclass(frozen=True, slots=True)
 class DatasetRepository:
-    """A data set on the Hugging Face hub, downloaded completely into `folder`.
-
-    revision: a full commit, or a branch, whose commit is recorded at the first download.
-    """
+    """A data set on the Hugging Face hub, downloaded completely into `folder`. revision: a full commit, or a branch,
+    whose commit is recorded at the first download."""
 
     name: str
     revision: str
@@ -151,7 +142,6 @@ SOURCES: Mapping[str, DatasetSource] = {
         ),
     ),
 }
-"""By suite."""
 
 MANUAL_SUITES: Mapping[str, str] = {
     "sceneedit": "sceneedit is built in: there is nothing to prepare",
@@ -181,9 +171,7 @@ _KNOWN_SUITES = (*SOURCES, *MANUAL_SUITES)
 
 def read_files(path: Path) -> tuple[DatasetFile, ...]:
     """The files of a TOML file: `[[file]]` with `path`, `url`, and optionally `sha256`, `size`, `revision`, `unpack`.
-
-    Raises `InputError`.
-    """
+    Raises `InputError`."""
     try:
         table = read_toml(path)
     except OSError as error:
@@ -222,7 +210,6 @@ ATTEMPTS = 5
 """Consecutive connections without data after which a download fails."""
 
 MAX_BYTES = 64 * 2**30
-"""Maximum bytes of a file."""
 
 _CHUNK = 1 << 20
 _AGENT = "editcritic (bench prepare)"
@@ -236,11 +223,9 @@ def download_file(
     retry_delay_s: float = 1.0,
     timeout_s: float = 60.0,
 ) -> str:
-    """Download a file to `path`, and return its sha256. An existing file is verified, not downloaded.
-
-    A partial download is kept as `.part-<name>`; the next call resumes it if the server still has the same file (by its
-    ETag). Raises `InputError` for a wrong digest or size, for HTTP errors, and if connections bring no more data.
-    """
+    """Download a file to `path`, and return its sha256. An existing file is verified, not downloaded. A partial
+    download is kept as `.part-<name>`; the next call resumes it if the server still has the same file (by its ETag).
+    Raises `InputError` for a wrong digest or size, for HTTP errors, and if connections bring no more data."""
     if path.is_file():
         digest = sha256(path)
         if file.sha256 and digest != file.sha256.lower():
@@ -282,7 +267,6 @@ def download_file(
 
 
 def _transfer(file: DatasetFile, part: Path, timeout_s: float) -> bool:
-    """Download the missing bytes; return whether the file is complete. Raises urllib's errors and `InputError`."""
     etag_file = _etag_file(part)
     received = part.stat().st_size if part.is_file() else 0
     headers = {"User-Agent": _AGENT, "Accept-Encoding": "identity"}
@@ -318,7 +302,6 @@ def _copy(response: IO[bytes], out: IO[bytes], left: int, url: str) -> None:
 
 
 def _etag_file(part: Path) -> Path:
-    """The file with the ETag of a partial download."""
     return part.with_name(f"{part.name}.etag")
 
 
@@ -390,7 +373,6 @@ def lock_files(folder: Path, files: Iterable[DatasetFile]) -> list[DatasetFile]:
 
 
 def _text(value: str) -> str:
-    """A TOML string; JSON escapes the same characters."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -404,10 +386,8 @@ def resolve_commit(name: str, revision: str) -> str:
 
 
 def snapshot(name: str, revision: str, folder: Path) -> list[DatasetFile]:
-    """Download all files of a data set into a folder; existing files are kept.
-
-    The library resumes interrupted downloads, and checks sizes. Raises `InputError`.
-    """
+    """Download all files of a data set into a folder; existing files are kept. The library resumes interrupted
+    downloads, and checks sizes. Raises `InputError`."""
     hub = _hub()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -425,10 +405,8 @@ def snapshot(name: str, revision: str, folder: Path) -> list[DatasetFile]:
 
 
 def cached_snapshot(name: str, patterns: Sequence[str], *, download: bool) -> Path:
-    """The folder of a data set in the hub's cache, with the files that match `patterns`.
-
-    download: fetch what is missing; otherwise nothing is fetched. Raises `InputError`.
-    """
+    """The folder of a data set in the hub's cache, with the files that match `patterns`. download: fetch what is
+    missing; otherwise nothing is fetched. Raises `InputError`."""
     hub = _hub()
     try:
         folder = hub.snapshot_download(

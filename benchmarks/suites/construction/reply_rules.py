@@ -119,10 +119,8 @@ def parse_sentence(reply: str, *, max_words: int = MAX_WORDS) -> str:
 def garbled_reason(text: str) -> str:
     """Why a text looks garbled, as replies at a high temperature can be; empty if it does not.
 
-    Rules, outside of quotation marks: no control or private characters and no replacement character
-    anywhere; no brackets and back slashes of code; no word longer than 30 letters; no word three times in a row; no
-    letters of two scripts; no word with two capitals after small letters (`cAmElcAsE`); at least
-    half of the characters letters or blanks.
+    Outside of quotation marks: control, private or replacement characters; brackets and back slashes of code; a word of
+    over 30 letters, or three times in a row; two scripts; `cAmElcAsE`; less than half letters or blanks.
     """
     if any(unicodedata.category(letter) in ("Cc", "Co", "Cs", "Cn") or letter == "\ufffd" for letter in text):
         return "it contains invalid characters"

@@ -1,8 +1,7 @@
-"""Construction of data: programs that query a judge until its reply is valid, and the folder that they fill.
+"""Construction of data: programs that query a judge until its reply is valid by rule, and the folder that they fill.
 
-A pipeline is a program for each image. The engine runs the programs concurrently and deduplicates queries; the answer
-log makes runs resumable. After an invalid reply the query is repeated with another `draw`, and the reply is recorded
-with the reason. Validation is by rule, so the same replies give the same data. Settings are fixed for a folder.
+The engine runs a program for each image concurrently; the answer log makes runs resumable. An invalid reply is recorded
+with the reason, and the query repeated with another `draw`. Settings are fixed for a folder.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ....reward.queries import FreeText, Judge, Message
 from ....reward.queries.kinds import Query
 from ....reward.queries.prompts import Prompts
 from ....reward.strict_json import read_json
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.inputs import list_images, spec_argument
 
 T = TypeVar("T")
@@ -35,10 +34,8 @@ class ConstructionRejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """An invalid reply, or, with `attempt` None, a rejected image or object.
-
-    stage: of the pipeline, e.g. `edival/objects`.
-    """
+    """An invalid reply, or, with `attempt` None, a rejected image or object. stage: of the pipeline, e.g.
+    `edival/objects`."""
 
     id: str
     stage: str
@@ -73,7 +70,6 @@ class ProgramResult(Generic[T]):
 
 
 ConstructionProgram = Callable[[RejectionLog], Program[T]]
-"""Constructs data from one image. Raises `ConstructionRejected`."""
 
 
 def ask_until_valid(
@@ -86,24 +82,22 @@ def ask_until_valid(
     temperature: float,
     max_tokens: int = 256,
     slots: Mapping[str, str] | None = None,
-    max_attempts: int = MAX_ATTEMPTS,
     seed: int = 0,
 ) -> Program[T]:
-    """Query the judge until `parse` accepts its reply; `parse` raises ValueError with the reason otherwise.
+    """Query the judge until `parse` accepts its reply; it raises ValueError with the reason otherwise.
 
-    image: shown before the prompt, one image, or several with text between. seed: another seed repeats the query anew.
-    An unanswered query is not an attempt: it ends the program as failed.
-    Raises `ConstructionRejected` after `max_attempts`.
+    image: shown before the prompt, one image, or several with text between. seed: another one repeats the query anew.
+    An unanswered query ends the program as failed. Raises `ConstructionRejected` after `MAX_ATTEMPTS`.
     """
     images = () if image is None else (image,) if isinstance(image, Image) else tuple(image)
     reason = ""
-    for attempt in range(max_attempts):
+    for attempt in range(MAX_ATTEMPTS):
         query = Judge(
             (Message((*images, prompt)),),
             FreeText(max_tokens=max_tokens, temperature=temperature),
             topic=f"making/{stage}",
             slots=tuple((slots or {}).items()),
-            draw=seed * max_attempts + attempt,
+            draw=seed * MAX_ATTEMPTS + attempt,
         )
         reply = yield from ask(query)
         try:
@@ -111,7 +105,7 @@ def ask_until_valid(
         except ValueError as error:
             reason = str(error)
             notes.add(stage, reason, attempt, reply.text)
-    raise ConstructionRejected(f"no valid reply in {max_attempts} attempts; the last: {reason}")
+    raise ConstructionRejected(f"no valid reply in {MAX_ATTEMPTS} attempts; the last: {reason}")
 
 
 def run_programs(
@@ -138,7 +132,6 @@ def run_programs(
 def _as_score_program(
     program: ConstructionProgram[T], notes: RejectionLog, results: dict[str, tuple[T | None, RejectionLog]]
 ) -> Program[Score]:
-    """The program in the form that the engine runs: one that returns a score."""
     try:
         value: T | None = yield from program(notes)
     except ConstructionRejected as error:
@@ -175,17 +168,13 @@ class ConstructionReport:
 
 SCHEMA = 2
 PROMPTS = Prompts("editcritic.benchmarks.suites.construction")
-"""Built-in prompts of all pipelines."""
 
 SETTINGS_FILE, REJECTIONS_FILE, ANSWER_LOG_FILE = "construction.json", "rejections.jsonl", "answers.sqlite"
 
 
 def load_expert(text: str, role: str, kind: type[Query[Any]]) -> Expert:
-    """Build an expert from a spec: a name with options, `module:Name`, or a TOML file.
-
-    The file contains the expert's table (`use = …`), or a table `experts` with one for this role, as for
-    `editcritic score`. Raises `InputError` or `SpecError`.
-    """
+    """Build an expert from a spec: a name with options, `module:Name`, or a TOML file with its table (`use = …`), or
+    with a table `experts` that has one for this role. Raises `InputError` or `SpecError`."""
     spec = spec_argument(text)
     if isinstance(spec, Mapping) and "use" not in spec:
         experts = spec.get("experts")
@@ -219,9 +208,7 @@ class NumberedImage:
 
 def list_numbered_images(folder: Path, limit: int | None = None) -> list[NumberedImage]:
     """The images of a folder, numbered by the numbers at the start of their names if these are unique, else by order.
-
-    Raises `InputError`.
-    """
+    Raises `InputError`."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give a folder of images")
     paths = list_images(folder)
@@ -262,10 +249,8 @@ def parse_range(text: str) -> tuple[int, ...]:
 
 def open_image(path: Path, *, inside: Path | None = None) -> Image:
     """Open an image, which lies in the folder `inside` if that is given. Raises `InputError` naming another file."""
-    try:
+    with input_errors(ImageError):
         return Image.open(path, inside=inside)
-    except ImageError as error:
-        raise InputError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -284,10 +269,8 @@ class Constructed(Generic[T]):
 
 
 class ConstructionFolder:
-    """The output folder of a construction. Its settings are written first; the same command resumes.
-
-    settings: everything that the data depends on, as JSON. Raises `InputError` if the folder has other content.
-    """
+    """The output folder of a construction. Its settings are written first; the same command resumes. settings:
+    everything that the data depends on, as JSON. Raises `InputError` if the folder has other content."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
@@ -321,10 +304,8 @@ class ConstructionFolder:
         window: int,
         step: Callable[[], None],
     ) -> Constructed[T]:
-        """Run the programs, by name, with a log of the experts' answers, and write the rejections.
-
-        window: queries in flight. step: called after each program.
-        """
+        """Run the programs, by name, with a log of the experts' answers, and write the rejections. window: queries in
+        flight. step: called after each program."""
         results: list[ProgramResult[T]] = []
         with AnswerLog(self.path / ANSWER_LOG_FILE) as log, Engine(log=log, window=window) as engine:
             for result in run_programs(programs, engine, experts):

@@ -1,8 +1,5 @@
-"""DLEBench, step 1: a question about a small object becomes an edit that makes a wrong answer true.
-
-Questions are read as V*-Bench and MME-RealWorld publish them, or as JSONL. Paper: section 3.1 (counterfactual
-synthesis), table 15.
-"""
+"""DLEBench, step 1: a question about a small object becomes an edit that makes a wrong answer true. Questions are read
+as V*-Bench and MME-RealWorld publish them, or as JSONL. Paper: section 3.1 (counterfactual synthesis), table 15."""
 
 from __future__ import annotations
 
@@ -41,10 +38,8 @@ class QuestionRow:
 
 
 def question_rows(path: Path) -> Iterator[QuestionRow]:
-    """The questions of a JSONL or JSON file, of `questions.jsonl` in a folder, or of a folder of V*-Bench.
-
-    Raises `InputError`.
-    """
+    """The questions of a JSONL or JSON file, of `questions.jsonl` in a folder, or of a folder of V*-Bench. Raises
+    `InputError`."""
     if path.is_dir() and any((path / name).is_dir() for name in VSTAR_FOLDERS):
         for name in VSTAR_FOLDERS:
             for file in sorted((path / name).glob("*.json")):
@@ -155,10 +150,9 @@ def read_questions(
 ) -> Iterator[VisualQuestion | tuple[str, str]]:
     """The questions of a file or folder, see `question_rows`; id and problem of an invalid one.
 
-    boxes: of questions without boxes of their own, by id, in pixels of the image: see `labelled_boxes`.
-
-    Fields: `image` (a path beside the file), `question`, `options` (a list, or letter -> text), `answer` (a text or a
-    letter), `boxes` (pixel corners of each target) and `id`; common aliases are accepted. Raises `InputError`.
+    boxes: of questions without their own, by id, in pixels: see `labelled_boxes`. Fields: `image`, `question`,
+    `options` (a list, or letter -> text), `answer` (a text or a letter), `boxes` (corners of each target) and `id`;
+    common aliases are accepted. Raises `InputError`.
     """
     ids: set[str] = set()
     for question in question_rows(path):
@@ -177,10 +171,8 @@ def read_questions(
 
 
 def labelled_boxes(labels: Sequence[Path]) -> dict[str, Sequence[Sequence[float]]]:
-    """Boxes that people have drawn (`judge label`, kind `boxes`), by id; of several labels the last one.
-
-    Raises `InputError`.
-    """
+    """Boxes that people have drawn (`judge label`, kind `boxes`), by id; of several labels the last one. Raises
+    `InputError`."""
     found: dict[str, Sequence[Sequence[float]]] = {}
     for label in read_labels(labels):
         if label.kind == "boxes" and label.phase != "trial" and isinstance(label.id, str):

@@ -1,8 +1,6 @@
-"""DLEBench's published data: `data.jsonl` beside `Source_Images/` and `Reference_Images/`, with field aliases.
-
-The data set's card names `image`, `reference_image`, `edit_operation` (the instruction) and `prompt_clean` (a caption,
-not used here). The names of the other fields are not documented, so several are accepted.
-"""
+"""DLEBench's published data: `data.jsonl` beside `Source_Images/` and `Reference_Images/`, with field aliases. The data
+set's card names `image`, `reference_image`, `edit_operation` (the instruction) and `prompt_clean` (a caption, not used
+here). The names of the other fields are not documented, so several are accepted."""
 
 from __future__ import annotations
 
@@ -91,12 +89,9 @@ def data_file(data: Path) -> Path:
 def read_lines(
     data: Path, annotations: Path | None, problems: Problems[DataProblem], *, oracle: bool
 ) -> list[DleBenchRow]:
-    """Read the complete lines, with unique names.
-
-    data: the folder, or the file in it. annotations: another JSONL file, whose fields are added to those of the line
-    with the same id, reference or image. oracle: whether boxes and references are required. Raises `InputError` if
-    there is no such file, or no usable line.
-    """
+    """Read the complete lines, with unique names. data: the folder, or the file in it. annotations: another JSONL file,
+    whose fields are added to those of the line with the same id, reference or image. oracle: whether boxes and
+    references are required. Raises `InputError` if there is no such file, or no usable line."""
     path = data_file(data)
     rows = _rows(path, problems)
     if annotations is not None:
@@ -109,7 +104,6 @@ def read_lines(
 
 
 def _rows(path: Path, problems: Problems[DataProblem]) -> list[tuple[str, Row]]:
-    """The lines that are objects, with plain names of fields."""
     layout = f"DLEBench is a folder with {DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/"
 
     def with_plain_names(row: Row, where: str) -> tuple[str, Row]:
@@ -123,7 +117,6 @@ def _plain(name: str) -> str:
 
 
 def _keys(row: Row) -> list[tuple[str, str]]:
-    """Keys that identify a line, the most reliable first."""
     values = [(name, field(row, name, FIELD_ALIASES)) for name in ("id", "reference_image", "image")]
     return [(name, Path(str(value)).name) for name, value in values if value is not None]
 
@@ -148,7 +141,6 @@ def _merge_annotations(
 
 
 def _line(folder: Path, row: Row, where: str, *, oracle: bool) -> DleBenchRow:
-    """Raises ValueError for a line that cannot be used."""
     required = ["image", "edit_operation", "type", *(["reference_image", "bbox"] if oracle else [])]
     type_name = field(row, "type", FIELD_ALIASES) or _operation(row)
     missing = [one for one in required if field(row, one, FIELD_ALIASES) is None and not (one == "type" and type_name)]
@@ -182,10 +174,8 @@ def _operation(row: Row) -> Any:
 
 def parse_type(name: str) -> str | None:
     """One of `TYPES` from a data set's name, e.g. `color` or `Remove_Object`; None if it is ambiguous or unknown.
-
     Question types of the construction are accepted, too (appendix 13): `location` is a removal, `object` a replacement,
-    and `add_object` a count change.
-    """
+    and `add_object` a count change."""
     plain = _plain(name)
     exact_matches = ["Replace Object"] if plain == "object" else [kind for kind in TYPES if _plain(kind) == plain]
     matches = exact_matches or [kind for kind, words in _TYPE_WORDS.items() if any(word in plain for word in words)]
@@ -224,7 +214,6 @@ def _unique_names(lines: list[DleBenchRow], problems: Problems[DataProblem]) -> 
 
 
 def _is_file_name(name: str) -> bool:
-    """Whether it can be the id of an item, whose output is a file of that name."""
     return Path(name).name == name and name != ".." and name.isprintable() and len(name) <= _MAX_FILE_NAME
 
 
@@ -235,11 +224,9 @@ _MAX_FILE_NAME = 200
 
 
 def parse_boxes(value: Any, size: tuple[int, int], corners: BoxFormat = "xyxy") -> tuple[Box, ...]:
-    """Parse the boxes of a field: four numbers, an object with named ones, a list of either, or JSON of these.
-
-    Numbers up to 1 are shares of the image's sides, larger ones pixels. corners: format of unnamed numbers.
-    Raises ValueError.
-    """
+    """Parse the boxes of a field: four numbers, an object with named ones, a list of either, or JSON of these. Numbers
+    up to 1 are shares of the image's sides, larger ones pixels. corners: format of unnamed numbers. Raises
+    ValueError."""
     if isinstance(value, str):
         value = parse_json(value)
     if isinstance(value, Mapping):

@@ -192,7 +192,6 @@ def _image_digests(item: SuiteItem) -> list[str]:
 
 
 def _output_paths(lines: Sequence[DleBenchRow]) -> dict[str, list[str]]:
-    """Possible output paths of each item, in order of preference."""
     names = {line.name for line in lines}
     sources = [line.image.stem for line in lines]
     references = [line.reference.stem for line in lines if line.reference is not None]
@@ -245,7 +244,6 @@ def _by_type(results: Results, metric: str) -> dict[str, Statistic]:
 
 
 def _labels(results: Results, metric: str) -> Table:
-    """Shares of the labels among the judgements with a label."""
     scale, short = SCALES[metric], SHORT[metric]
     rows = {kind: _shares(results, results.filter(type=kind), metric) for kind in types_of(results)}
     rows["all"] = _shares(results, results.rows, metric)
@@ -283,14 +281,10 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class SizeCurve:
-    """areas: of the smallest target of each sample, as a share of the image, ascending; (samples,). widths, heights: of
-    that target, shares of the sides. scores: of the samples, 0 to 100.
-
-    window_areas, window_scores: moving averages over `window` samples, (samples - window + 1,). r, p: their Pearson
-    correlation and its p-value, as in the paper; windows overlap, so p is far too small. sample_r, sample_p: of the
-    samples themselves. None if undefined: fewer than three values, or constant ones. num_missing: samples without a
-    score or a box.
-    """
+    """Score by target size. areas, widths, heights: of the smallest target of each sample, as shares of the image,
+    ascending by area. window_areas, window_scores: moving averages over `window` samples; r, p: their Pearson
+    correlation, as in the paper (windows overlap, so p is far too small). sample_r, sample_p: of the samples
+    themselves. None if undefined. num_missing: samples without a score or a box."""
 
     areas: NDArray[np.float64]
     widths: NDArray[np.float64]

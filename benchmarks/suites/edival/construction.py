@@ -44,7 +44,6 @@ from .construction_tasks import (
 from .reader import COLUMNS, CSV
 
 MAX_COUNT = 10
-"""Maximum target count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,8 @@ class InstructionChain:
 
 @dataclass(frozen=True)
 class EdiValAgent:
-    """turns: of a chain. counts: allowed target counts of count changes. types: allowed task types.
-
-    Raises ValueError for invalid numbers.
-    """
+    """turns: of a chain. counts: allowed target counts of count changes. types: allowed task types. Raises ValueError
+    for invalid numbers."""
 
     turns: int = 3
     seed: int = 0
@@ -191,11 +188,9 @@ def construct(
     step: Callable[[], None] = lambda: None,
     window: int = 64,
 ) -> ConstructionReport:
-    """Construct chains for images.
-
-    Writes the CSV with the published columns, the images (`{index}_input_raw.jpg`, 512 x 512), a JSON file per image
-    with the grounded objects in the authors' format, and `rejections.jsonl`. Raises `InputError`.
-    """
+    """Construct chains for images. Writes the CSV with the published columns, the images (`{index}_input_raw.jpg`, 512
+    x 512), a JSON file per image with the grounded objects in the authors' format, and `rejections.jsonl`. Raises
+    `InputError`."""
     sources = [(numbered_image, open_image(numbered_image.path)) for numbered_image in numbered_images]
     folder = ConstructionFolder(
         out, {**_construction_settings(agent, judge, detector), "images": image_digests(sources)}
@@ -229,10 +224,8 @@ def _construction_settings(agent: EdiValAgent, judge: Expert, detector: Expert) 
 
 
 def _save_image(out: Path, numbered_image: NumberedImage, image: Image) -> Image:
-    """The image as saved to the file: the judge sees what readers will see.
-
-    One that is not square has black bars along two sides, as the paper's have (appendix P).
-    """
+    """The image as saved to the file: the judge sees what readers will see. One that is not square has black bars along
+    two sides, as the paper's have (appendix P)."""
     path = out / PICTURES / f"{numbered_image.index}_input_raw.jpg"
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)

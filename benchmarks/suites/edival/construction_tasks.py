@@ -1,8 +1,6 @@
 """EdiVal-Agent's first steps: objects of an image, listed by the judge and confirmed by a detector, and instructions.
-
 Paper: section 2.2, Alg. 1, appendix O.1 and O.2.1. The instructions are of nine types, with slots filled by the judge
-(appendix O.2.2).
-"""
+(appendix O.2.2)."""
 
 from __future__ import annotations
 
@@ -25,7 +23,6 @@ from ..construction.reply_rules import parse_fields, parse_name, parse_rendered_
 from ..construction.workspace import ConstructionRejected, RejectionLog, ask_until_valid
 
 TEMPERATURE = 0.7
-"""Sampling temperature of all EdiVal-Agent queries (released code)."""
 
 Oversized = Literal["either", "both"]
 OVERSIZED: Mapping[str, Oversized] = {"either": "either", "both": "both"}
@@ -69,11 +66,9 @@ class ListedObject:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """Criteria for detections that confirm an object.
-
-    threshold: of their score, exclusive. side, area: maximum box, in shares of the image; an object with a larger box
-    is rejected. oversized: a box is too large by `either` limit (Alg. 1 and O.1) or by `both` (released code).
-    """
+    """Criteria for detections that confirm an object. threshold: of their score, exclusive. side, area: maximum box, in
+    shares of the image; an object with a larger box is rejected. oversized: a box is too large by `either` limit (Alg.
+    1 and O.1) or by `both` (released code)."""
 
     threshold: float = 0.35
     side: float = 0.9
@@ -127,10 +122,8 @@ def list_objects(notes: RejectionLog, image: Image, prompts: Prompts) -> Program
 def ground_objects(
     notes: RejectionLog, image: Image, objects: Sequence[ListedObject], filter_: Grounding
 ) -> Program[tuple[ListedObject, ...]]:
-    """The objects that the detector confirms, one query each, with boxes.
-
-    Raises `ConstructionRejected` if none is left.
-    """
+    """The objects that the detector confirms, one query each, with boxes. Raises `ConstructionRejected` if none is
+    left."""
     results = yield from ask_many([Detect(image, (obj.name,)) for obj in objects])
     grounded = []
     for obj, detections in zip(objects, results, strict=True):
@@ -188,7 +181,6 @@ def _words(value: object) -> str | None:
 
 
 def _is_usable_name(name: str) -> bool:
-    """Whether instructions with that name are parsed correctly, in each form with an object."""
     moved = parse_task(f"Change the position of {name} to left of lamp")
     swapped = parse_task(f"Replace {name} with lamp")
     added = parse_task(f"Add lamp on the left of {name}")
@@ -212,10 +204,7 @@ _QUOTES = frozenset("'\"[]\n\u2018\u2019\u201c\u201d")
 
 @dataclass(frozen=True)
 class TaskGenerator:
-    """Generates the task of one turn.
-
-    rng: for all random choices. counts: allowed target counts of count changes.
-    """
+    """Generates the task of one turn. rng: for all random choices. counts: allowed target counts of count changes."""
 
     notes: RejectionLog
     image: Image
@@ -226,10 +215,8 @@ class TaskGenerator:
     def generate(
         self, task_type: TaskType, available: Sequence[ListedObject], used_names: Sequence[str]
     ) -> Program[Task]:
-        """A task of that type.
-
-        available: editable objects. used_names: all names so far. Raises `ConstructionRejected` without a valid reply.
-        """
+        """A task of that type. available: editable objects. used_names: all names so far. Raises `ConstructionRejected`
+        without a valid reply."""
         match task_type:
             case "subject_add":
                 return (yield from self._add(available, used_names))
@@ -267,7 +254,6 @@ class TaskGenerator:
         )
 
     def _add(self, available: Sequence[ListedObject], used_names: Sequence[str]) -> Program[Task]:
-        """Beside an object if there is one."""
         reference = self.rng.choice(available).name if available else None
         position = self.rng.choice(POSITIONS) if available else None
 
@@ -333,7 +319,6 @@ class TaskGenerator:
         return (yield from self._ask("count", parse, objects=_names(available), count=str(count)))
 
     def _text(self, available: Sequence[ListedObject]) -> Program[Task]:
-        """New text on an object with text if there is one, else text anywhere."""
         with_text = [obj for obj in available if obj.text and not set(obj.text) & _QUOTES]
         obj = self.rng.choice(with_text) if with_text else None
 
@@ -393,7 +378,6 @@ def instruction_of(task: Task, format_: str) -> str:
 
 
 def _parse_new_object(reply: str, used_names: Sequence[str]) -> str:
-    """The name of a new object."""
     name = parse_name(reply, "object")
     if name in {used_name.casefold() for used_name in used_names}:
         raise ValueError(f"{name!r} is in the image already, or was")
@@ -405,7 +389,6 @@ def _names(available: Sequence[ListedObject]) -> str:
 
 
 def _parse_instruction(reply: str, task_type: TaskType) -> Task:
-    """The instruction in a reply: the last line that can be parsed."""
     reject_refusals(reply)
     for line in reversed(reply.splitlines()):
         start = line.casefold().find("change the")

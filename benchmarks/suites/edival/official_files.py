@@ -1,11 +1,9 @@
-"""EdiVal's official result files, readable by its authors' notebooks.
+"""EdiVal's official result files, readable by its authors' notebooks, in a folder named after the mode.
 
-In a folder named after the mode: `{index}_input_raw.json` (multipass; in singlepass per turn, `..._turn_{turn}`),
-`image_rate.json` (whether the instruction of each turn was followed) and `task_rate.json` (values by turn and type).
-Images that lack the output of a turn are not included, as in the released code. A failed score is null in an image's
-file and absent from the other two: the released code would have written 0. In protocol `official`, the values of an
-image with two base pictures stand twice in `task_rate.json`, and an image that the instruction file lacks has an empty
-list in `image_rate.json` (and in multipass a file, without the quality of its base picture, which is not measured).
+`{index}_input_raw.json` (singlepass: per turn, `..._turn_{turn}`), `image_rate.json` and `task_rate.json`. As in the
+released code, images that lack a turn's output are not included. A failed score is null in an image's file and absent
+from the others, where the released code would have written 0. In protocol `official`, an image with two base pictures
+stands twice in `task_rate.json`, and one that the instruction file lacks has an empty list in `image_rate.json`.
 """
 
 from __future__ import annotations
@@ -86,7 +84,6 @@ def write_official_files(
 
 
 def _turn(mode: str, row: ResultRow, turn: EdiValTurn) -> dict[str, Any]:
-    """The entry of a turn in an image's file."""
     if mode == "multipass":
         description: dict[str, Any] = {
             "instruction": turn.instructions[-1],
@@ -172,9 +169,7 @@ def _consistent(row: ResultRow, turn: EdiValTurn) -> dict[str, Any]:
 
 def _object_details(row: ResultRow) -> dict[str, list[Any]]:
     """The boxes of the unchanged objects in the base image, in the detector's order; none of them where none is listed.
-
-    Corners are fractions of the sides, centres pixels.
-    """
+    Corners are fractions of the sides, centres pixels."""
     boxes = _boxes(row.score("cc", "objects"), "unchanged objects in the base picture")
     if boxes is None:
         return {}
@@ -187,7 +182,6 @@ def _object_details(row: ResultRow) -> dict[str, list[Any]]:
 
 
 def _background_details(row: ResultRow) -> dict[str, Any]:
-    """What was found in both images; the similarity of features only where an object is listed."""
     score = row.score("cc", "background")
     before, after = (_boxes(score, f"objects in the {name} picture") for name in ("base", "current"))
     details: dict[str, Any] = {
@@ -203,7 +197,6 @@ def _background_details(row: ResultRow) -> dict[str, Any]:
 
 
 def _boxes(score: Score | None, what: str) -> tuple[Box, ...] | None:
-    """The boxes of an evidence; None without it."""
     evidence = () if score is None else score.evidence
     return next((item.boxes for item in evidence if item.what == what), None)
 
@@ -224,7 +217,6 @@ def _add_to_summary(task_rate: dict[str, Any], turn: str, page: Mapping[str, Any
 
 
 def _lists(task_rate: dict[str, Any], turn: str) -> dict[str, list[Any]]:
-    """The values of a turn by what they are of; empty at first."""
     lists: dict[str, list[Any]] = task_rate.setdefault(turn, {name: [] for name in (*_TASKS, *_CONSISTENCY, *_QUALITY)})
     return lists
 

@@ -30,8 +30,7 @@ def is_base_name(name: str) -> bool:
 
 UNLISTED, UNFINISHED, TWICE, IGNORED, BASES = "unlisted", "unfinished", "twice", "ignored", "bases"
 """Entries of `OutputFolder.facts`. For the released code, an image without a row is `UNLISTED` if all its pictures are
-there, which its notebook counts, and else `UNFINISHED`.
-"""
+there, which its notebook counts, and else `UNFINISHED`."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,8 @@ class OutputFolder:
         return {name: (int(match[1]), match[2]) for name in self.names if (match := _NAME.fullmatch(name))}
 
     def missing_file(self, index: int) -> str:
-        """The first file without which the released code leaves an image out; empty if all are there.
-
-        A base picture is missing only where other images have one here.
-        """
+        """The first file without which the released code leaves an image out; empty if all are there. A base picture is
+        missing only where other images have one here."""
         stem = f"{index}_input_raw"
         if self.bases and index not in self.bases:
             return f"{stem}.png or .jpg"
@@ -69,9 +66,7 @@ class OutputFolder:
 
     def facts(self, listed: Collection[int], *, released: bool) -> dict[str, Any]:
         """What users have to know of these files, as JSON; see `notes`. listed: images in the instruction file.
-
-        released: as the released code takes them.
-        """
+        released: as the released code takes them."""
         unlisted = {index for index, _ in self._parsed.values()} - set(listed)
         complete = {index for index in self.bases if not self.missing_file(index)}
         facts: dict[str, Any] = {

@@ -1,12 +1,6 @@
-"""Counts of an EdiVal-Bench instruction file, compared with those of the published file.
-
-They verify that a file is the published one, and that our rules for chains (parsing and wording of instructions,
-updates of object pools) agree with that file.
-
-Objects are counted in the thirteen categories of appendix A, by the last word of a name. The titles are the paper's;
-which word belongs where is ours, since the paper prints numbers by category in a picture only. Most of the words are
-those of the published instruction file.
-"""
+"""Counts of an EdiVal-Bench instruction file beside those of the published one, which show that our rules for chains
+(parsing and wording of instructions, updates of object pools) agree with it. Objects are counted in the thirteen
+categories of appendix A by the last word of a name; which word belongs where is ours."""
 
 from __future__ import annotations
 
@@ -62,7 +56,6 @@ _WORDS = {
 }
 
 CATEGORIES: tuple[str, ...] = (*_WORDS, OTHER)
-"""In the paper's order."""
 
 _CATEGORY: Mapping[str, str] = {word: category for category, words in _WORDS.items() for word in words.split()}
 
@@ -174,7 +167,6 @@ def _is_parsed_by_wording(turn: EdiValTurn) -> bool:
 
 
 def _task(turn: EdiValTurn) -> Task | None:
-    """Parse the instruction without the type of its row."""
     return parse_task(turn.instructions[-1])
 
 
@@ -216,7 +208,6 @@ def _drops_later_objects(before: Pools, turn: EdiValTurn) -> bool:
 
 
 def _objects_before(first: EdiValTurn) -> tuple[str, ...]:
-    """The objects before the first turn: those after it, without the object that it added."""
     after, task = first.pools.all, _task(first)
     before = after[:-1]
     added = task is not None and update_pools(Pools(before, before, before), task).all == after

@@ -38,11 +38,9 @@ COLUMNS = ("image_index", "turns", *_TURN_COLUMNS, "bg_consistency", *_POOL_COLU
 
 @dataclass(frozen=True)
 class EdiValTurn:
-    """A row. index: of the image, from 0. number: of the turn, from 1. line: last line of the row in the file.
-
-    types, instructions, formats: of all turns so far, as published; `formats` have their slots in brackets. pools:
-    after this turn.
-    """
+    """A row. index: of the image, from 0. number: of the turn, from 1. line: last line of the row in the file. types,
+    instructions, formats: of all turns so far, as published; `formats` have their slots in brackets. pools: after this
+    turn."""
 
     index: int
     number: int
@@ -78,11 +76,9 @@ class InstructionFile:
 
 
 def read_instruction_file(path: Path) -> InstructionFile:
-    """Read the chains of an instruction file.
-
-    A chain ends before its first turn that is missing or invalid. An instruction in none of the nine forms is also a
-    problem, but its turn is kept. Raises `InputError` if the file cannot be read or lacks columns.
-    """
+    """Read the chains of an instruction file. A chain ends before its first turn that is missing or invalid. An
+    instruction in none of the nine forms is also a problem, but its turn is kept. Raises `InputError` if the file
+    cannot be read or lacks columns."""
     rows: dict[int, dict[int, EdiValTurn]] = {}
     problems = Problems[DataProblem]()
     count = 0
@@ -160,7 +156,6 @@ def _turn(row: Mapping[str, str | None], where: str, line: int, problems: Proble
 
 
 def _strings(text: str | None) -> tuple[str, ...] | str:
-    """A list of strings, or an error message."""
     if text is None:
         return "the row is too short: the column is missing"
     try:
@@ -181,7 +176,6 @@ _MAX_DIGITS = 9
 
 
 def _chain(path: Path, turns_by_number: Mapping[int, EdiValTurn], problems: Problems[DataProblem]) -> list[EdiValTurn]:
-    """The turns from the first to the last before a missing one."""
     chain: list[EdiValTurn] = []
     for number in range(1, max(turns_by_number) + 1):
         if number not in turns_by_number:
@@ -218,11 +212,8 @@ _OUTPUT_FOLDERS = {"multipass", "singlepass"}
 
 
 def find_base_images(location: Path, problems: Problems[DataProblem]) -> dict[int, Path]:
-    """Index -> file, of a zip or a folder, at any depth.
-
-    A zip is extracted once, into the user's cache (see `extracted_folder`), by its content. Raises `InputError` if the
-    location cannot be read.
-    """
+    """Index -> file, of a zip or a folder, at any depth. A zip is extracted once, into the user's cache (see
+    `extracted_folder`), by its content. Raises `InputError` if the location cannot be read."""
     if location.is_dir():
         files = sorted(path for path in location.rglob("*") if path.is_file())
         # Folders of outputs have copies of the base images, which count only if `location` is such a folder.
@@ -253,7 +244,6 @@ def _by_index(paths: Iterable[Path], problems: Problems[DataProblem]) -> dict[in
 
 
 def _index(name: str) -> int | None:
-    """The index of an image by its file name; None for other files."""
     match = _NAME.fullmatch(Path(name).stem)
     return int(match[1]) if match and Path(name).suffix.lower() in IMAGE_SUFFIXES else None
 

@@ -22,7 +22,7 @@ from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....reward.sample import Operation, SampleTooLarge
 from ....verifiers import edit_request
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.problems import Problems
 from ..results import Results
 from ..rows import DataProblem
@@ -136,10 +136,8 @@ class EdiVal(Suite):
         self.released = False
         """Whether the protocol is `official`."""
         self.vq, self.vq_prompt, self.seed = bool(vq), vq_prompt, seed
-        try:
+        with input_errors(ValueError):
             self._prompts = Prompts(_PROMPT_PACKAGE, prompts)
-        except ValueError as error:
-            raise InputError(str(error)) from None
         self._instructions = _instruction_file(data)
         chains = read_instruction_file(self._instructions)
         self._chains, self._row_problems = dict(chains.turns), chains.problems
@@ -147,7 +145,6 @@ class EdiVal(Suite):
         self._read_images()
 
     def _read_images(self) -> None:
-        """Make the items of the chains and of the base images, as these are read now."""
         problems = self._row_problems.copy()
         files = find_base_images(self._location, problems)
         folder = self._location if self._location.is_dir() else None  # else of files that were extracted
@@ -189,10 +186,8 @@ class EdiVal(Suite):
         base_images: Mapping[int, SuiteImage | ImageError],
         problems: Problems[DataProblem],
     ) -> list[SuiteItem]:
-        """The items of one image; none, and a problem, if the image is missing or damaged.
-
-        They end, with a problem, before a turn that is beyond the limits of a sample.
-        """
+        """The items of one image; none, and a problem, if the image is missing or damaged. They end, with a problem,
+        before a turn that is beyond the limits of a sample."""
         if index not in base_images:
             message = f"there is no {index}_input_raw.jpg (or .png), so its {len(turns)} turns are left out"
             problems.append(DataProblem(f"image {index}", message))
@@ -351,7 +346,6 @@ def _instruction_file(data: str | Path | None) -> Path:
 
 
 def _base_image_location(instructions: Path, images: str | None) -> Path:
-    """Location of the base images: `images`, or the only zip beside the instructions, or that folder."""
     if images is not None:
         return Path(images)
     folder = instructions.parent
@@ -370,12 +364,8 @@ COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
 def compress_instructions(
     instructions: Sequence[str], compression: Compression, *, unchanged: Sequence[str] = (), seed: str = ""
 ) -> str:
-    """Join instructions to one.
-
-    `default`: joined by ". ". `shuffle`: likewise, in a random order by `seed`. `sequential`: "first, A, then, B,
-    last, C"; of two, "first, A, then, B". `keep`: as `default`, with "Keep x, y unchanged." for the unchanged objects,
-    if any.
-    """
+    """Join instructions to one: `default` by ". "; `shuffle` likewise, in a random order by `seed`; `sequential` as
+    "first, A, then, B, last, C"; `keep` as `default`, with "Keep x, y unchanged." for the unchanged objects, if any."""
     clauses = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
     if compression == "shuffle":
         random.Random(seed).shuffle(clauses)

@@ -1,7 +1,5 @@
 """EdiVal's tables for one editor: for multipass tables 3, 4, 16-18, 22-24 and 26, for singlepass 19-21, 25 and 27.
-
-Arguments of the formulas are numbers or arrays, all shares in [0, 1] or all percent; NaN if undefined.
-"""
+Arguments of the formulas are numbers or arrays, all shares in [0, 1] or all percent; NaN if undefined."""
 
 from __future__ import annotations
 
@@ -65,12 +63,9 @@ def tables_of(mode: str, incomplete: str, results: Results, *, released: bool = 
 
 
 class CountedRows:
-    """The rows that count at each turn, and the tables' notes about the others.
-
-    An image whose chain ends early in the instruction file counts at the turns that it has. released: as the authors'
-    notebook counts the released code's files. Then such an image counts in the image success of later turns of
-    multipass by the turns that it has, and one that the released code scores twice counts twice in all other figures.
-    """
+    """The rows that count at each turn, and the tables' notes about the others. An image whose chain ends early in the
+    instruction file counts at the turns that it has. released: as the authors' notebook counts: such an image counts
+    in the image success of later turns too, and one that the released code scores twice counts twice elsewhere."""
 
     def __init__(self, results: Results, mode: str, incomplete: str, *, released: bool = False) -> None:
         self.results, self.mode, self._released = results, mode, released and mode == "multipass"
@@ -157,10 +152,8 @@ class CountedRows:
         )
 
     def half(self, rows: Iterable[ResultRow], half: str) -> Statistic:
-        """Mean of one half of content consistency over the rows with content to compare.
-
-        The released code, and so `official`, measures neither half if an instruction changes the background.
-        """
+        """Mean of one half of content consistency over the rows with content to compare. The released code, and so
+        `official`, measures neither half if an instruction changes the background."""
         measured = [row for row in rows if not (_is_official(row, "cc") and row.labels["background"] == "changed")]
         scores = ((row, row.score("cc", half)) for row in measured)
         compared = [row for row, score in scores if score is None or score.status != "not_applicable"]
@@ -312,7 +305,6 @@ def pass_rates(counted: CountedRows) -> Table:
 
 
 def _operations(row: ResultRow) -> list[ResultRow]:
-    """The instructions of a singlepass image, one row each."""
     kinds = str(row.labels["types"]).split(",")
     score = row.score("if")
     credits = list(score.credits.values()) if score is not None else []
@@ -381,10 +373,8 @@ def overall(following: ArrayLike, consistent: ArrayLike) -> Numbers:
 
 
 def overall_over_turns(following: Sequence[ArrayLike], consistent: Sequence[ArrayLike]) -> Numbers:
-    """EdiVal-O of appendix O.4: the geometric mean of the means of EdiVal-IF and of EdiVal-CC over the turns.
-
-    Undefined if one of them is.
-    """
+    """EdiVal-O of appendix O.4: the geometric mean of the means of EdiVal-IF and of EdiVal-CC over the turns. Undefined
+    if one of them is."""
     return overall(np.mean(np.stack(following), axis=0), np.mean(np.stack(consistent), axis=0))
 
 
@@ -395,8 +385,7 @@ def relative_change(now: ArrayLike, base: ArrayLike) -> Numbers:
 
 def all_followed(values: Iterable[float | None]) -> float | None:
     """1 if every instruction was followed, 0 if one was not, whatever the others; None if one is unknown, or without
-    instructions.
-    """
+    instructions."""
     each = list(values)
     if any(value is not None and value != 1.0 for value in each):
         return 0.0

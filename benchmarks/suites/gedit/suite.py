@@ -1,10 +1,8 @@
 """GEdit-Bench: edits by VIEScore's semantic consistency (SC), perceptual quality (PQ) and their root (O).
 
-The official result files are CSV files of scores per type, of which the released code makes its statistics:
-`eval_results_new/{editor}_{task_type}_gpt_score.csv` and, of all types, `..._combined_gpt_score.csv`. As in the
-released code, edits without an output or without a score have no line. Paths are relative to the folder of outputs. The
-released `calculate_statistics.py` computes the English averages from them. For Chinese it selects the rows with the
-language `zh`, which neither these files nor the released ones have: they say `cn`.
+The official CSV files, `eval_results_new/{editor}_{task_type}_gpt_score.csv` and `..._combined_gpt_score.csv`, have no
+line for edits without output or score. The released `calculate_statistics.py` computes the English averages from them;
+for Chinese it selects rows of the language `zh`, while these and the released files say `cn`.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from ....reward.metrics.viescore.metrics import MAX_GRADE, PROTOCOLS, SemanticCo
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
 from ...common.csv_text import csv_text
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.problems import Problems
 from ..bootstrap import Statistic, plain_mean
 from ..results import OUTPUTS_ENTRY, ResultRow, Results
@@ -82,10 +80,8 @@ class GEditBench(Suite):
             raise InputError("gedit needs its data: give --data with the folder of its parquet files, or one of them")
         require_choice(self.name, "language", language, (*LANGUAGES, "both"))
         require_choice(self.name, "column of sources", sources, PICTURES)
-        try:
+        with input_errors(ValueError):
             self._prompts = SemanticConsistency(prompts=prompts).prompt_pack
-        except ValueError as error:
-            raise InputError(str(error)) from None
         self.language, self.sources, self.released = language, sources, False
         languages = tuple(LANGUAGES) if language == "both" else (language,)
         problems = Problems[DataProblem]()
@@ -288,7 +284,6 @@ def value_of(column: str) -> Callable[[ResultRow], float | None]:
 def _languages(
     name: str, title: str, results: Results, rows: Mapping[str, Sequence[ResultRow]], notes: Sequence[str]
 ) -> Table:
-    """One row, with the averages of each language."""
     figures = {
         f"{language.upper()} {column}": _average(results, language_rows, value_of(column))
         for language, language_rows in rows.items()
@@ -325,7 +320,6 @@ def _average(results: Results, rows: Sequence[ResultRow], value: Callable[[Resul
 
 
 def _by_type(rows: Sequence[ResultRow]) -> dict[str, list[ResultRow]]:
-    """The rows of each type that has any, in the released order."""
     by_type = {kind: [row for row in rows if row.labels.get("type") == kind] for kind in TYPES}
     return {kind: kind_rows for kind, kind_rows in by_type.items() if kind_rows}
 
@@ -354,13 +348,11 @@ TYPES: Sequence[str] = (
 """The values of `task_type`, in the order of the released tables."""
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "cn": "Chinese"}
-"""The values of `instruction_language`."""
 
 PICTURES: Sequence[str] = ("input_image", "input_image_raw")
 """Columns of pictures: as the judge sees them, and as people posted them."""
 
 _SPLIT = "train"
-"""The only split, by the name that it has on the hub."""
 _COLUMNS = ("task_type", "key", "instruction", "instruction_language", "Intersection_exist")
 
 
@@ -383,9 +375,7 @@ class GEditRow:
 
 def read_gedit(data: Path, languages: Sequence[str], pictures: str, problems: Problems[DataProblem]) -> list[GEditRow]:
     """The valid rows in these languages. data: parquet shards, one parquet file, or a data set saved by `save_to_disk`.
-
-    pictures: the column of the sources. Raises `InputError` if the data cannot be read, or has no such rows.
-    """
+    pictures: the column of the sources. Raises `InputError` if the data cannot be read, or has no such rows."""
     tables = find_split_files(data, _SPLIT, (*_COLUMNS, pictures), "GEdit-Bench")
     images = extracted_images("gedit", tables, pictures)
     rows = (
@@ -402,7 +392,6 @@ def read_gedit(data: Path, languages: Sequence[str], pictures: str, problems: Pr
 
 
 def _row(cells: Row, pictures: str) -> GEditRow:
-    """Raises ValueError for an invalid row."""
     image = cells[pictures]
     kind = choice(cells, "task_type", {one: one for one in TYPES})
     language = choice(cells, "instruction_language", {one: one for one in LANGUAGES})

@@ -1,8 +1,6 @@
-"""The preference sets by name: where they come from, what reads them, and the rule by which rewards are compared.
-
-Sets of pairs and of small groups are read here. Tables of the hub have pictures in their cells (`Picture.of_cell`);
-rows of JSON files name them (`Picture.of_file`). Each reader raises `InputError` if the folder has none of its files.
-"""
+"""The preference sets by name: where they come from, what reads them, and the rule by which rewards are compared. Sets
+of pairs and of small groups are read here. Tables of the hub have pictures in their cells (`Picture.of_cell`); rows of
+JSON files name them (`Picture.of_file`). Each reader raises `InputError` if the folder has none of its files."""
 
 from __future__ import annotations
 
@@ -45,7 +43,6 @@ def _pair(
 
 
 def _split_files(folder: Path, split: str, columns: Sequence[str], title: str, files: Sequence[str]) -> SplitFiles:
-    """files: of the other layout."""
     try:
         return find_split_files(folder, split, columns, title)
     except InputError as error:
@@ -61,11 +58,9 @@ _VOTES = {"leftvote": 1, "rightvote": -1, "tievote": 0, "bothbad_vote": 0}
 
 
 def read_genai_bench(folder: Path) -> Rows:
-    """GenAI-Bench (arXiv 2406.04485), the editing part: votes on pairs, with ties that are both good or both bad.
-
-    Two layouts: the parquet files of the hub (configuration `image_edition`), and the JSON files of EditReward's
-    repository (the first with ties, the second without), where equal scores of the two models are a tie.
-    """
+    """GenAI-Bench (arXiv 2406.04485), the editing part: votes on pairs, with ties that are both good or both bad. Two
+    layouts: the parquet files of the hub (configuration `image_edition`), and the JSON files of EditReward's repository
+    (the first with ties, the second without), where equal scores of the two models are a tie."""
     if folder.suffix == ".json" and folder.is_file():
         path: Path | None = folder
     else:
@@ -107,11 +102,9 @@ _SIZES = {f"{size}pair": f"{size}-pair" for size in _EDIT_REWARD_FILES}
 
 
 def read_edit_reward_bench(folder: Path) -> Rows:
-    """EditReward-Bench of TIGER-Lab (arXiv 2509.26346): groups of two, three or four edits in the order of people.
-
-    Two layouts: the rows of the hub, one per pair, whose ids begin with that of the group; and the files of the
-    released evaluation, one row per group. Only groups of two have ties.
-    """
+    """EditReward-Bench of TIGER-Lab (arXiv 2509.26346): groups of two, three or four edits in the order of people. Two
+    layouts: the rows of the hub, one per pair, whose ids begin with that of the group; and the files of the released
+    evaluation, one row per group. Only groups of two have ties."""
     present = {size: folder / name for size, name in _EDIT_REWARD_FILES.items() if (folder / name).is_file()}
     for size, path in present.items():
         yield from comparisons(json_rows(path), partial(_group, path.parent, size))
@@ -178,8 +171,7 @@ _DIMENSIONS = ("prompt_following", "consistency", "overall")
 
 def read_edit_score_bench(folder: Path) -> Rows:
     """EditReward-Bench of EditScore (VectorSpaceLab, arXiv 2509.23909): pairs by task and dimension, the better edit
-    first. Each edit has a key, by which it occurs in several pairs.
-    """
+    first. Each edit has a key, by which it occurs in several pairs."""
     files = find_split_files(folder, "train", _EDIT_SCORE_COLUMNS, "EditScore's EditReward-Bench")
     return comparisons(files.rows(*_EDIT_SCORE_COLUMNS), partial(_edit_score_row, folder))
 
@@ -218,10 +210,8 @@ _LABELS = {"preference": 1, "tie": 0}
 
 
 def read_edit_reward_compass(folder: Path) -> Rows:
-    """EditReward-Compass (arXiv 2605.13062): pairs with a winner, or of equal quality, by dimension.
-
-    The layout is that of the released evaluation: a JSON file of rows that name their pictures. folder: or the file.
-    """
+    """EditReward-Compass (arXiv 2605.13062): pairs with a winner, or of equal quality, by dimension. The layout is that
+    of the released evaluation: a JSON file of rows that name their pictures. folder: or the file."""
     path = folder
     if folder.is_dir():
         found = [folder / _COMPASS_FILE] if (folder / _COMPASS_FILE).is_file() else sorted(folder.glob("*.json"))
@@ -253,9 +243,7 @@ the same, and a tie is right if the values are equal. ratings: rank correlation 
 @dataclass(frozen=True)
 class PreferenceSet:
     """A set. source: paper and layout. hub: its data set on the Hugging Face hub, empty if edits are elsewhere.
-
-    patterns: the files of it that are needed. group_by: labels that tables have rows for.
-    """
+    patterns: the files of it that are needed. group_by: labels that tables have rows for."""
 
     name: str
     title: str
@@ -342,4 +330,3 @@ _SETS = (
 )
 
 PREFERENCE_SETS: Mapping[str, PreferenceSet] = {one.name: one for one in _SETS}
-"""By name."""

@@ -1,13 +1,10 @@
-"""The common structure of preference sets: a comparison of edits of one source by one instruction, judged by people.
+"""The common structure of preference sets: edits of one source by one instruction, judged by people; and ImagenHub.
 
 A reader yields comparisons one by one, with their pictures unread, and a `DataProblem` for a row that is none.
-
-ImagenHub (arXiv 2310.01596), the editing tasks: every edit was rated by three people for consistency and quality. It is
-a folder as the Imagen Museum shows it, `input/` and one folder per model with `sample_{img_id}_{turn}.jpg`, and
-`dataset_lookup.json` with the instructions; with the rating files `*_rater{1,2,3}.tsv` of ImagenHub's repository,
-anywhere in it. A rating is `[SC, PQ]`, each 0, 0.5 or 1. The rating of an edit is the mean over raters of
-sqrt(SC * PQ), as in VIEScore (arXiv 2312.14867). Also the JSON file of EditReward's evaluation,
-`valid_imagenhub_processed.json`, with that mean in `score`.
+ImagenHub (arXiv 2310.01596), editing tasks: a folder as the Imagen Museum shows it, `input/` and one folder per model
+with `sample_{img_id}_{turn}.jpg`, `dataset_lookup.json`, and the files `*_rater{1,2,3}.tsv` with ratings `[SC, PQ]`,
+each 0, 0.5 or 1. The rating of an edit is the mean over raters of sqrt(SC * PQ), as in VIEScore (arXiv 2312.14867).
+Also EditReward's `valid_imagenhub_processed.json`, with that mean in `score`.
 """
 
 from __future__ import annotations
@@ -81,11 +78,9 @@ class Picture:
 class Comparison:
     """Edits of one source by one instruction, and what people say about them.
 
-    id: unique in the set. group: comparisons with the same group belong to one question to people, and count together
-    where the set counts groups. candidates: name -> edited picture. preferences: pair of names -> 1 if people prefer
-    the first, -1 the second, 0 for a tie. ratings: name -> the mean rating of people, in [0, 1]; for sets that rate
-    each edit. others: name -> for each rater, the rating and the mean of those of the others. labels: what tables group
-    by, as in {"task": "color_alter"}.
+    group: comparisons of one question to people, which count together. candidates: name -> edited picture.
+    preferences: pair of names -> 1 if people prefer the first, -1 the second, 0 for a tie. ratings: name -> mean rating
+    in [0, 1]. others: name -> for each rater, the rating and the mean of those of the others. labels: of tables.
     """
 
     id: str

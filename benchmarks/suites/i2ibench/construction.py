@@ -1,9 +1,8 @@
 """`bench build i2ibench`: a suite of prompts for a user's images, with any judge. The paper's is not published.
 
-Scenes of one image and of several are drawn; for each scene the judge writes a prompt of each of the half's five
-categories, together with its dimensions (sections 3.1 and 3.2). Dimensions that the paper scores on all prompts of a
-half apply to all prompts here. The others apply if the judge names them, to at most the share of prompts of the paper
-(appendix D, tables 4 and 5).
+Of each scene of one image or several, the judge writes a prompt of each of the half's five categories with its
+dimensions (sections 3.1 and 3.2). Dimensions that the paper scores on all prompts of a half apply to all; the others if
+the judge names them, to at most the paper's share of prompts (appendix D, tables 4 and 5).
 """
 
 from __future__ import annotations
@@ -58,11 +57,9 @@ class SourceSet:
 def sample_scenes(
     images: Sequence[NumberedImage], single: int | None, multi: int | None, sources: Sequence[int], seed: int
 ) -> list[SourceSet]:
-    """Sample scenes of one image (`single`) and of several (`multi`); None for up to `PAPER_SCENES`.
-
-    sources: numbers of images of multi-image scenes, in turn. No two scenes have the same images. Raises `InputError`
-    if there are too few images.
-    """
+    """Sample scenes of one image (`single`) and of several (`multi`); None for up to `PAPER_SCENES`. sources: numbers
+    of images of multi-image scenes, in turn. No two scenes have the same images. Raises `InputError` if there are too
+    few images."""
     names = [image.name for image in images]
     if len(set(names)) < len(names):
         raise InputError("two images have the same name: rename one")
@@ -226,10 +223,8 @@ def dimension_choices(category: Category) -> list[Dimension]:
 
 
 def apply_quotas(prompts: Sequence[GeneratedPrompt], seed: int) -> list[GeneratedPrompt]:
-    """Remove dimensions from randomly chosen prompts, where a larger share of a half has one than in the paper.
-
-    Fixed dimensions of a category are kept.
-    """
+    """Remove dimensions from randomly chosen prompts, where a larger share of a half has one than in the paper. Fixed
+    dimensions of a category are kept."""
     selected = list(prompts)
     for name, dimension in DIMENSIONS.items():
         half = [number for number, prompt in enumerate(selected) if prompt.category.multi == dimension.multi]
@@ -283,15 +278,11 @@ def construct_suite(
     window: int = 64,
     step: Callable[[], None] = lambda: None,
 ) -> ConstructionReport:
-    """Construct a suite from a folder of images.
+    """Construct a suite from a folder of images: `prompts.jsonl`, `images/`, and `rejections.jsonl`.
 
     single, multi: scenes of each half, five prompts each; by default 100, or as many as the images allow. sources:
-    numbers of images of multi-image scenes. seed: of the selection of images, and of the judge's samples. quotas:
-    remove dimensions from prompts so that their shares are at most those of the paper. prompts: a prompt pack. step:
-    called after each scene.
-
-    Writes `prompts.jsonl` and `images/`, which `I2IBench` reads, and `rejections.jsonl`: invalid replies and rejected
-    prompts, with reasons. The same call resumes, without repeating queries. Raises `InputError`.
+    numbers of images of multi-image scenes. quotas: keep the shares of dimensions to those of the paper. step: called
+    after each scene. The same call resumes, without repeating queries. Raises `InputError`.
     """
     prompt_templates = load_prompts(prompts)
     scenes = sample_scenes(list_numbered_images(images), single, multi, sources, seed)
@@ -366,7 +357,6 @@ def _scene_program(
 
 
 def _copy_source(source: NumberedImage, out: Path) -> None:
-    """Copy the file unchanged: readers see the same image as the judge."""
     path = out / IMAGES_SLOT / source.name
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)

@@ -27,8 +27,7 @@ from ..rows import DataProblem, Row, file_name, object_lines, read_rows, reasons
 @dataclass(frozen=True, slots=True)
 class Category:
     """name: in data. title: in tables. multi: whether its prompts have several images. text, hint: whether its prompts
-    have text to render, or a hint for grading.
-    """
+    have text to render, or a hint for grading."""
 
     name: str
     title: str
@@ -133,7 +132,6 @@ def _is_string_list(value: Any) -> bool:
 
 
 def _parse_dimension(text: str, *, multi: bool) -> Dimension:
-    """The dimension of that half with this name. Raises ValueError."""
     dimension = next(
         (candidate for candidate in DIMENSIONS.values() if candidate.multi == multi and candidate.is_called(text)), None
     )

@@ -1,8 +1,6 @@
-"""I2I-Bench: 30 dimensions of single-image editing and multi-image composition, each scored where it applies.
-
-The paper's Overall weights a dimension by the number of its prompts (appendix D): an unweighted mean over dimensions
-differs by up to 0.032 from the printed values.
-"""
+"""I2I-Bench: 30 dimensions of single-image editing and multi-image composition, each scored where it applies. The
+paper's Overall weights a dimension by the number of its prompts (appendix D): an unweighted mean over dimensions
+differs by up to 0.032 from the printed values."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from ....reward.metrics.i2ibench.overall import PIPELINES, SYSTEM_PROMPTS
 from ....reward.queries.prompts import Prompts
 from ....reward.queries.specs import Spec
 from ....verifiers import edit_request
-from ...common.errors import InputError
+from ...common.errors import InputError, input_errors
 from ...common.problems import Problems
 from ..bootstrap import Statistic
 from ..results import ResultRow, Results
@@ -104,10 +102,8 @@ class I2IBench(Suite):
                 "`editcritic bench build i2ibench` constructs some for your own images"
             )
         require_choice(self.name, "half", half, HALVES)
-        try:
+        with input_errors(ValueError):
             Prompts(PACKAGE, prompts)
-        except ValueError as error:
-            raise InputError(str(error)) from None
         self.half, self.prompts = half, prompts
         self._dimension_options = _dimension_options(
             content=content,
@@ -210,10 +206,8 @@ def _dimension_options(**values: Any) -> dict[str, Any]:
     for name, value in values.items():
         option, (dimension, *_) = _METRIC_OPTIONS[name]
         metric = PIPELINES[DIMENSIONS[dimension].pipeline]
-        try:
+        with input_errors(ValueError):
             metric(dimension, **{option: value})
-        except ValueError as error:
-            raise InputError(str(error)) from None
         if value != getattr(metric, option):
             changed[name] = value
     return changed
@@ -244,8 +238,7 @@ MetricApplies = Callable[[ResultRow, str], bool]
 
 def i2ibench_tables(results: Results, applies: MetricApplies) -> list[Table]:
     """Overall of each half; tables 1 and 2; success of the two-level dimensions; category by dimension; single against
-    multi. Only halves, categories and dimensions with scores.
-    """
+    multi. Only halves, categories and dimensions with scores."""
     subset = _Subset(results, applies)
     halves = {half: dimensions for half in _IS_MULTI if (dimensions := subset.dimensions(half))}
     means = {half: subset.means(results.filter(half=half), dimensions) for half, dimensions in halves.items()}
@@ -280,16 +273,12 @@ def _value_of(dimension: str) -> Callable[[ResultRow], float | None]:
 
 @dataclass(frozen=True)
 class _Subset:
-    """Statistics of subsets of rows and dimensions."""
-
     results: Results
     applies: MetricApplies
 
     def dimensions(self, half: str) -> list[str]:
-        """The dimensions that apply to a row and that this run measures, in the table's order.
-
-        A dimension of which no output was made counts: its values are missing.
-        """
+        """The dimensions that apply to a row and that this run measures, in the table's order. A dimension of which no
+        output was made counts: its values are missing."""
         rows = self.results.filter(half=half)
         left_out = self.results.provenance.get("skipped_metrics", {})
         return [
@@ -301,7 +290,6 @@ class _Subset:
         ]
 
     def _rows(self, rows: Iterable[ResultRow], dimension: str) -> list[ResultRow]:
-        """Those that the dimension applies to."""
         return [row for row in rows if self.applies(row, dimension)]
 
     def mean(self, rows: Iterable[ResultRow], dimension: str) -> Statistic:
@@ -339,7 +327,6 @@ class _Subset:
 
 
 def _success(subset: _Subset, halves: Mapping[str, Sequence[str]]) -> list[Table]:
-    """Success rates of the two-level dimensions."""
     rows: dict[str, dict[str, Statistic]] = {}
     for half, dimensions in halves.items():
         half_rows = subset.results.filter(half=half)

@@ -1,21 +1,13 @@
 """ImgEdit-Bench (arXiv 2505.20275): 737 basic instructions of nine types, 47 hard ones (UGE), and conversations.
 
-The files of the released scripts are made of the same replies, in the folder `imgedit`. `result.json` has the judge's
-reply by key, as the released script that asks the judge writes it: the scripts that compute the means can be run on it.
-`average_score.json` and, of the basic suite, `typescore.json` have what these write, but of this run's own values: in
-protocol `official` they are equal to theirs, in `fixed` they are the values that count. Failed scores are in none of
-them.
-
-The published files are basic, hard (UGE) and multi-turn instructions, and the pictures that they name:
-
     basic       {"1082": {"id": "animal/000342021.jpg", "prompt": "Change …", "edit_type": "adjust"}, …}
     uge         {"1": {"id": "000029784.jpg", "prompt": "Remove …"}, …}
     multi-turn  a file for each kind, {"id": "000066341.jpg", "turn1": "…", "turn2": "…", "turn3": "…"} on a line each
 
-The basic and the hard instructions are in the authors' repository, `Benchmark/Basic/basic_edit.json` and
-`Benchmark/UGE/UGE_edit.json`; the pictures are in `Benchmark.tar`, in `singleturn/`, `hard/` and
-`multiturn/<kind>/`, which also has `singleturn/singleturn.json` and `multiturn/<kind>/annotation.json`. Each file may
-be one JSON object of rows by key, or have one row on a line, with the key `key` or else the number of the line.
+Instructions are in the authors' repository or in `Benchmark.tar`, which has the pictures; each file may be one JSON
+object of rows by key, or have one row on a line, with `key` or the line's number. The result files of the released
+scripts are made of the same replies, in `imgedit/`: equal to theirs in protocol `official`; in `fixed`, of the values
+that count. Failed scores are in none of them.
 """
 
 from __future__ import annotations
@@ -165,7 +157,6 @@ class ImgEditBench(Suite):
         return [] if self.part == "multi-turn" else write_official_files(results, METRICS[self.part], folder)
 
     def _check_options(self) -> None:
-        """Raise `InputError` for options that no metric takes."""
         if self.part == "multi-turn":
             if self.prompts is not None or self.protocol != "fixed":
                 raise InputError("people judge the part multi-turn: it has neither protocol nor prompts")
@@ -173,7 +164,6 @@ class ImgEditBench(Suite):
         self._check_metrics()
 
     def _completeness_notes(self) -> list[str]:
-        """Counts that differ from the published ones."""
         published = {"": UGE_COUNT} if self.part == "uge" else {str(kind): n for kind, n in TYPE_COUNTS.items()}
         counts = Counter(str(item.labels.get("type", "")) for item in self.items)
         differing = [f"{kind} {counts[kind]} of {count}" for kind, count in published.items() if counts[kind] != count]
@@ -190,7 +180,6 @@ class ImgEditBench(Suite):
         return make_items(rows, items_of, lambda row: row.where, problems)
 
     def _items_of(self, row: ImgEditRow, picture: Image) -> list[SuiteItem]:
-        """The items of a row: one, or one a turn."""
         first = row.instructions[0]
         if self.part == "uge":
             return [SuiteItem(row.key, row.source, row.key, edit_request(first, picture, id=row.key))]
@@ -242,14 +231,12 @@ def write_official_files(results: Results, metric: str, folder: Path) -> list[Pa
 
 
 METRICS: Mapping[str, str] = {"basic": "imgedit", "uge": "imgedit-uge"}
-"""Part -> its metric."""
 OVERALL, UGE = "Overall", "UGE"
 COLUMNS: Mapping[str, str] = {kind: "Hybrid" if kind == "compose" else kind.capitalize() for kind in EDIT_TYPES}
 """Type -> its column, in the published order."""
 
 _UNIT = "grade 1-5"
 _GRADES = 3
-"""Criteria of a type."""
 
 
 def basic_tables(results: Results, notes: Sequence[str]) -> list[Table]:
@@ -295,8 +282,7 @@ def _criteria(results: Results) -> list[Table]:
 
 def _replies(results: Results, metric: str, rows: Mapping[str, Sequence[ResultRow]]) -> list[Table]:
     """Shares of the samples with a value whose grades were lowered (`fixed`), or that had other numbers than grades
-    (`official`).
-    """
+    (`official`)."""
     evidence = [item for row in results.rows for item in _evidence(row, metric).values()]
     if not evidence:
         return []
@@ -334,7 +320,6 @@ def _share(
 
 
 def _evidence(row: ResultRow, metric: str) -> dict[str, Mapping[str, float]]:
-    """Numbers of a scored row's evidence, by what it is."""
     score = row.score(metric)
     if score is None or score.value is None:
         return {}
@@ -357,7 +342,6 @@ TYPE_COUNTS: Mapping[EditType, int] = {
 }
 """Type -> instructions of the published basic suite, 737 in all."""
 UGE_COUNT = 47
-"""Instructions of the published hard suite."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "content-memory": ("content_memory",),
@@ -379,8 +363,7 @@ _FILES: Mapping[Part, tuple[str, ...]] = {
 @dataclass(frozen=True, slots=True)
 class ImgEditRow:
     """One instruction, or one conversation. key: of its output. source: the picture as the row names it. instructions:
-    one a turn. kind: its type or kind, empty for hard instructions.
-    """
+    one a turn. kind: its type or kind, empty for hard instructions."""
 
     where: str
     key: str
@@ -397,9 +380,7 @@ def data_folder(data: Path) -> Path:
 
 def read_part(data: Path, part: Part, problems: Problems[DataProblem]) -> list[ImgEditRow]:
     """The usable rows. data: a folder in one of the published layouts, or for basic and hard instructions their file.
-
-    Raises `InputError` if there is no such file, or no usable row.
-    """
+    Raises `InputError` if there is no such file, or no usable row."""
     found: list[ImgEditRow] = []
     for kind, path in _files(data, part):
         rows = read_rows(_rows(path), partial(_row, data_folder(data), path, part, kind), lambda row: row.key)
@@ -440,7 +421,6 @@ def _files(data: Path, part: Part) -> list[tuple[str, Path]]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Location and content of each row, which has its `key`."""
     try:
         table = read_json(path)
     except OSError as error:
@@ -456,7 +436,6 @@ def _rows(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _row(top: Path, path: Path, part: Part, kind: str, row: Row, where: str) -> ImgEditRow:
-    """Raises ValueError for a row that cannot be used."""
     key = file_name(str(row["key"]))
     name = text(row, "id")
     picture = next((file for file in _pictures(top, path, part, name) if file.is_file()), None)
@@ -475,7 +454,6 @@ def _row(top: Path, path: Path, part: Part, kind: str, row: Row, where: str) -> 
 
 
 def _pictures(top: Path, path: Path, part: Part, name: str) -> Iterator[Path]:
-    """Where a row's picture may be."""
     yield path.parent / name
     for folder in (top, top / _FOLDERS[part], top / _ARCHIVE / _FOLDERS[part], top / "original_images"):
         yield folder / name

@@ -3,21 +3,18 @@
 import json
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.run.golden_cases import read_cases
+from editcritic.benchmarks.run.replay import read_cases
 from editcritic.benchmarks.suites.construction.workspace import ConstructionFolder
 from editcritic.benchmarks.suites.human_labels import append_labels
 from editcritic.reward.experts.loading.reward_heads import RewardPromptTemplate
 from editcritic.reward.queries.prompts import MAX_PROMPT_BYTES
 from editcritic.verifiers.selectors import PreviewCalibration
 
-from ..conftest import Command
 from ..human_eval.label_files import make_label
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or device files")
@@ -35,10 +32,16 @@ SPECIAL = [fifo, device, Path.mkdir]
 
 
 @pytest.mark.parametrize("special", SPECIAL)
-def test_a_preview_calibration_is_a_file(special: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_preview_calibration_and_settings_of_a_construction_are_a_file(special, tmp_path):
     special(tmp_path / "calibration.json")
     with pytest.raises(OSError, match="it is a"):
         PreviewCalibration.load(tmp_path / "calibration.json")
+    ConstructionFolder(tmp_path / "first", {"seed": 1})
+    (name,) = (path.name for path in (tmp_path / "first").iterdir())
+    (tmp_path / "out").mkdir()
+    special(tmp_path / "out" / name)
+    with pytest.raises(InputError, match=f"{name}.* cannot be used: it is a"):
+        ConstructionFolder(tmp_path / "out", {"seed": 1})
 
 
 GOOD = {"schema": 1, "editor": "e", "reward": {}, "steps": [2, 8], "values": {"a": [[0.5, None]]}}
@@ -58,7 +61,7 @@ GOOD = {"schema": 1, "editor": "e", "reward": {}, "steps": [2, 8], "values": {"a
         {"more": 1},
     ],
 )
-def test_a_preview_calibration_has_numbers_where_they_belong(change: dict[str, Any], tmp_path: Path) -> None:
+def test_a_preview_calibration_has_numbers_where_they_belong(change, tmp_path):
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(GOOD), encoding="utf-8")
     assert PreviewCalibration.load(path).steps == (2, 8)
@@ -70,7 +73,7 @@ def test_a_preview_calibration_has_numbers_where_they_belong(change: dict[str, A
         PreviewCalibration.load(path)
 
 
-def test_a_template_is_bounded(tmp_path: Path) -> None:
+def test_a_template_is_bounded(tmp_path):
     path = tmp_path / "template.txt"
     with path.open("wb") as file:
         file.truncate(MAX_PROMPT_BYTES + 1)
@@ -81,18 +84,8 @@ def test_a_template_is_bounded(tmp_path: Path) -> None:
         RewardPromptTemplate.of(str(path), "", "")
 
 
-@pytest.mark.parametrize("special", SPECIAL)
-def test_settings_of_a_construction_are_a_file(special: Callable[[Path], None], tmp_path: Path) -> None:
-    ConstructionFolder(tmp_path / "first", {"seed": 1})
-    (name,) = (path.name for path in (tmp_path / "first").iterdir())
-    (tmp_path / "out").mkdir()
-    special(tmp_path / "out" / name)
-    with pytest.raises(InputError, match=f"{name}.* cannot be used: it is a"):
-        ConstructionFolder(tmp_path / "out", {"seed": 1})
-
-
 @pytest.mark.parametrize("text", ["[]", "3", "NaN", "[" * 100_000, '{"a": 1, "a": 2}'])
-def test_settings_of_a_construction_are_an_object(text: str, tmp_path: Path) -> None:
+def test_settings_of_a_construction_are_an_object(text, tmp_path):
     ConstructionFolder(tmp_path, {"seed": 1})
     (path,) = tmp_path.iterdir()
     path.write_text(text, encoding="utf-8")
@@ -101,7 +94,7 @@ def test_settings_of_a_construction_are_an_object(text: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("special", SPECIAL)
-def test_labels_are_appended_to_a_file(special: Callable[[Path], None], tmp_path: Path) -> None:
+def test_labels_are_appended_to_a_file(special, tmp_path):
     """Nor is anything written through a link."""
     special(tmp_path / "labels.jsonl")
     with pytest.raises(OSError, match=r"it is a|Is a directory|No such device"):
@@ -127,7 +120,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_odd_golden_case_is_named(case: str, editcritic: Command, tmp_path: Path) -> None:
+def test_an_odd_golden_case_is_named(case, editcritic, tmp_path):
     path = tmp_path / "golden.jsonl"
     path.write_text(CASES[case] + "\n", encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(f"{path}, line 1: not a golden case")) as error:

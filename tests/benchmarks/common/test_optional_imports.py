@@ -1,10 +1,7 @@
 """Libraries of extras: they take no settings of the working folder."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 DRAW = """
 from pathlib import Path
@@ -16,7 +13,7 @@ draw(Path("plot.png"), [table], ["direct"])
 """
 
 
-def test_charts_run_no_latex_of_a_stranger_and_draw_any_text(tmp_path: Path) -> None:
+def test_charts_run_no_latex_of_a_stranger_and_draw_any_text(tmp_path):
     latex = tmp_path / "bin" / "latex"
     latex.parent.mkdir()
     latex.write_text("#!/bin/sh\ntouch was-run\nexit 1\n")

@@ -24,8 +24,6 @@ from editcritic.integrations.row_check import BrokenFile, RowFile, RowReader
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.sample_files import sample_to_json
 
-from ..conftest import Command, Folder
-
 
 def png(number: int) -> bytes:
     buffer = io.BytesIO()
@@ -46,7 +44,7 @@ def problems(table: SampleTable) -> list[str]:
     return [found.problem for found in table.rows()]
 
 
-def test_parquet_and_jsonl_of_the_same_edits_are_the_same_samples(tmp_path: Path) -> None:
+def test_parquet_and_jsonl_of_the_same_edits_are_the_same_samples(tmp_path):
     for name, number in (("a.png", 0), ("b.png", 100), ("c.png", 7)):
         (tmp_path / name).write_bytes(png(number))
     fields = {
@@ -64,12 +62,10 @@ def test_parquet_and_jsonl_of_the_same_edits_are_the_same_samples(tmp_path: Path
     write(tmp_path / "x.parquet", {**fields, **cells, "mask": {"bytes": png(7), "path": None}, "unknown": 1})
     (read,) = SampleTable.open(tmp_path / "x.parquet").rows()
     (expected,) = SampleTable.open(tmp_path / "x.jsonl").rows()
-    assert read.sample is not None
-    assert expected.sample is not None
     assert sample_to_json(read.sample) == sample_to_json(expected.sample)
 
 
-def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder: Folder, tmp_path: Path) -> None:
+def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder, tmp_path):
     given = row()
     renamed = {"before": given["source"], "edited": given["edited"], "prompt": "Make it blue", "split": "train"}
     path = write(tmp_path / "x.parquet", renamed)
@@ -77,7 +73,6 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder: Folder
         SampleTable.open(path)
     columns = parse_columns(["source=before,instruction=prompt"])
     (read,) = SampleTable.open(path, columns, ["split"]).rows()
-    assert read.sample is not None
     assert (read.sample.id, read.sample.instruction, read.kept) == ("x:0", "Make it blue", {"split": "train"})
     assert read.sample.source == Image.of(given["source"])
     for wrong, message in (("source=no", "no column 'no'"), ("picture=before", "no field has this name")):
@@ -88,7 +83,6 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder: Folder
     line = {"prompt": "Remove helmet", "source": "source.png", "edited": "patched.png", "split": "train"}
     table = SampleTable.open(folder.samples({**line}), {"instruction": "prompt"}, ["split"])  # lines may have them too
     (read,) = table.rows()
-    assert read.sample is not None
     assert (read.sample.instruction, read.kept) == ("Remove helmet", {"split": "train"})
 
 
@@ -107,9 +101,7 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder: Folder
     ],
     ids=str,
 )
-def test_a_row_that_is_no_sample_is_said_and_the_others_are_read(
-    change: dict[str, Any], problem: str, tmp_path: Path
-) -> None:
+def test_a_row_that_is_no_sample_is_said_and_the_others_are_read(change, problem, tmp_path):
     good = dict.fromkeys(change) | row(1, id="good", boxes=None, plan=None, history=None)
     table = SampleTable.open(write(tmp_path / "x.parquet", {**good, "id": "bad", **change}, good))
     first, second = table.rows()
@@ -118,7 +110,7 @@ def test_a_row_that_is_no_sample_is_said_and_the_others_are_read(
     assert second.sample is not None, second.problem
 
 
-def test_paths_of_a_stranger_lead_nowhere_else(tmp_path: Path) -> None:
+def test_paths_of_a_stranger_lead_nowhere_else(tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()
     for path in (tmp_path / "secret.png", inner / "a.png"):
@@ -135,43 +127,38 @@ def test_paths_of_a_stranger_lead_nowhere_else(tmp_path: Path) -> None:
     assert problems(SampleTable.open(write(inner / "y.parquet", *cells))) == found
 
 
-def test_shards_are_read_in_order(tmp_path: Path) -> None:
+def test_shards_are_read_in_order(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     for number in (1, 0, 2):
         write(data / f"train-{number:05d}-of-00003.parquet", row(number, id=f"{number}"))
     for path in (tmp_path, data, data / "train-*.parquet"):
         table = SampleTable.open(path)
-        assert [found.sample.id for found in table.rows() if found.sample] == ["0", "1", "2"]
-        assert table.count == 3
-    assert [file.name for file in SampleTable.open(tmp_path).files] == [
-        f"train-{number:05d}-of-00003.parquet" for number in range(3)
-    ]
+        assert ([found.sample.id for found in table.rows()], table.count) == (["0", "1", "2"], 3)
+    names = [f"train-{number:05d}-of-00003.parquet" for number in range(3)]
+    assert [file.name for file in SampleTable.open(tmp_path).files] == names
     write(data / "other.parquet", {"text": "no edit"})
     with pytest.raises(InputError, match=r"other\.parquet has no column"):
         SampleTable.open(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
-def test_ranges_are_read_in_any_order(kind: str, tmp_path: Path) -> None:
+def test_ranges_are_read_in_any_order(kind, tmp_path):
     rows = [{"number": number, "text": "x" * (number % 7)} for number in range(500)]
     path = tmp_path / f"x.{kind}"
     if kind == "parquet":
         write(path, *rows, group=90)
     else:
         path.write_text("\n\n".join(map(json.dumps, rows)))
-    file = RowFile(path)
-    assert file.num_rows == len(rows)
-    reader, chance = RowReader(file, ["number", "text"]), random.Random(0)
-    starts = [0, 10, 95, 95, 90, 89, 180, 499, 0, *(chance.randrange(500) for _ in range(60))]
-    for first in starts:
+    file, chance = RowFile(path), random.Random(0)
+    reader = RowReader(file, ["number", "text"])
+    for first in (0, 10, 95, 95, 90, 89, 180, 499, 0, *(chance.randrange(500) for _ in range(60))):
         count = chance.randrange(1, 150)
-        read = [values for _, values in reader.read(first, count)]
-        assert read == rows[first : first + count]
-    assert [values for _, values in file.rows(["number", "text"])] == rows
+        assert [values for _, values in reader.read(first, count)] == rows[first : first + count]
+    assert (file.num_rows, [values for _, values in file.rows(["number", "text"])]) == (len(rows), rows)
 
 
-def test_neighbouring_ranges_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbouring_ranges_are_read_once(tmp_path, monkeypatch):
     path = write(tmp_path / "x.parquet", *({"number": number} for number in range(1000)))
     opened: list[int] = []
     open_chunks: Callable[..., Any] = RowReader._open_chunks
@@ -188,7 +175,7 @@ def test_neighbouring_ranges_are_read_once(tmp_path: Path, monkeypatch: pytest.M
     assert opened == [0]
 
 
-def test_a_file_that_claims_gigabytes_a_row_or_is_cut_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_claims_gigabytes_a_row_or_is_cut_is_refused(tmp_path):
     path = write(tmp_path / "x.parquet", *(row(number) for number in range(9)))
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InputError, match="cannot be read as parquet"):
@@ -197,7 +184,7 @@ def test_a_file_that_claims_gigabytes_a_row_or_is_cut_is_refused(tmp_path: Path)
         _ = RowFile(path).num_rows
 
 
-def test_base64_in_a_table_or_a_line_is_the_picture_and_a_nan_is_nothing(tmp_path: Path) -> None:
+def test_base64_in_a_table_or_a_line_is_the_picture_and_a_nan_is_nothing(tmp_path):
     held = {name: base64.b64encode(data).decode() for name, data in (("source", png(0)), ("edited", png(100)))}
     held["edited"] = f"data:image/png;base64,{held['edited']}"
     (tmp_path / "x.jsonl").write_text(json.dumps({"id": "x", "instruction": "Make it red", **held}) + "\n")
@@ -209,7 +196,7 @@ def test_base64_in_a_table_or_a_line_is_the_picture_and_a_nan_is_nothing(tmp_pat
     assert samples == [samples[0]] * 3
 
 
-def test_a_pair_is_one_in_whatever_unicode_form_its_files_are_named(tmp_path: Path) -> None:
+def test_a_pair_is_one_in_whatever_unicode_form_its_files_are_named(tmp_path):
     (tmp_path / unicodedata.normalize("NFD", "thé_source.png")).write_bytes(png(0))
     (tmp_path / unicodedata.normalize("NFC", "thé_edited.png")).write_bytes(png(100))
     (tmp_path / unicodedata.normalize("NFD", "thé.txt")).write_text("Make it red")
@@ -218,20 +205,17 @@ def test_a_pair_is_one_in_whatever_unicode_form_its_files_are_named(tmp_path: Pa
     assert (entry.sample.id, entry.sample.instruction) == (unicodedata.normalize("NFC", "thé"), "Make it red")
 
 
-def test_a_picture_is_kept_as_the_bytes_of_its_file() -> None:
-    data = png(3)
-    index: dict[str, Any] = {}
+def test_a_picture_is_kept_as_the_bytes_of_its_file():
+    data, index = png(3), dict[str, Any]()
     first = Image.from_encoded(data, index=index)
-    assert first == Image.of(data)
-    assert first.seen
-    assert first._pixels is None
+    assert (first == Image.of(data), first.seen, first._pixels) == (True, True, None)
     assert (first.pixels == Image.of(data).pixels).all()
     second = Image.from_encoded(data, index=index)
     assert (second.digest, second.size) == (first.digest, first.size)
     assert (np.array(second.crop(0, 0, 4, 4).pixels) == first.pixels[:4, :4]).all()
 
 
-def test_score_reads_parquet_without_ray(editcritic: Command, folder: Folder) -> None:
+def test_score_reads_parquet_without_ray(editcritic, folder):
     names = ("copy", "patched", "blank", "copy")
     rows = [folder.row(id=name, edited=f"{name}.png") for name in names]
     path = write(folder / "edits.parquet", *rows)
@@ -243,7 +227,7 @@ def test_score_reads_parquet_without_ray(editcritic: Command, folder: Folder) ->
     assert (folder / "table.jsonl").read_text() == (folder / "lines.jsonl").read_text()
 
 
-def test_no_more_samples_are_held_than_are_in_flight(tmp_path: Path) -> None:
+def test_no_more_samples_are_held_than_are_in_flight(tmp_path):
     path = write(tmp_path / "x.parquet", *(row(number % 100) for number in range(3000)), group=500)
     reward = Reward.of("guard-not-blank", max_in_flight=8)
     held: list[int] = []
@@ -260,7 +244,7 @@ def test_no_more_samples_are_held_than_are_in_flight(tmp_path: Path) -> None:
     assert max(held) - before <= 17 * 8  # in flight, or done and waiting for one before them: see `Engine.run`
 
 
-def test_a_folder_with_parquet_is_a_table_for_every_command(folder: Folder) -> None:
+def test_a_folder_with_parquet_is_a_table_for_every_command(folder):
     write(folder / "edits.parquet", row())
     source = SampleSource.open(folder.path)
     assert (source.count, [entry.problem for entry in source.read()]) == (1, [""])

@@ -4,8 +4,6 @@
 Results go to FOLDER/two or FOLDER/ray, a folder a suite.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -31,7 +29,7 @@ from ..suites.edival import layout as edival
 from ..suites.gedit import layout as gedit
 from ..suites.i2ibench import layout as i2ibench
 from ..suites.imgedit import layout as imgedit
-from ..suites.tiny_suite import outputs
+from ..suites.tiny_suite import Replying, outputs
 
 SUITES: Mapping[str, str] = {
     "complex-edit": "complex-edit?levels=1,8&mode=expected",
@@ -46,19 +44,9 @@ EVERYBODY = "tests.benchmarks.run.all_suites:everybody"
 LOOKERS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
 
 
-class Drawn(Expert):
-    """Replies in the requested response format, by the digest of the query; in JSON, the grades of VIEScore and of
-    Complex-Edit; for free text, a label of the criterion of DLEBench.
-    """
-
-    id = "drawn@1"
-    kinds = (Judge,)
-
-    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        return [_drawn(query) for query in queries]
-
-
 def _drawn(query: Judge) -> Reply:
+    """In the requested response format, by the digest of the query; in JSON, the grades of VIEScore and of
+    Complex-Edit; for free text, a label of the criterion of DLEBench."""
     if query.topic.startswith("imgedit/"):
         return imgedit.reply_to(query)
     share, form = int(query.digest[:8], 16) / 2**32, query.form
@@ -86,7 +74,7 @@ def _drawn(query: Judge) -> Reply:
 
 def everybody() -> dict[str, Expert]:
     """Those that need no download, and a judge without knowledge."""
-    return {**default_experts(), "judge": Drawn()}
+    return {**default_experts(), "judge": Replying(_drawn, "drawn@1")}
 
 
 def write(folder: Path) -> None:

@@ -1,7 +1,5 @@
 """Experts of the tests of runs, and the files they compare."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

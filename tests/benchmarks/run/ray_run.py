@@ -1,7 +1,5 @@
 """A suite judged on one local cluster, first within a budget: `python -m … FOLDER` leaves FOLDER/runs.json."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

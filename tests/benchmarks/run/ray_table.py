@@ -1,8 +1,5 @@
 """Tables scored on a cluster of two machines, here of one, in what a user would do: `python -m … FOLDER` leaves
-FOLDER/runs.json.
-"""
-
-from __future__ import annotations
+FOLDER/runs.json."""
 
 import json
 import os

@@ -1,7 +1,5 @@
 """`bench run all`: which suites are scored, what they share, and what one of them cannot do to the others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,20 +47,23 @@ class WithProtocol(Toy):
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def made(tmp_path):
     """The outputs of an editor for two toy suites: the pictures of the small one are also in the large one."""
     outputs(tmp_path / "mine" / "small", Toy())
     outputs(tmp_path / "mine" / "large", Toy(count=6))
     return tmp_path / "mine"
 
 
-def run_all(editcritic: Command, made: Path, *options: object, paid: str = "paid") -> tuple[int, dict[str, Any]]:
-    """Exit code and JSON of a run of both toy suites with a judge that logs what it is asked."""
+def scored(made: Path, *options: object, paid: str = "paid") -> tuple[object, ...]:
+    """The arguments of a run of all with a judge that logs what it is asked."""
     judge = f"judge=tests.benchmarks.run.counting_experts:Paying?paid={made.parent / paid}"
-    result = editcritic(
-        *("bench", "run", "all", "--data", made.parent / "data", "--outputs", made, "-o", made.parent / "results"),
-        *("--experts", judge, "--json", *options),
-    )
+    out = made.parent / "results"
+    return "bench", "run", "all", "--outputs", made, "-o", out, "--experts", judge, "--json", *options
+
+
+def run_all(editcritic: Command, made: Path, *options: object) -> tuple[int, dict[str, Any]]:
+    """Exit code and JSON."""
+    result = editcritic(*scored(made, "--data", made.parent / "data", *options))
     return result.exit_code, json.loads(result.stdout)
 
 
@@ -77,9 +78,7 @@ def asked(made: Path, paid: str = "paid") -> list[str]:
 # -- what is scored ---------------------------------------------------------------------------------------------------
 
 
-def test_published_layouts_are_found_by_the_names_of_the_registry(
-    editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_layouts_are_found_by_the_names_of_the_registry(editcritic, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     dlebench.written(Path("data/dlebench"), 4)
     complexedit.on_hub(Path("data/complex-edit"))
@@ -100,7 +99,7 @@ def test_published_layouts_are_found_by_the_names_of_the_registry(
     assert load_results("results/mine/dlebench").editor == "made"
 
 
-def test_data_may_be_in_the_folder_of_the_suite_or_in_that_of_its_other_name(tmp_path: Path) -> None:
+def test_data_may_be_in_the_folder_of_the_suite_or_in_that_of_its_other_name(tmp_path):
     for name in ("data/edival", "data/mine", "made"):
         (tmp_path / name).mkdir(parents=True)
     texts = ("edival", "single=edival?mode=singlepass", "mine=edival")
@@ -123,7 +122,7 @@ def test_data_may_be_in_the_folder_of_the_suite_or_in_that_of_its_other_name(tmp
         (("--write-lock", "lock.toml"), "a lock is of one suite"),
     ],
 )
-def test_mistakes_are_told_in_a_line(editcritic: Command, made: Path, options: tuple[str, ...], message: str) -> None:
+def test_mistakes_are_told_in_a_line(editcritic, made, options, message):
     run = ("bench", "run", "--outputs", made, "-o", made.parent / "results")
     editcritic(*run, "all", *options, code=2, says=message)
     assert not (made.parent / "results").exists()
@@ -135,9 +134,7 @@ def test_mistakes_are_told_in_a_line(editcritic: Command, made: Path, options: t
 # -- what the suites share --------------------------------------------------------------------------------------------
 
 
-def test_what_two_suites_ask_is_asked_once_and_the_results_are_those_of_each_alone(
-    editcritic: Command, made: Path
-) -> None:
+def test_what_two_suites_ask_is_asked_once_and_the_results_are_those_of_each_alone(editcritic, made):
     code, document = run_all(editcritic, made, *BOTH)
     assert code == 0
     assert [one["state"] for one in document["suites"]] == ["complete", "complete"]
@@ -152,7 +149,7 @@ def test_what_two_suites_ask_is_asked_once_and_the_results_are_those_of_each_alo
     assert len(asked(made, "alone")) == 20
 
 
-def test_the_same_command_asks_nothing_again_and_scores_what_is_new(editcritic: Command, made: Path) -> None:
+def test_the_same_command_asks_nothing_again_and_scores_what_is_new(editcritic, made):
     (made / "large" / "5_turn_2.png").rename(made.parent / "later.png")
     code, document = run_all(editcritic, made, *BOTH)
     assert (code, document["suites"][1]["missing"]) == (1, 1)
@@ -165,7 +162,7 @@ def test_the_same_command_asks_nothing_again_and_scores_what_is_new(editcritic: 
     assert files(made.parent / "results" / "small") == before
 
 
-def test_the_budget_is_one_for_all_suites_and_all_runs(editcritic: Command, made: Path) -> None:
+def test_the_budget_is_one_for_all_suites_and_all_runs(editcritic, made):
     code, document = run_all(editcritic, made, *BOTH, "--budget", "seconds=0.000001")
     assert (code, [one["state"] for one in document["suites"]]) == (1, ["incomplete", "incomplete"])
     assert asked(made) == []
@@ -182,9 +179,7 @@ def test_the_budget_is_one_for_all_suites_and_all_runs(editcritic: Command, made
 
 
 @pytest.mark.parametrize(("has_data", "state"), [(False, "left out"), (True, "not run")])
-def test_a_suite_that_was_asked_for_and_cannot_be_read_is_an_error(
-    has_data: bool, state: str, editcritic: Command, made: Path
-) -> None:
+def test_a_suite_that_was_asked_for_and_cannot_be_read_is_an_error(has_data, state, editcritic, made):
     outputs(made / "edival", Toy())
     if has_data:
         (made.parent / "data" / "edival").mkdir(parents=True)
@@ -197,11 +192,9 @@ def test_a_suite_that_was_asked_for_and_cannot_be_read_is_an_error(
 # -- what one suite cannot do to the others ---------------------------------------------------------------------------
 
 
-def test_a_suite_with_a_bug_does_not_stop_the_others(made: Path) -> None:
+def test_a_suite_with_a_bug_does_not_stop_the_others(made):
     outputs(made / "broken", Toy())
-    judge = f"judge=tests.benchmarks.run.counting_experts:Paying?paid={made.parent / 'paid'}"
-    arguments = ("bench", "run", "all", "--outputs", made, "-o", made.parent / "results", "--experts", judge, "--json")
-    texts = [str(one) for one in (*arguments, "--suite", f"broken={BROKEN}", *BOTH)]
+    texts = [str(one) for one in scored(made, "--suite", f"broken={BROKEN}", *BOTH)]
     result = CliRunner().invoke(app, texts)
     assert result.exit_code == 2
     document = json.loads(result.stdout)
@@ -212,7 +205,7 @@ def test_a_suite_with_a_bug_does_not_stop_the_others(made: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["answers.sqlite", "answers.sqlite-wal", "small"])
-def test_nothing_is_written_through_a_link(editcritic: Command, made: Path, name: str) -> None:
+def test_nothing_is_written_through_a_link(editcritic, made, name):
     elsewhere = made.parent / "elsewhere"
     elsewhere.mkdir() if name == "small" else elsewhere.write_text("precious\n")
     (made.parent / "results").mkdir()
@@ -222,13 +215,13 @@ def test_nothing_is_written_through_a_link(editcritic: Command, made: Path, name
     assert list(elsewhere.iterdir()) == [] if name == "small" else elsewhere.read_text() == "precious\n"
 
 
-def test_a_protocol_is_for_the_suites_that_have_it(editcritic: Command, made: Path) -> None:
-    outputs(made / "with", Toy())
-    has_it = f"with={WithProtocol.__module__}:WithProtocol"
-    lacks_it = f"lacks={WithProtocol.__module__}:WithProtocol"
-    outputs(made / "lacks", Toy())
-    code, document = run_all(editcritic, made, "--suite", has_it, "--protocol", "official")
-    assert (code, document["suites"][0]["state"]) == (0, "complete")
+def test_a_protocol_is_for_the_suites_that_have_it(editcritic, made):
+    for name, protocol, code, entry, said in (
+        ("with", "official", 0, "state", "complete"),
+        ("lacks", "other", 2, "reason", "with-protocol has no protocol 'other'"),
+    ):
+        outputs(made / name, Toy())
+        suite = f"{name}={WithProtocol.__module__}:WithProtocol"
+        ends, document = run_all(editcritic, made, "--suite", suite, "--protocol", protocol)
+        assert (ends, document["suites"][0][entry]) == (code, said)
     assert load_results(made.parent / "results" / "with").provenance["protocol"] == "official"
-    code, document = run_all(editcritic, made, "--suite", lacks_it, "--protocol", "other")
-    assert (code, document["suites"][0]["reason"]) == (2, "with-protocol has no protocol 'other'")

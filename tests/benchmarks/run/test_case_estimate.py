@@ -1,7 +1,5 @@
 """The estimate before a suite's run: what it says is what the run takes, and what it asked is not asked again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +14,6 @@ from editcritic.benchmarks.run.run_journal import JOURNAL_FOLDER, total_usage
 from editcritic.benchmarks.run.runner import RunSettings, execute
 from editcritic.reward.queries import ExpertDown, Judge, Reply
 
-from ..conftest import Command
 from ..suites.tiny_suite import CoinJudge, Toy, outputs
 from .counting_experts import experts, files
 
@@ -38,7 +35,7 @@ def figure(found: CaseEstimate, name: str, expert: str = "") -> float:
     return value
 
 
-def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_path: Path) -> None:
+def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_path):
     judge, out = CoinJudge(), tmp_path / "out"
     found = estimated(config(tmp_path, judge), 10)
     assert found is not None
@@ -56,7 +53,7 @@ def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_pa
     assert files(out) == files(tmp_path / "plain")
 
 
-def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_path: Path) -> None:
+def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_path):
     limits = BudgetLimits(judge_calls=30, cost=1.5, seconds=1e-9)
     found = estimated(config(tmp_path, CoinJudge(), prices={"judge": 0.5}, budget={"judge_calls": 30}), 8)
     assert found is not None
@@ -64,23 +61,13 @@ def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_p
     assert [text.partition(" would")[0] for text in found.exceeded(limits)] == ["judge calls", "cost", "seconds"]
     assert found.exceeded(limits)[0] == "judge calls would be about 40.0, and the budget allows 30"
     assert found.exceeded(BudgetLimits(judge_calls=40, cost=20.0)) == []
-
-
-def test_a_budget_that_ends_while_measuring_is_told_with_what_was_measured(tmp_path: Path) -> None:
-    found = estimated(config(tmp_path, CoinJudge(), budget={"judge_calls": 6}), 16)
+    found = estimated(config(tmp_path, CoinJudge(), out="stopped", budget={"judge_calls": 6}), 16)
     assert found is not None
     assert "the budget of 6 judge calls is spent" in found.stop_reason
     assert (found.calibration.edits, found.remaining) == (6, 34)
 
 
-def test_nothing_is_left_to_estimate_when_all_is_scored(tmp_path: Path) -> None:
-    execute(config(tmp_path, CoinJudge()))
-    judge = CoinJudge()
-    assert estimated(config(tmp_path, judge), 4) is None
-    assert judge.num_queries == 0
-
-
-def test_cases_that_fail_are_left_and_told(tmp_path: Path) -> None:
+def test_cases_that_fail_are_left_and_told(tmp_path):
     class Moody(CoinJudge):
         batch = 1
 
@@ -94,17 +81,21 @@ def test_cases_that_fail_are_left_and_told(tmp_path: Path) -> None:
     assert found.failed == 16 - found.calibration.statuses["scored"] > 0
     assert found.remaining == 40 - found.calibration.statuses["scored"]
 
-
-def test_nothing_follows_from_cases_of_which_most_fail(tmp_path: Path) -> None:
     class Broken(CoinJudge):
         def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
             raise RuntimeError("out of order")
 
     with pytest.raises(InputError, match=r"have no score, so that nothing can be measured.*out of order"):
-        estimated(config(tmp_path, Broken()), 8)
+        estimated(config(tmp_path, Broken(), out="broken"), 8)
+    everything = config(tmp_path, CoinJudge(), count=3, out="few")
+    found = estimated(everything, 100)  # more cases than there are
+    assert found is not None
+    assert (found.remaining, list(found.figures)) == (0, [])
+    with pytest.raises(InputError, match="other settings"):
+        estimated(config(tmp_path, CoinJudge(), count=4, out="few"), 2)
 
 
-def test_models_load_before_anything_is_measured(tmp_path: Path) -> None:
+def test_models_load_before_anything_is_measured(tmp_path):
     class Loading(CoinJudge):
         asked_at_load: int | None = None
 
@@ -119,19 +110,7 @@ def test_models_load_before_anything_is_measured(tmp_path: Path) -> None:
     assert (judge.asked_at_load, judge.num_queries) == (0, 0)
 
 
-def test_more_cases_than_there_are_are_all_of_them(tmp_path: Path) -> None:
-    found = estimated(config(tmp_path, CoinJudge(), count=3), 100)
-    assert found is not None
-    assert (found.remaining, list(found.figures)) == (0, [])
-
-
-def test_a_journal_of_another_run_is_refused(tmp_path: Path) -> None:
-    execute(config(tmp_path, CoinJudge(), count=3))
-    with pytest.raises(InputError, match="other settings"):
-        estimated(config(tmp_path, CoinJudge(), count=4), 2)
-
-
-def test_the_command(tmp_path: Path, editcritic: Command) -> None:
+def test_the_command(tmp_path, editcritic):
     made, out = tmp_path / "made", tmp_path / "out"
     assert editcritic("bench", "generate", "sceneedit?prompts=12", "--pipeline", "sceneedit", "-o", made).exit_code == 0
     run = ("bench", "run", "sceneedit?prompts=12", "--outputs", made, "-o", out)
@@ -140,14 +119,9 @@ def test_the_command(tmp_path: Path, editcritic: Command) -> None:
     assert (told.exit_code, document["edits"], document["spent"]["judge_calls"] > 0) == (0, 8, True)
     assert {"queries", "busy hours", "hours on 1 replica"} <= {one["name"] for one in document["figures"]}
     assert not (out / "result.json").exists()
-    editcritic(
-        *run, "--estimate", "2", says="the same command without --estimate scores them", shows="the other 6 cases"
-    )
+    editcritic(*run, "--estimate", "2", says="the same command without --estimate", shows="the other 6 cases")
     assert editcritic(*run).exit_code == 0
     assert json.loads((out / "run.json").read_text())["processes"][0]["reused"] == 6
-    assert "nothing is left to estimate" in editcritic(*run, "--estimate", "2").stderr
-    editcritic(
-        *("bench", "run", "all", "--outputs", made, "-o", out, "--estimate", "2"),
-        code=2,
-        says="--estimate is for one suite",
-    )
+    editcritic(*run, "--estimate", "2", says="nothing is left to estimate")
+    every = ("bench", "run", "all", "--outputs", made, "-o", out, "--estimate", "2")
+    editcritic(*every, code=2, says="--estimate is for one suite")

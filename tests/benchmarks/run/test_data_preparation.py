@@ -1,12 +1,10 @@
 """`bench prepare`: prints the download plan, downloads on request, verifies later runs, opens the suite."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -24,14 +22,14 @@ from editcritic.benchmarks.suites.split_files import safe_path_parts
 from editcritic.reward.toml_files import tomllib
 
 from ..suites.construction.file_server import Files, served
-from ..suites.construction.scripted_experts import Places, Script, photographs
+from ..suites.construction.scripted_experts import Places, Script, photographs, write_lines
 
 Command = Callable[..., Result]
 NAMES = {"csv": "oai_instruction_generation_output.csv", "zip": "input_images_resize_512.zip"}
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+def data(tmp_path_factory):
     """EdiVal's two files, small: made by ourselves, zipped as they are published."""
     folder = tmp_path_factory.mktemp("edival")
     report = construction.construct(
@@ -50,13 +48,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
 
 
 @pytest.fixture
-def prepare(editcritic: Command) -> Command:
+def prepare(editcritic):
     """Runs `bench prepare`."""
     return partial(editcritic, "bench", "prepare")
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
@@ -70,40 +68,47 @@ def places(folder: Path, server: Files, **digests: str) -> Path:
     return folder / "mirror.toml"
 
 
-def test_nothing_is_fetched_unless_it_is_told_to(prepare: Command, data: Mapping[str, bytes], tmp_path: Path) -> None:
+def test_nothing_is_fetched_unless_it_is_told_to(prepare, data, tmp_path):
     with served(data) as server:
-        result = prepare("edival", "-o", tmp_path / "data", "--sources", places(tmp_path, server))
+        shows = (
+            "licence: MIT and CC BY-SA 4.0",
+            f"to download: {NAMES['zip']}, size unknown",
+            "Nothing was downloaded. Use --download",
+        )
+        prepare("edival", "-o", tmp_path / "data", "--sources", places(tmp_path, server), code=1, shows=shows)
         assert server.requests == []
-    assert result.exit_code == 1
-    assert "licence: MIT and CC BY-SA 4.0" in result.stdout
-    assert f"to download: {NAMES['zip']}, size unknown" in result.stdout
-    assert "Nothing was downloaded. Use --download" in result.stdout
     assert not (tmp_path / "data").exists()
-
-
-def test_of_data_that_is_there_in_part_the_plan_names_what_is_not(
-    prepare: Command, data: Mapping[str, bytes], tmp_path: Path
-) -> None:
-    (tmp_path / NAMES["csv"]).write_bytes(data[NAMES["csv"]])
+    for name, content in data.items():  # what was put there by hand
+        (tmp_path / name).write_bytes(content)
+    digest = "1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555"
+    prepare("edival", "-o", tmp_path, code=2, says=f"{digest}: remove it")
+    (tmp_path / NAMES["zip"]).unlink()
     printed = prepare("edival", "-o", tmp_path).stdout
     assert f"edival: {tmp_path} lacks {NAMES['zip']}\n" in printed
     assert "the data is not in" not in printed
 
 
-def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(prepare: Command, tmp_path: Path) -> None:
-    plans = {name: prepare(name, "-o", tmp_path / name).stdout for name in SOURCES}
-    assert "583d3efe2daf81afb0a13ee2c4df06cdaad1b554/input_images_resize_512.zip" in plans["edival"]
-    assert "51.7 MB" in plans["edival"]
-    assert "sha256 1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555" in plans["edival"]
-    assert "UCSC-VLAA/Complex-Edit" in plans["complex-edit"]
-    assert "b0b8a81d740ae413d52572281a23dc975c4b4b91; size unknown" in plans["complex-edit"]
-    assert "CC BY-NC 4.0" in plans["complex-edit"]
-    assert "58159f3de6689982b1df7f1a6c557ded16548a24; size unknown" in plans["gedit"]
-    assert "main (a branch: its commit is recorded at the first download)" in plans["dlebench"]
-    assert "could not be verified" in plans["dlebench"]
+PLANS = {
+    "edival": (
+        "583d3efe2daf81afb0a13ee2c4df06cdaad1b554/input_images_resize_512.zip", "51.7 MB",
+        "sha256 1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555",
+    ),
+    "complex-edit": (
+        "UCSC-VLAA/Complex-Edit", "b0b8a81d740ae413d52572281a23dc975c4b4b91; size unknown", "CC BY-NC 4.0",
+    ),
+    "gedit": ("58159f3de6689982b1df7f1a6c557ded16548a24; size unknown",),
+    "dlebench": ("main (a branch: its commit is recorded at the first download)", "could not be verified"),
+}  # fmt: skip
 
 
-def test_it_is_fetched_recorded_and_opened(prepare: Command, data: Mapping[str, bytes], tmp_path: Path) -> None:
+def test_each_suites_plan_names_place_revision_licence_and_what_is_not_known(prepare, tmp_path):
+    assert SOURCES.keys() == PLANS.keys()
+    for name, source in SOURCES.items():
+        prepare(name, "-o", tmp_path / name, shows=PLANS[name])
+        assert all(safe_path_parts(file.path) and len(file.sha256) == 64 for file in source.files)
+
+
+def test_it_is_fetched_recorded_and_opened(prepare, data, tmp_path):
     with served(data) as server:
         server.breaks = 1
         table = places(tmp_path, server)
@@ -116,57 +121,31 @@ def test_it_is_fetched_recorded_and_opened(prepare: Command, data: Mapping[str, 
         again = prepare("edival", "-o", tmp_path / "data", "--sources", table, "--download")
         assert (again.exit_code, len(server.requests)) == (0, count)
         assert "the protocol of edival is paper (" in again.stdout
+        (tmp_path / "data" / NAMES["csv"]).unlink()  # later runs are held to the digests of the first
+        server.files[NAMES["csv"]] = b"something else"
+        prepare("edival", "-o", tmp_path / "data", "--sources", table, "--download", code=2, says="expected")
+        prepare("edival", "-o", tmp_path / "data", "--sources", table, code=1)
+        server.files[NAMES["csv"]] = data[NAMES["csv"]]
+        command = ("edival", "-o", tmp_path / "broken", "--sources", places(tmp_path, server, zip="0" * 64))
+        prepare(*command, "--download", code=2, says="it was discarded")
+    assert [path.name for path in (tmp_path / "broken").iterdir()] == [NAMES["csv"]]
     lock = tomllib.loads((tmp_path / "data/sources.toml").read_text("utf-8"))
     assert {row["path"]: row["sha256"] for row in lock["file"]} == {
         name: hashlib.sha256(content).hexdigest() for name, content in data.items()
     }
 
 
-def test_a_broken_digest_is_refused_and_what_was_right_is_kept(
-    prepare: Command, data: Mapping[str, bytes], tmp_path: Path
-) -> None:
-    with served(data) as server:
-        table = places(tmp_path, server, zip="0" * 64)
-        result = prepare("edival", "-o", tmp_path / "data", "--sources", table, "--download")
-    assert result.exit_code == 2
-    assert "it was discarded" in result.stderr
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == [NAMES["csv"]]
-
-
-def test_later_runs_are_held_to_the_digests_of_the_first(
-    prepare: Command, data: Mapping[str, bytes], tmp_path: Path
-) -> None:
-    with served(data) as server:
-        table = places(tmp_path, server)
-        command = ("edival", "-o", tmp_path / "data", "--sources", table, "--download")
-        assert prepare(*command).exit_code == 0
-        (tmp_path / "data" / NAMES["csv"]).unlink()
-        server.files[NAMES["csv"]] = b"something else"
-        prepare(*command, code=2, says="expected")
-    (tmp_path / "data" / NAMES["zip"]).write_bytes(b"changed")
-    result = prepare("edival", "-o", tmp_path / "data", "--sources", table)
-    assert result.exit_code == 1  # the instructions are missing now
-
-
-def test_what_was_put_there_by_hand_is_checked_against_known_digests(
-    prepare: Command, data: Mapping[str, bytes], tmp_path: Path
-) -> None:
-    for name, content in data.items():
-        (tmp_path / name).write_bytes(content)
-    prepare(
-        "edival",
-        "-o",
-        tmp_path,
-        code=2,
-        says="1c17f9f579c5337d3846f45714153f87f27cc0f85119d897dcb62e5301351555: remove it",
-    )
-
-
-def test_suites_without_published_data_say_what_to_do(prepare: Command, tmp_path: Path) -> None:
-    assert "built in" in prepare("sceneedit").stderr
-    assert "`editcritic bench build i2ibench IMAGES" in prepare("i2ibench").stderr
-    assert "extract there Benchmark.tar" in prepare("imgedit").stderr
-    assert "unknown suite 'edit'" in prepare("edit").stderr
+@pytest.mark.parametrize(
+    ("suite", "says"),
+    [
+        ("sceneedit", "built in"),
+        ("i2ibench", "`editcritic bench build i2ibench IMAGES"),
+        ("imgedit", "extract there Benchmark.tar"),
+        ("edit", "unknown suite 'edit'"),
+    ],
+)
+def test_suites_without_published_data_say_what_to_do(suite, says, prepare, tmp_path):
+    prepare(suite, says=says)
     prepare("edival", "--tables", tmp_path, code=2, says="give --stats")
 
 
@@ -181,17 +160,12 @@ def test_suites_without_published_data_say_what_to_do(prepare: Command, tmp_path
         ("[[file", "not TOML"),
     ],
 )
-def test_a_table_of_places_that_is_none_is_refused(prepare: Command, tmp_path: Path, table: str, reason: str) -> None:
+def test_a_table_of_places_that_is_none_is_refused(prepare, tmp_path, table, reason):
     (tmp_path / "t.toml").write_text(table, encoding="utf-8")
     prepare("edival", "-o", tmp_path / "data", "--sources", tmp_path / "t.toml", code=2, says=reason)
 
 
-def test_the_table_in_the_package_names_places_that_stay_inside() -> None:
-    for source in SOURCES.values():
-        assert all(safe_path_parts(file.path) and len(file.sha256) == 64 for file in source.files)
-
-
-def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_lock_is_read_as_it_was_written(tmp_path):
     file = DatasetFile('a "b"/ü.bin', "https://example.org/ü", "r", 3, "0" * 64, unpack=True)
     lock = DownloadLock("edival", (file,), "c" * 40)
     lock.write(tmp_path)
@@ -203,21 +177,16 @@ def published(place: Path) -> Path:
     for split in ("real", "syn"):
         folder = place / "test" / split
         photographs(folder / "images", count=2, side=32)
-        rows = [
-            {
-                "file_name": f"images/{name}.png",
-                "edit": {
-                    "sequence": [{"name": "Add Text", "instruction": f"Write {name} {level}."} for level in range(8)],
-                    "compound": [{"compound_instruction": f"Write {name} C{level}."} for level in range(8)],
-                },
-            }
-            for name in ("chelsea", "astronaut")
-        ]
-        (folder / "metadata.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        rows = []
+        for name in ("chelsea", "astronaut"):
+            steps = [{"name": "Add Text", "instruction": f"Write {name} {level}."} for level in range(8)]
+            compound = [{"compound_instruction": f"Write {name} C{level}."} for level in range(8)]
+            rows.append({"file_name": f"images/{name}.png", "edit": {"sequence": steps, "compound": compound}})
+        write_lines(folder / "metadata.jsonl", rows)
     return place
 
 
-def test_pictures_beside_their_instructions_become_the_columns_that_the_suite_reads(tmp_path: Path) -> None:
+def test_pictures_beside_their_instructions_become_the_columns_that_the_suite_reads(tmp_path):
     convert_imagefolder(published(tmp_path / "published"), tmp_path / "data", lambda text: None)
     for split in ("test_real", "test_syn"):
         suite = ComplexEdit(tmp_path / "data", split=split)

@@ -1,13 +1,7 @@
 """Every suite from its published layout to its tables, with equal files for any number of processes."""
 
-from __future__ import annotations
-
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +12,7 @@ from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.protocol_lock import read_protocol, write_protocol
 from editcritic.benchmarks.run.run_config import RunConfig
 from editcritic.benchmarks.run.run_settings import RunSettings, read_run_settings
-from editcritic.benchmarks.run.runner import execute
+from editcritic.benchmarks.run.runner import execute, run_suite
 from editcritic.benchmarks.run.suite_loading import load_suite, metric_spec
 from editcritic.benchmarks.suites.results import load_results
 from editcritic.reward import SpecError, build
@@ -26,15 +20,16 @@ from editcritic.reward.config import options_of, spec_table
 from editcritic.reward.queries.specs import Spec
 from editcritic.reward.trust import trusting
 
+from ..suites.tiny_suite import CoinJudge, Toy, outputs
 from .all_suites import SUITES, recipe, write
-from .counting_experts import files
+from .conftest import SCORED, TOY, python
+from .counting_experts import experts, files
 
-ROOT = Path(__file__).parents[3]
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def folder(tmp_path_factory):
     """With data, outputs, and in `one` what one process makes of them."""
     path = tmp_path_factory.mktemp("suites")
     with pytest.MonkeyPatch.context() as patch:
@@ -46,19 +41,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def started(folder: Path, way: str, *launcher: str) -> None:
-    done = subprocess.run(
-        [sys.executable, *launcher, "-m", "tests.benchmarks.run.all_suites", str(folder), way],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    python(*launcher, "-m", "tests.benchmarks.run.all_suites", folder, way)
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_a_suite_is_judged_whole(folder: Path, name: str) -> None:
+def test_a_suite_is_judged_whole(folder, name):
     results = load_results(folder / "one" / name)
     assert not [row.id for row in results.rows if row.missing_reason]
     scored = [score for row in results.rows for score in row.scores.values() if score.status == "scored"]
@@ -79,7 +66,7 @@ and figure (a report, people's answers, several runs), or say that it cannot be.
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_in_the_papers_protocol_every_table_of_a_run_has_numbers(folder: Path, name: str, tmp_path: Path) -> None:
+def test_in_the_papers_protocol_every_table_of_a_run_has_numbers(folder, name, tmp_path):
     execute(
         RunConfig.build(recipe(folder, name).overridden({"suite": name, "protocol": "paper", "out": tmp_path / name}))
     )
@@ -92,7 +79,7 @@ def test_in_the_papers_protocol_every_table_of_a_run_has_numbers(folder: Path, n
 
 
 @pytest.mark.parametrize("name", [*SUITES, "edival?vq=false&mode=singlepass"])
-def test_every_option_of_a_metric_reaches_it_or_the_refusal_says_whose_it_is(folder: Path, name: str) -> None:
+def test_every_option_of_a_metric_reaches_it_or_the_refusal_says_whose_it_is(folder, name):
     suite = load_suite(SUITES.get(name, name), None if name == "sceneedit" else folder / name.partition("?")[0])
     refused = []
     for metric, spec in suite.metrics().items():
@@ -140,9 +127,22 @@ def test_options_of_metrics_are_part_of_results_and_locks(folder: Path, tmp_path
         read_run_settings(tmp_path / "run.toml")
 
 
-def test_two_processes_write_what_one_writes(folder: Path) -> None:
+def test_two_processes_write_what_one_writes(folder):
     started(folder, "share", *TORCHRUN)
     for name in SUITES:
         assert files(folder / "two" / name) == files(folder / "one" / name)
         facts = json.loads((folder / "two" / name / "run.json").read_text())
         assert len(facts["processes"]) == 2
+
+
+def test_two_processes_of_the_command_write_what_one_writes(tmp_path):
+    made = outputs(tmp_path / "outputs", Toy(count=5), without=["2/1"])
+    words = ("bench", "run", TOY.replace("3", "5"), "--outputs", made, "-o", tmp_path / "two", "--editor-name", "mine")
+    printed = python(*TORCHRUN, "-m", "editcritic.cli.main", *words, *SCORED, "--json", code=1)
+    assert json.loads(printed)["counts"]["num_missing"] == 2
+    judge = experts(CoinJudge())
+    run_suite(Toy(count=5), made, editor="mine", experts=judge, metrics=["following"], out=tmp_path / "one")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    facts = json.loads((tmp_path / "two" / "run.json").read_text())
+    assert [process["items"] for process in facts["processes"]] == [6, 4]
+    assert sum(process["usage"]["judge_calls"] for process in facts["processes"]) == 8

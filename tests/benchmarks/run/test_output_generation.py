@@ -1,7 +1,5 @@
 """Outputs are generated turn by turn, kept, and retried after failures; by functions, selectors and servers."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -10,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,10 +24,9 @@ from editcritic.benchmarks.run.output_generation import (
     read_generation_records,
 )
 from editcritic.benchmarks.suites.suite import SuiteItem
-from editcritic.reward import EditSample, Image, Operation, Reward
+from editcritic.reward import Image, Operation, Reward
 from editcritic.verifiers import BestOfN, edit_request
 
-from ..conftest import Command
 from ..suites.tiny_suite import Toy, picture
 
 
@@ -39,20 +35,11 @@ class Brighter:
 
     nfe = 2
 
-    def __init__(self, name: str = "brighter", *, batch_size: int = 3, fails: Sequence[str] = ()) -> None:
-        self.id = name
-        self.batch_size = batch_size
-        self.fails = fails
+    def __init__(self, name="brighter", *, batch_size=3, fails=()):
+        self.id, self.batch_size, self.fails = name, batch_size, fails
         self.requests: list[tuple[str, int]] = []
 
-    def edit(
-        self,
-        images: Sequence[tuple[Image, ...]],
-        instructions: Sequence[str],
-        seeds: Sequence[int],
-        *,
-        history: Sequence[tuple[EditSample, ...]] | None = None,
-    ) -> Sequence[Image]:
+    def edit(self, images, instructions, seeds, *, history=None):
         self.requests += list(zip(instructions, seeds, strict=True))
         if any(words in self.fails for words in instructions):
             raise RuntimeError("it is too bright")
@@ -64,7 +51,7 @@ def brighter(image: Image, levels: int) -> Image:
     return Image.of((np.minimum(image.pixels.astype(int) + levels, 255)).astype(np.uint8))
 
 
-def test_a_turn_starts_from_what_was_made_at_the_one_before(tmp_path: Path) -> None:
+def test_a_turn_starts_from_what_was_made_at_the_one_before(tmp_path):
     suite, editor = Toy(count=3), Brighter()
     report = generate_outputs(suite, tmp_path, editor, seed=5)
     assert (len(report.generated), report.failed, report.exit_code) == (6, [], 0)
@@ -78,7 +65,7 @@ def test_a_turn_starts_from_what_was_made_at_the_one_before(tmp_path: Path) -> N
     assert all(row["nfe"] == 2 and row["seconds"] >= 0 for row in rows.values())
 
 
-def test_what_is_there_is_kept_and_what_failed_is_tried_again(tmp_path: Path) -> None:
+def test_what_is_there_is_kept_and_what_failed_is_tried_again(tmp_path):
     suite, made, torn = Toy(count=2), tmp_path / "made", tmp_path / "torn"
     report = generate_outputs(suite, made, Brighter(fails=["Make it number 2"]))
     assert [row.item for row in report.failed] == ["0/2", "1/2"]
@@ -96,17 +83,16 @@ def test_what_is_there_is_kept_and_what_failed_is_tried_again(tmp_path: Path) ->
     report = generate_outputs(Toy(count=9), tmp_path / "nothing", editor)
     assert len(editor.requests) == 3
     assert "it is too bright" in report.stop_reason
+    generate_outputs(Toy(count=1), tmp_path / "one", Brighter("one"))
+    for editor, seed, message in (
+        (Brighter("two"), 0, 'editor: "one" before, "two" now'),
+        (Brighter("one"), 1, "seed"),
+    ):
+        with pytest.raises(InputError, match=message):
+            generate_outputs(Toy(count=1), tmp_path / "one", editor, seed=seed)
 
 
-def test_pictures_of_another_editor_are_not_mixed_with_those_there(tmp_path: Path) -> None:
-    generate_outputs(Toy(count=1), tmp_path, Brighter("one"))
-    with pytest.raises(InputError, match='editor: "one" before, "two" now'):
-        generate_outputs(Toy(count=1), tmp_path, Brighter("two"))
-    with pytest.raises(InputError, match="seed"):
-        generate_outputs(Toy(count=1), tmp_path, Brighter("one"), seed=1)
-
-
-def test_the_best_of_several_is_chosen_and_known_candidates_are_not_made_again(tmp_path: Path) -> None:
+def test_the_best_of_several_is_chosen_and_known_candidates_are_not_made_again(tmp_path):
     selection = SelectionConfig(BestOfN(n=3), Reward.of("guard-not-a-copy"))
     editor = Brighter()
     report = generate_outputs(Toy(count=2), tmp_path, editor, selection=selection)
@@ -119,20 +105,12 @@ def test_the_best_of_several_is_chosen_and_known_candidates_are_not_made_again(t
     assert selector == {"use": "best-of", "n": 3}
 
 
-class Compound(Toy):
-    """One item of three operations."""
-
-    def __init__(self) -> None:
-        super().__init__(count=1)
-        operations = tuple(Operation(words) for words in ("Remove the cat", "Make it night", "Add a hat"))
-        sample = edit_request("Remove the cat, make it night and add a hat", picture(7), operations=operations)
-        self.items = [SuiteItem("c", "c", "c", sample)]
-
-
-def test_operations_are_made_one_after_the_other(tmp_path: Path) -> None:
-    editor = Brighter()
-    report = generate_outputs(Compound(), tmp_path, editor, selection=SelectionConfig.sequential_operations())
-    assert [words for words, _ in editor.requests] == ["Remove the cat", "Make it night", "Add a hat"]
+def test_operations_are_made_one_after_the_other(tmp_path):
+    editor, suite, words = Brighter(), Toy(count=1), ["Remove the cat", "Make it night", "Add a hat"]
+    operations = tuple(Operation(one) for one in words)
+    suite.items = [SuiteItem("c", "c", "c", edit_request(", ".join(words), picture(7), operations=operations))]
+    report = generate_outputs(suite, tmp_path, editor, selection=SelectionConfig.sequential_operations())
+    assert [asked for asked, _ in editor.requests] == words
     assert report.generated[0].nfe == 6
     assert Image.open(tmp_path / "c.png") == brighter(picture(7), 3)
 
@@ -140,15 +118,24 @@ def test_operations_are_made_one_after_the_other(tmp_path: Path) -> None:
 # -- an editor behind HTTP --------------------------------------------------------------------------------------------
 
 
-class Quiet(BaseHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
+Handle = Callable[[BaseHTTPRequestHandler], object]
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """A server on loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+def serving(handle: Handle, get: Handle = lambda request: None) -> Iterator[str]:
+    """A server on loopback, by what it does with a POST and a GET."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_POST(self) -> None:
+            handle(self)
+
+        def do_GET(self) -> None:
+            get(self)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
@@ -159,46 +146,46 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         server.server_close()
 
 
-@contextmanager
-def served(answer: Callable[[dict[str, Any]], tuple[int, str, bytes]]) -> Iterator[str]:
-    """A server on loopback: what was posted -> status, content type, body."""
-
-    class Handler(Quiet):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, kind, body = answer(request)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    with serving(Handler) as url:
-        yield url
+def body(request: BaseHTTPRequestHandler) -> bytes:
+    return request.rfile.read(int(request.headers["Content-Length"]))
 
 
-def encoded(image: Image) -> bytes:
+def answering(answer: Callable[[dict[str, Any]], tuple[int, str, bytes]]) -> Handle:
+    """What was posted -> status, content type, body."""
+
+    def handle(request: BaseHTTPRequestHandler) -> None:
+        status, kind, data = answer(json.loads(body(request)))
+        request.send_response(status)
+        request.send_header("Content-Type", kind)
+        request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        request.wfile.write(data)
+
+    return handle
+
+
+def asked(url: str, **options: Any) -> Sequence[Image]:
+    return HttpEditor(url, **options).edit([(picture(1),)], ["Make it so"], [1])
+
+
+def edited(request: dict[str, Any]) -> bytes:
+    sent = PIL.Image.open(io.BytesIO(base64.b64decode(request["images"][0])))
     out = io.BytesIO()
-    image.pil().save(out, "PNG")
+    brighter(Image.of(sent), 1 + len(request.get("history", ()))).pil().save(out, "PNG")
     return out.getvalue()
 
 
-def edited(request: dict[str, Any]) -> Image:
-    sent = PIL.Image.open(io.BytesIO(base64.b64decode(request["images"][0])))
-    return brighter(Image.of(sent), 1 + len(request.get("history", ())))
-
-
-def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path: Path) -> None:
+def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path):
     suite, heard = Toy(count=2), []
 
     def answer(request: dict[str, Any]) -> tuple[int, str, bytes]:
         heard.append(request)
-        picture = encoded(edited(request))
+        picture = edited(request)
         if "history" not in request:
             return 200, "image/png", picture
         return 200, "application/json", json.dumps({"image": base64.b64encode(picture).decode()}).encode()
 
-    with served(answer) as url:
+    with serving(answering(answer)) as url:
         report = generate_outputs(suite, tmp_path / "served", HttpEditor(url, name="mine"))
     generate_outputs(suite, tmp_path / "here", Brighter())
     assert not report.failed
@@ -209,7 +196,7 @@ def test_a_served_editor_makes_what_one_in_the_process_makes(tmp_path: Path) -> 
     assert {request["seed"] for request in heard} == {item_seed(item.id) for item in suite.items}
 
 
-def test_one_request_that_is_refused_fails_alone_with_the_servers_words(tmp_path: Path) -> None:
+def test_one_request_that_is_refused_fails_alone_with_the_servers_words(tmp_path):
     suite, asked_for = Toy(count=3), []
     refused = item_seed("1/1")
 
@@ -217,9 +204,9 @@ def test_one_request_that_is_refused_fails_alone_with_the_servers_words(tmp_path
         asked_for.append(request["seed"])
         if request["seed"] == refused:
             return 422, "text/plain", b"not that picture"
-        return 200, "image/png", encoded(edited(request))
+        return 200, "image/png", edited(request)
 
-    with served(answer) as url:
+    with serving(answering(answer)) as url:
         report = generate_outputs(suite, tmp_path, HttpEditor(url))
     assert {row.item: row.error for row in report.failed} == {
         "1/1": "the editor failed: RuntimeError: HTTP 422: not that picture",
@@ -238,33 +225,30 @@ def test_one_request_that_is_refused_fails_alone_with_the_servers_words(tmp_path
         ([(200, "text/html", b"<p>hello</p>")], "contains no image"),
     ],
 )
-def test_answers_that_are_no_picture_are_told(answers: list[tuple[int, str, bytes]], message: str) -> None:
+def test_answers_that_are_no_picture_are_told(answers, message):
     responses = iter([*answers, *[answers[-1]] * 9])
-    with served(lambda request: next(responses)) as url, pytest.raises(RuntimeError, match=message):
-        HttpEditor(url, pause_s=0.0).edit([(picture(1),)], ["Make it so"], [1])
+    with serving(answering(lambda _: next(responses))) as url, pytest.raises(RuntimeError, match=message):
+        asked(url, pause_s=0.0)
 
 
-def test_a_redirect_gets_neither_pictures_nor_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redirect_gets_neither_pictures_nor_the_key(monkeypatch):
     monkeypatch.setenv("EDITOR_KEY", "secret")
     heard: list[str] = []
 
-    class Foreign(Quiet):
-        def do_GET(self) -> None:
-            heard.append(str(self.headers))
-            self.send_response(404)
-            self.end_headers()
+    def listen(request: BaseHTTPRequestHandler) -> None:
+        heard.append(str(request.headers))
+        request.send_error(404)
 
-    with serving(Foreign) as foreign:
+    with serving(listen, listen) as foreign:
 
-        class Redirecting(Quiet):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self.send_response(302)
-                self.send_header("Location", foreign)
-                self.end_headers()
+        def redirect(request: BaseHTTPRequestHandler) -> None:
+            body(request)
+            request.send_response(302)
+            request.send_header("Location", foreign)
+            request.end_headers()
 
-        with serving(Redirecting) as url, pytest.raises(RuntimeError, match="HTTP 302"):
-            HttpEditor(url, key_env="EDITOR_KEY", retries=0).edit([(picture(1),)], ["Make it so"], [1])
+        with serving(redirect) as url, pytest.raises(RuntimeError, match="HTTP 302"):
+            asked(url, key_env="EDITOR_KEY", retries=0)
     assert not heard
 
 
@@ -280,17 +264,16 @@ def test_a_redirect_gets_neither_pictures_nor_the_key(monkeypatch: pytest.Monkey
     ],
     ids=["body", "header", "error", "continue", "chunk", "trailer"],
 )
-def test_a_response_that_drips_ends_at_the_timeout(head: bytes, piece: bytes) -> None:
-    class Dripping(Quiet):
-        def do_POST(self) -> None:
-            self.wfile.write(head)
-            with suppress(OSError):  # until the client is gone
-                for _ in range(150):
-                    self.wfile.write(piece)
-                    time.sleep(0.1)
+def test_a_response_that_drips_ends_at_the_timeout(head, piece):
+    def drip(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(head)
+        with suppress(OSError):  # until the client is gone
+            for _ in range(150):
+                request.wfile.write(piece)
+                time.sleep(0.1)
 
-    with serving(Dripping) as url, pytest.raises(RuntimeError, match="took too long"):
-        HttpEditor(url, retries=0, timeout_s=1.0).edit([(picture(1),)], ["Make it so"], [1])
+    with serving(drip) as url, pytest.raises(RuntimeError, match="took too long"):
+        asked(url, retries=0, timeout_s=1.0)
 
 
 @pytest.mark.parametrize(
@@ -315,29 +298,28 @@ def test_a_response_that_drips_ends_at_the_timeout(head: bytes, piece: bytes) ->
         ),
     ],
 )
-def test_whatever_a_server_sends_is_an_error_of_one_line(response: bytes) -> None:
-    class Odd(Quiet):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.wfile.write(response)
+def test_whatever_a_server_sends_is_an_error_of_one_line(response):
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        body(request)
+        request.wfile.write(response)
 
-    with serving(Odd) as url, pytest.raises(RuntimeError) as refused:
-        HttpEditor(url, retries=0).edit([(picture(1),)], ["Make it so"], [1])
+    with serving(answer) as url, pytest.raises(RuntimeError) as refused:
+        asked(url, retries=0)
     assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize("url", ["nowhere", "ftp://a/b", "http://me:secret@host/edit", "http://host/edit?key=secret"])
-def test_urls_that_are_none_or_hold_secrets_are_refused(url: str) -> None:
+def test_urls_that_are_none_or_hold_secrets_are_refused(url):
     with pytest.raises(InputError) as refused:
         HttpEditor(url)
     assert "secret" not in str(refused.value)
-    with served(lambda request: (200, "text/plain", b"")) as closed:
+    with serving(lambda _: None) as closed:
         pass
     with pytest.raises(RuntimeError, match="refused"):
-        HttpEditor(closed, pause_s=0.0).edit([(picture(1),)], ["Make it so"], [1])
+        asked(closed, pause_s=0.0)
 
 
-def test_the_command_makes_outputs_with_an_editor_of_the_users(editcritic: Command, tmp_path: Path) -> None:
+def test_the_command_makes_outputs_with_an_editor_of_the_users(editcritic, tmp_path):
     own = f"{__name__}:Brighter"
     command = ("bench", "generate", "tests.benchmarks.suites.tiny_suite:Toy?count=1", "--pipeline", own, "-o", tmp_path)
     first = editcritic(*command, "--json", code=0)

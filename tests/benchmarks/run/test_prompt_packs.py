@@ -1,11 +1,8 @@
 """`bench prompts`: what two prompt packs change, by a judge that goes by their words."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,6 @@ from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.reward import Expert
 from editcritic.reward.queries import Judge, Reply
 
-from ..conftest import Command
 from ..suites.i2ibench import layout
 from ..suites.tiny_suite import outputs
 
@@ -23,22 +19,21 @@ ASKED: Counter[str] = Counter()
 class Reads(Expert):
     """Says yes; no about scene 0, and to strict words about scene 1, too."""
 
-    id = "reads@1"
-    kinds = (Judge,)
+    id, kinds = "reads@1", (Judge,)
 
     def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
-        replies = []
-        for query in queries:
-            ASKED[query.topic] += 1
-            scene = int(dict(query.slots)["instruction"][-1])
-            is_strict = "strict judge" in str([message.content for message in query.messages])
-            said = ("yes", "no") if query.topic == "i2i/success" else ("excellent", "bad")
-            replies.append(Reply(said[scene == 0 or (scene == 1 and is_strict)]))
-        return replies
+        ASKED.update(query.topic for query in queries)
+        return [self._reply(query) for query in queries]
+
+    def _reply(self, query: Judge) -> Reply:
+        scene = int(dict(query.slots)["instruction"][-1])
+        is_strict = "strict judge" in str([message.content for message in query.messages])
+        said = ("yes", "no") if query.topic == "i2i/success" else ("excellent", "bad")
+        return Reply(said[scene == 0 or (scene == 1 and is_strict)])
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, ...]:
+def made(tmp_path, monkeypatch):
     monkeypatch.setenv("EDITCRITIC_TRUST", "tests")
     rows = [{**layout.row(number % 3, "object-manipulation"), "id": f"{number}"} for number in range(4)]
     for number, row in enumerate(rows):
@@ -52,9 +47,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | Path, .
     return "--data", data, "--outputs", tmp_path / "made", "--experts", experts, "-o", tmp_path / "out"
 
 
-def test_the_differences_of_two_packs_by_dimension(
-    editcritic: Command, made: tuple[str | Path, ...], tmp_path: Path
-) -> None:
+def test_the_differences_of_two_packs_by_dimension(editcritic, made, tmp_path):
     ASKED.clear()
     command = ("bench", "prompts", "i2ibench", *made, "--prompts", "-", "--prompts", tmp_path / "strict")
     ran = editcritic(*command, "--json", "--by", "category", code=0)
@@ -72,18 +65,15 @@ def test_the_differences_of_two_packs_by_dimension(
     assert ASKED["i2i/success"] == 8
 
 
-def test_packs_that_cannot_differ_are_refused(
-    editcritic: Command, made: tuple[str | Path, ...], tmp_path: Path
-) -> None:
-    def refusal(suite: str, *packs: str | Path, more: tuple[str | Path, ...] = ()) -> str:
+def test_packs_that_cannot_differ_are_refused(editcritic, made, tmp_path):
+    strict, toy = tmp_path / "strict", "tests.benchmarks.suites.tiny_suite:Toy"
+    for suite, packs, more, says in (
+        ("i2ibench", ["-"], (), "give two packs, A and B"),
+        ("i2ibench", ["-", "-"], (), "A and B are the same prompts"),
+        ("i2ibench?prompts=x", ["-", strict], (), "has prompts: give both packs by --prompts"),
+        (toy, ["-", strict], (), "does not take prompts"),
+        ("i2ibench", ["-", strict], ("--by", "colour"), "no item has the label 'colour': they have category, half"),
+    ):
         options = [word for pack in packs for word in ("--prompts", pack)]
-        ran = editcritic("bench", "prompts", suite, *made, *options, *more, code=2)
-        return ran.output
-
-    assert "give two packs, A and B" in refusal("i2ibench", "-")
-    assert "A and B are the same prompts" in refusal("i2ibench", "-", "-")
-    assert "has prompts: give both packs by --prompts" in refusal("i2ibench?prompts=x", "-", tmp_path / "strict")
-    assert "does not take prompts" in refusal("tests.benchmarks.suites.tiny_suite:Toy", "-", tmp_path / "strict")
-    unknown = refusal("i2ibench", "-", tmp_path / "strict", more=("--by", "colour"))
-    assert "no item has the label 'colour': they have category, half" in unknown
+        editcritic("bench", "prompts", suite, *made, *options, *more, code=2, says=says)
     assert not (tmp_path / "out" / "a").exists()  # nothing was asked

@@ -1,21 +1,17 @@
 """Locked protocols and reproduction of results: equal files are recognised, differences are named."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
-from ..conftest import Command
 from ..suites.tiny_suite import Toy
-from .conftest import COIN, SCORED, TOY, Bench
+from .conftest import COIN, SCORED, TOY
 from .counting_experts import files
 
 pytestmark = pytest.mark.usefixtures("trusted")
 
 
-def test_what_a_lock_says_gives_the_same_results(bench: Bench, made: Path, tmp_path: Path) -> None:
+def test_what_a_lock_says_gives_the_same_results(bench, made, tmp_path):
     locked = tmp_path / "protocol.toml"
     (tmp_path / "bootstrap.toml").write_text("bootstrap_samples = 50\nseed = 3\n")
     options = (TOY, *SCORED, "--config", tmp_path / "bootstrap.toml")
@@ -26,7 +22,7 @@ def test_what_a_lock_says_gives_the_same_results(bench: Bench, made: Path, tmp_p
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
-def test_experts_of_a_function_are_bound_by_it_again(bench: Bench, made: Path, tmp_path: Path) -> None:
+def test_experts_of_a_function_are_bound_by_it_again(bench, made, tmp_path):
     locked = tmp_path / "protocol.toml"
     critics = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
     bench(TOY, "--experts", critics, "--metric", "following", "--write-lock", locked)
@@ -34,7 +30,7 @@ def test_experts_of_a_function_are_bound_by_it_again(bench: Bench, made: Path, t
     assert "scene-judge" in (tmp_path / "b" / "result.json").read_text()
 
 
-def test_other_data_and_what_a_lock_decides_are_refused(bench: Bench, made: Path, tmp_path: Path) -> None:
+def test_other_data_and_what_a_lock_decides_are_refused(bench, made, tmp_path):
     locked = tmp_path / "protocol.toml"
     bench(TOY, "--experts", COIN, "--write-lock", locked)
     (tmp_path / "seed.toml").write_text("seed = 0\nbootstrap_samples = 1000\n")
@@ -53,7 +49,7 @@ def test_other_data_and_what_a_lock_decides_are_refused(bench: Bench, made: Path
     assert not (tmp_path / "b").exists()
 
 
-def test_a_result_is_done_again_from_its_files(bench: Bench, editcritic: Command, made: Path, tmp_path: Path) -> None:
+def test_a_result_is_done_again_from_its_files(bench, editcritic, made, tmp_path):
     out = tmp_path / "results" / "mine"
     bench(TOY, "--outputs", made, *SCORED, "-o", out)
     editcritic("bench", "verify", out, code=0, shows="equal to the byte: all files, 6 items")

@@ -1,12 +1,7 @@
 """A Ray cluster of two workers writes the same results as one process."""
 
-from __future__ import annotations
-
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,26 +12,17 @@ from editcritic.reward.child_python import python_command
 
 from ..suites.tiny_suite import Toy, outputs
 from . import all_suites
+from .conftest import ENVIRONMENT, python
 from .counting_experts import files
 from .test_every_suite import started
 
-ROOT = Path(__file__).parents[3]
 
-
-def test_two_workers_within_a_budget_and_then_without_write_what_one_process_writes(tmp_path: Path) -> None:
+def test_two_workers_within_a_budget_and_then_without_write_what_one_process_writes(tmp_path):
     pytest.importorskip("ray")
     from .ray_run import recipe
 
     outputs(tmp_path / "outputs", Toy(count=5), without=["2/1"])
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.run.ray_run", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    python("-m", "tests.benchmarks.run.ray_run", tmp_path)
     first, second = json.loads((tmp_path / "runs.json").read_text())
     assert "budget of 2 judge calls is spent" in first["stop_reason"]
     assert "the share of one of 2 workers" in first["stop_reason"]
@@ -47,9 +33,7 @@ def test_two_workers_within_a_budget_and_then_without_write_what_one_process_wri
     assert files(tmp_path / "one") == files(tmp_path / "ray")
 
 
-def test_two_workers_write_of_real_suites_what_one_process_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_workers_write_of_real_suites_what_one_process_writes(tmp_path, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     all_suites.write(tmp_path)
@@ -60,7 +44,7 @@ def test_two_workers_write_of_real_suites_what_one_process_writes(
         assert files(tmp_path / "ray" / name) == files(tmp_path / "one" / name)
 
 
-def test_workers_run_no_modules_of_the_working_folder(tmp_path: Path) -> None:
+def test_workers_run_no_modules_of_the_working_folder(tmp_path):
     pytest.importorskip("ray")
     for name in ("pandas", "pyarrow", "pydantic"):  # which workers import
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'was-run')!r}, 'w').close()\nraise SystemExit")
@@ -70,21 +54,13 @@ def test_workers_run_no_modules_of_the_working_folder(tmp_path: Path) -> None:
         "[ray]\nworkers = 1\n"
     )
     command = python_command("from editcritic.cli.main import main; main()", "bench", "run", "--config", "run.toml")
-    try:
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 1, done.stderr  # its image is missing
-    finally:
-        assert not (tmp_path / "was-run").exists()
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert not (tmp_path / "was-run").exists()
+    assert done.returncode == 1, done.stderr  # its image is missing
 
 
-def test_a_budget_is_divided_among_the_workers() -> None:
+def test_a_budget_is_divided_among_the_workers():
     budget = {"judge_calls": 11, "cost": 5.0}
     settings, before = RunSettings().overridden({"budget": budget, "ray": {"workers": 4}}), Usage({}, 2, 0, 1.0)
     assert _share_of_limits(settings, before).model_dump(exclude_none=True) == {"judge_calls": 2, "cost": 1.0}

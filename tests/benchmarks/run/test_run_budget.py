@@ -1,7 +1,5 @@
 """Calls are counted before they are made: by role, by price, by the usage that a judge reports."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,22 +20,16 @@ from ..suites.tiny_suite import CoinJudge, picture
 class Dear(AsyncExpert):
     """A served judge that reports half a dollar and ten tokens a question."""
 
-    id = "dear@1"
-    kinds = (Judge,)
-
-    def __init__(self) -> None:
-        self.num_queries = 0
+    id, kinds = "dear@1", (Judge,)
+    num_queries = 0
 
     async def answer(self, query: Judge) -> Outcome:
         self.num_queries += 1
         return Reply("yes", probabilities={"yes": 1.0, "no": 0.0})
 
     def usage(self) -> Mapping[str, float]:
-        return {
-            "usd": 0.5 * self.num_queries,
-            "prompt_tokens": 8 * self.num_queries,
-            "completion_tokens": 2 * self.num_queries,
-        }
+        number = self.num_queries
+        return {"usd": 0.5 * number, "prompt_tokens": 8 * number, "completion_tokens": 2 * number}
 
 
 def questions(count: int) -> list[Judge]:
@@ -48,7 +40,7 @@ def answered(outcomes: Sequence[Outcome]) -> int:
     return sum(not isinstance(outcome, Failure) for outcome in outcomes)
 
 
-def test_calls_have_the_price_of_their_role() -> None:
+def test_calls_have_the_price_of_their_role():
     judge, other = CoinJudge(), CoinJudge()
     spending = BudgetTracker({"judge": judge, "judge.quality": judge, "reader": other}, {"judge": 0.25})
     assert spending.experts["judge"] is spending.experts["judge.quality"]
@@ -66,9 +58,7 @@ def test_calls_have_the_price_of_their_role() -> None:
         ("judge", {}, {"seconds": 1e-9}, {}, 0, "seconds"),
     ],
 )
-def test_no_call_is_made_that_there_is_no_budget_for(
-    role: str, prices: dict[str, float], limits: Any, options: Any, calls: int, message: str
-) -> None:
+def test_no_call_is_made_that_there_is_no_budget_for(role, prices, limits, options, calls, message):
     judge = CoinJudge()
     spending = BudgetTracker({role: judge}, prices, BudgetLimits(**limits), **options)
     assert answered(spending.experts[role](questions(9))) == judge.num_queries == calls
@@ -77,16 +67,11 @@ def test_no_call_is_made_that_there_is_no_budget_for(
     assert answered(spending.experts[role](questions(1))) == (not message)
 
 
-def test_a_judge_that_reports_money_and_tokens_is_believed() -> None:
+def test_a_judge_that_reports_money_and_tokens_is_believed():
     judge = Dear()
     spending = BudgetTracker({"judge": judge}, {}, BudgetLimits(cost=1.5))
-    desk = spending.experts["judge"]
-    assert isinstance(desk, AsyncExpert)
-
-    async def ask(query: Judge) -> Outcome:
-        return await desk.answer(query)
-
-    assert answered([asyncio.run(ask(query)) for query in questions(5)]) == judge.num_queries == 3
+    desk: Any = spending.experts["judge"]
+    assert answered([asyncio.run(desk.answer(query)) for query in questions(5)]) == judge.num_queries == 3
     assert (spending.usage.tokens, spending.usage.cost) == (30, 1.5)
 
 
@@ -106,7 +91,7 @@ class DearOnce(Expert):
 READ = [ReadText(picture(0))]
 
 
-def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits() -> None:
+def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits():
     judge = DearOnce()
     spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=1.0))
     reader = spending.experts["reader"]
@@ -120,7 +105,7 @@ def test_what_an_expert_asks_of_a_bound_judge_is_counted_once_and_has_its_limits
     assert [answered(spending.experts["reader"](READ)) for _ in range(2)] == [1, 0]
 
 
-def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first() -> None:
+def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first():
     judge = DearOnce()
     experts = {"judge": judge, "reader": JudgeReader(judge), "preference": QInsight(judge, draws=4, temperature=1.0)}
     for prices, cost in (({"judge": 2.0}, 2 + 8), ({"judge": 2.0, "reader": 0.5}, 0.5 + 8)):
@@ -136,7 +121,7 @@ def test_what_an_expert_asks_has_the_price_of_the_judge_and_its_own_comes_first(
 
 
 @pytest.mark.parametrize("text", ["calls=3", "cost=much", "cost=-1", "seconds=0", "judge_calls"])
-def test_budgets_that_are_none_are_refused(text: str) -> None:
+def test_budgets_that_are_none_are_refused(text):
     with pytest.raises(InputError, match="budget"):
         BudgetLimits.parse(text)
 
@@ -153,7 +138,7 @@ class Silent(DearOnce):
         return counts if unknown else {**counts, "usd": 0.5 * self.num_queries}
 
 
-def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown() -> None:
+def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown():
     judge = Silent()
     spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=100.0))
     assert [answered(spending.experts["judge"](questions(1))) for _ in range(6)] == [1, 1, 1, 1, 0, 0]
@@ -162,20 +147,15 @@ def test_a_limit_of_the_cost_ends_where_the_cost_is_unknown() -> None:
     assert spending.usage.cost == 1.5  # what was known, and no less
     assert spending.usage.requests_without_usage == 1
     assert Usage.from_json((spending.usage + spending.usage).to_json()).requests_without_usage == 2
-
-
-def test_a_server_that_stopped_reporting_tokens_is_asked_nothing_in_the_next_run_of_the_process_either() -> None:
-    judge = Silent()
-    judge(questions(4))
-    for _ in range(2):
-        spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=100.0))
-        assert answered(spending.experts["judge"](questions(5))) == 0
-        assert answered(spending.experts["reader"](READ)) == 0
-        assert spending.exhausted.startswith("the cost of 1 requests of judge is unknown, since the server reported no")
+    told = "the cost of 1 requests of judge is unknown, since the server reported no"
+    spending = BudgetTracker({"judge": judge, "reader": JudgeReader(judge)}, {}, BudgetLimits(cost=100.0))
+    assert answered(spending.experts["judge"](questions(5))) == 0  # nor is it asked in another run
+    assert answered(spending.experts["reader"](READ)) == 0
+    assert spending.exhausted.startswith(told)
     assert judge.num_queries == 4
 
 
-def test_an_unknown_cost_of_earlier_runs_ends_a_run_that_goes_on() -> None:
+def test_an_unknown_cost_of_earlier_runs_ends_a_run_that_goes_on():
     before = Usage({"judge": 9}, 9, 0, 0.0, 7)
     judge = Silent()
     experts = {"judge": judge, "reader": JudgeReader(judge)}
@@ -193,7 +173,7 @@ def test_an_unknown_cost_of_earlier_runs_ends_a_run_that_goes_on() -> None:
     assert answered(local.experts["judge"](questions(2))) == 2
 
 
-def test_a_limit_of_the_cost_needs_one_that_is_reported() -> None:
+def test_a_limit_of_the_cost_needs_one_that_is_reported():
     url = "http://127.0.0.1:9/v1"
     with pytest.raises(InputError, match=r"needs the cost of judge, .* give usd_per_million_in"):
         BudgetTracker({"judge": OpenAIJudge("m", url)}, {}, BudgetLimits(cost=1.0))

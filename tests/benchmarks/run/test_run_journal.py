@@ -1,9 +1,6 @@
 """Coordination of several processes that score a suite together."""
 
-from __future__ import annotations
-
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -14,17 +11,21 @@ from editcritic.benchmarks.run.run_journal import ProcessRank, Rendezvous, Shard
 from ..suites.tiny_suite import Toy
 
 
-def test_cases_are_shared_whole() -> None:
+def test_cases_are_shared_whole():
     suite = Toy(count=5)
     shares = [[item.id for item in ProcessRank(rank, 3).items(suite)] for rank in range(3)]
     assert shares == [["0/1", "0/2", "3/1", "3/2"], ["1/1", "1/2", "4/1", "4/2"], ["2/1", "2/2"]]
 
 
-def test_a_process_that_died_is_noticed(tmp_path: Path) -> None:
+def test_a_process_that_died_is_noticed(tmp_path):
+    def hand_in() -> None:
+        with Rendezvous(tmp_path, ProcessRank(2, 3)) as meeting:
+            meeting.submit(ShardResult({"a": '{"id": "a"}'}))
+
     with Rendezvous(tmp_path, ProcessRank(0, 3)) as first:
         second = Rendezvous(tmp_path, ProcessRank(1, 3))
         second.__enter__()
-        third = threading.Thread(target=_hands_in, args=(tmp_path,))
+        third = threading.Thread(target=hand_in)
         third.start()
         threading.Timer(0.5, second.__exit__).start()
         shards = first.collect()
@@ -33,37 +34,24 @@ def test_a_process_that_died_is_noticed(tmp_path: Path) -> None:
     assert shards[1].row_lines == {"a": '{"id": "a"}'}
 
 
-def _hands_in(folder: Path) -> None:
-    with Rendezvous(folder, ProcessRank(2, 3)) as meeting:
-        meeting.submit(ShardResult({"a": '{"id": "a"}'}))
-
-
-def test_a_process_that_never_comes_is_waited_for_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_never_comes_is_waited_for_so_long(tmp_path, monkeypatch):
+    """What it handed in at an earlier run is not taken."""
     monkeypatch.setattr(run_journal, "STARTUP_TIMEOUT_S", 0.2)
+    (tmp_path / "shard-1.jsonl").write_text('{"stop_reason": "", "statistics": {}}\n{"id": "old"}\n')
     with Rendezvous(tmp_path, ProcessRank(0, 2)) as first:
-        assert "did not start" in first.collect()[0].stop_reason
+        (shard,) = first.collect()
+    assert "did not start" in shard.stop_reason
+    assert not shard.row_lines
 
 
-def test_a_first_process_that_has_read_the_shard_and_ended_at_once_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def read_at_once(path: Path, text: str) -> None:
-        """As if the first process did so before this one looks for it."""
-
-    monkeypatch.setattr(run_journal, "write_atomically", read_at_once)
+def test_a_first_process_that_has_read_the_shard_and_ended_at_once_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_journal, "write_atomically", lambda path, text: None)  # as if it was read at once
     monkeypatch.setattr("time.sleep", lambda _: pytest.fail("it waits"))
     with Rendezvous(tmp_path, ProcessRank(1, 2)) as second:
         second.submit(ShardResult())
 
 
-def test_a_part_of_an_earlier_run_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_journal, "STARTUP_TIMEOUT_S", 0.2)
-    (tmp_path / "shard-1.jsonl").write_text('{"stop_reason": "", "statistics": {}}\n{"id": "old"}\n')
-    with Rendezvous(tmp_path, ProcessRank(0, 2)) as first:
-        assert not first.collect()[0].row_lines
-
-
-def test_a_second_run_on_one_journal_is_refused(tmp_path: Path) -> None:
+def test_a_second_run_on_one_journal_is_refused(tmp_path):
     with Rendezvous(tmp_path, ProcessRank()), pytest.raises(InputError, match="another run uses"):
         Rendezvous(tmp_path, ProcessRank()).__enter__()
 
@@ -76,14 +64,11 @@ def test_a_second_run_on_one_journal_is_refused(tmp_path: Path) -> None:
         ({"RANK": "x"}, "whole numbers"),
     ],
 )
-def test_an_environment_that_makes_no_sense_is_refused(environment: dict[str, str], message: str) -> None:
+def test_an_environment_that_makes_no_sense_is_refused(environment, message):
     with pytest.raises(InputError, match=message):
         ProcessRank.from_environment(environment)
-
-
-def test_mpi_says_the_same_with_other_words() -> None:
-    environment = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
-    assert ProcessRank.from_environment(environment) == ProcessRank(1, 2)
+    mpi = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+    assert ProcessRank.from_environment(mpi) == ProcessRank(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +81,7 @@ def test_mpi_says_the_same_with_other_words() -> None:
         (ProcessRank(1, 2), "", ""),
     ],
 )
-def test_each_process_has_a_gpu_of_its_own(
-    tmp_path: Path, share: ProcessRank, visible: str | None, left: str | None
-) -> None:
+def test_each_process_has_a_gpu_of_its_own(tmp_path, share, visible, left):
     for name in ("nvidia0", "nvidia1", "nvidiactl"):
         (tmp_path / name).touch()
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}

@@ -1,28 +1,28 @@
 """`bench run --config`: settings of a file, overridden by options, and written as used."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from editcritic.benchmarks.run.ray_cluster import RayCluster
 from editcritic.benchmarks.run.run_settings import (
     DECIDED_BY_LOCK,
     BudgetSettings,
     RunSettings,
+    format_toml,
     read_run_settings,
     write_run_settings,
 )
+from editcritic.reward.toml_files import tomllib
 
-from .conftest import COIN, SCORED, TOY, Bench
+from .conftest import COIN, ROOT, SCORED, TOY
 from .counting_experts import files
 
 pytestmark = pytest.mark.usefixtures("trusted")
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "suites.md"
 
 
 def written(path: Path, text: str) -> Path:
@@ -31,7 +31,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_run_is_repeated_from_the_settings_it_wrote(bench: Bench, made: Path, tmp_path: Path) -> None:
+def test_a_run_is_repeated_from_the_settings_it_wrote(bench, made, tmp_path):
     text = 'experts = "experts.toml"\nbootstrap_samples = 50\nseed = 3\nmax_in_flight = 2\n[prices]\njudge = 0.5\n'
     mine = written(tmp_path / "mine.toml", text)
     written(tmp_path / "experts.toml", f'judge = "{COIN.partition("=")[2]}"\n')
@@ -47,7 +47,7 @@ def test_a_run_is_repeated_from_the_settings_it_wrote(bench: Bench, made: Path, 
     assert read_run_settings(used) == settings
 
 
-def test_the_settings_of_a_locked_run_name_the_lock(bench: Bench, made: Path, tmp_path: Path) -> None:
+def test_the_settings_of_a_locked_run_name_the_lock(bench, made, tmp_path):
     lock = tmp_path / "protocol.toml"
     bench(TOY, *SCORED, "--write-lock", lock)
     bench("--lock", lock, "--outputs", made, "-o", tmp_path / "a")
@@ -59,7 +59,15 @@ def test_the_settings_of_a_locked_run_name_the_lock(bench: Bench, made: Path, tm
     assert files(tmp_path / "a") == files(tmp_path / "b")
 
 
-def test_options_override_the_file(bench: Bench, made: Path, tmp_path: Path) -> None:
+def test_a_run_that_ends_early_has_written_its_settings(bench, made, tmp_path):
+    settings = tmp_path / "a" / "run.toml"
+    bench(TOY, "--outputs", made, *SCORED, "-o", tmp_path / "a", "--budget", "judge_calls=1", code=1)
+    assert read_run_settings(settings).budget.judge_calls == 1
+    bench("--config", settings, "--budget", "judge_calls=99")
+    assert read_run_settings(settings).budget.judge_calls == 99
+
+
+def test_options_override_the_file(bench, made, tmp_path):
     text = f'suite = "{TOY}"\noutputs = "outputs"\nout = "from-file"\nexperts = "{COIN}"\nmetrics = ["guards"]\n'
     config = written(tmp_path / "run.toml", f"{text}reproducible = true\neditor_name = 'file'\n")
     options = ("--metric", "following", "--no-reproducible", "--editor-name", "option", "-o", tmp_path / "option")
@@ -69,13 +77,10 @@ def test_options_override_the_file(bench: Bench, made: Path, tmp_path: Path) -> 
     assert list(result["counts"]["metrics"]) == ["following"]
     assert not (tmp_path / "from-file").exists()
     assert "from-file" in config.read_text()
-
-
-def test_a_file_of_the_users_in_the_result_folder_stays_as_it_is(bench: Bench, made: Path, tmp_path: Path) -> None:
     text = f'# mine\nsuite = "{TOY}"\noutputs = "../outputs"\nout = "."\nexperts = "{COIN}"\nmetrics = ["following"]\n'
-    config = written(tmp_path / "out" / "run.toml", text)
-    bench("--config", config)
-    assert config.read_text() == text
+    mine = written(tmp_path / "out" / "run.toml", text)
+    bench("--config", mine)
+    assert mine.read_text() == text
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,7 @@ def test_a_file_of_the_users_in_the_result_folder_stays_as_it_is(bench: Bench, m
         ('journal = "a\\u0000"', "journal: a path has no null character"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told(text: str, message: str, bench: Bench, made: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_file_is_told(text, message, bench, made, tmp_path):
     config = written(tmp_path / "run.toml", text)
     refused = bench(TOY, "--outputs", made, "-o", tmp_path / "out", "--config", config, says=message, code=2)
     assert f"{config}" in refused.stderr or "cannot parse" in message
@@ -115,11 +120,11 @@ def test_what_is_wrong_in_a_file_is_told(text: str, message: str, bench: Bench, 
         ((TOY, "--config", "none.toml"), "cannot read"),
     ],
 )
-def test_what_a_run_lacks_is_named(arguments: tuple[str, ...], message: str, bench: Bench) -> None:
+def test_what_a_run_lacks_is_named(arguments, message, bench):
     bench(*arguments, says=message, code=2)
 
 
-def test_all_settings_are_written_and_read_back(tmp_path: Path) -> None:
+def test_all_settings_are_written_and_read_back(tmp_path):
     folder = tmp_path / "a" / "results"
     everything = RunSettings(
         suite={"use": "edival", "mode": "singlepass"},
@@ -158,19 +163,23 @@ def test_all_settings_are_written_and_read_back(tmp_path: Path) -> None:
     }
 
 
-def test_a_run_that_ends_early_has_written_its_settings(bench: Bench, made: Path, tmp_path: Path) -> None:
-    settings = tmp_path / "a" / "run.toml"
-    bench(TOY, "--outputs", made, *SCORED, "-o", tmp_path / "a", "--budget", "judge_calls=1", code=1)
-    assert read_run_settings(settings).budget.judge_calls == 1
-    bench("--config", settings, "--budget", "judge_calls=99")
-    assert read_run_settings(settings).budget.judge_calls == 99
-
-
-def test_every_key_is_documented_and_the_settings_shown_are_valid(tmp_path: Path) -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
+def test_every_key_is_documented_and_the_settings_shown_are_valid(tmp_path):
+    text = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
     keys = [*RunSettings.model_fields, *(f"budget.{name}" for name in BudgetSettings.model_fields)]
     keys += [f"ray.{name}" for name in RayCluster.model_fields]
     assert [key for key in keys if f"`{key}`" not in text] == []
     _, shown = text.split("```toml\n")
     settings = read_run_settings(written(tmp_path / "run.toml", shown.partition("```")[0]))
     assert (settings.out, settings.budget.cost) == (tmp_path / "results" / "mine", 20.0)
+
+
+PLAIN = st.recursive(
+    st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(), inside, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), PLAIN, max_size=4))
+def test_what_is_written_as_toml_is_read_back(table):
+    assert tomllib.loads(format_toml(table)) == table

@@ -1,14 +1,9 @@
 """Tables scored in blocks on a Ray cluster: what is there already is left alone, what is missing or failed is asked."""
 
-from __future__ import annotations
-
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -21,29 +16,26 @@ from editcritic.reward.engine.log_merge import merge_logs
 from studies.performance import killed_table
 
 from ...default_signals import default_signals
+from .conftest import ENVIRONMENT, python
 
 NEEDS = ("ray",)
-ROOT = Path(__file__).parents[3]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The runs of `ray_table.py`."""
     folder = tmp_path_factory.mktemp("table")
-    command = [sys.executable, "-m", "tests.benchmarks.run.ray_table", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
+    python("-m", "tests.benchmarks.run.ray_table", folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def runs(folder: Path) -> dict[str, Any]:
+def runs(folder):
     found: dict[str, Any] = json.loads((folder / "runs.json").read_text())
     return found
 
 
-def test_each_row_is_scored_once_and_one_that_is_no_sample_is_said(folder: Path, runs: dict[str, Any]) -> None:
+def test_each_row_is_scored_once_and_one_that_is_no_sample_is_said(folder, runs):
     first = runs["first"]
     assert first["counts"] == {"scored": 99, "invalid": 1}
     assert (first["rows"], first["blocks"], first["reused"], first["exit_code"]) == (100, 4, 0, 2)
@@ -61,29 +53,21 @@ def test_each_row_is_scored_once_and_one_that_is_no_sample_is_said(folder: Path,
     assert scores[0]["reward"].startswith("judge-yes-no@")
 
 
-def test_a_finished_run_asks_nothing_and_a_damaged_block_is_made_again(runs: dict[str, Any]) -> None:
+def test_a_finished_run_asks_nothing_and_a_damaged_block_is_made_again(runs):
     assert runs["again"] == {**runs["first"], "reused": 100, "problems": []}
     assert runs["damaged"]["reused"] == 70
     assert runs["damaged"]["counts"] == runs["first"]["counts"]
     assert runs["damaged"]["paid"] == runs["first"]["paid"]  # the answers were in the log
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ("another reward", "reward: "),
-        ("other columns", "keep: "),
-        ("other blocks", "block_rows: "),
+    for change, named in (
+        ("another reward", "reward: "), ("other columns", "keep: "), ("other blocks", "block_rows: "),
         ("changed", "files: "),
-    ],
-)
-def test_scores_of_other_settings_are_not_mixed(change: str, named: str, runs: dict[str, Any]) -> None:
-    assert "contains a run with other settings" in runs[change]
-    assert named in runs[change]
-    assert "give another folder" in runs[change]
+    ):  # fmt: skip
+        assert "contains a run with other settings" in runs[change]
+        assert named in runs[change]
+        assert "give another folder" in runs[change]
 
 
-def test_failed_scores_are_asked_again_and_the_others_are_not(runs: dict[str, Any]) -> None:
+def test_failed_scores_are_asked_again_and_the_others_are_not(runs):
     failed, again = runs["failed"], runs["asked again"]
     assert failed["exit_code"] == 2
     assert failed["counts"]["failed"] > 20
@@ -91,16 +75,13 @@ def test_failed_scores_are_asked_again_and_the_others_are_not(runs: dict[str, An
     assert again["counts"] == {"scored": 99, "invalid": 1}
     assert again["reused"] == 100 - failed["counts"]["failed"]  # wherever they are scored now
     assert runs["asked by it"] == [failed["counts"]["failed"]] * 2
-
-
-def test_too_many_failures_end_the_run_with_the_reason(runs: dict[str, Any]) -> None:
     stopped = runs["too many"]
     assert "of the last scores failed" in stopped["stop_reason"]
     assert sum(stopped["counts"].values()) < 100
     assert stopped["exit_code"] in (1, 2)
 
 
-def test_each_machine_has_a_log_and_the_merged_log_answers_all(folder: Path, runs: dict[str, Any]) -> None:
+def test_each_machine_has_a_log_and_the_merged_log_answers_all(folder, runs):
     assert runs["two machines"]["counts"] == {"scored": 99, "invalid": 1}
     (other,) = (folder / "apart").glob("*.sqlite")
     logs, merged = [folder / "two" / "_run" / "answers.sqlite", other], folder / "merged.sqlite"
@@ -119,16 +100,12 @@ def test_each_machine_has_a_log_and_the_merged_log_answers_all(folder: Path, run
     assert not (folder / "paid-merged").exists()
 
 
-def test_a_run_that_is_killed_asks_for_no_answer_that_it_has(tmp_path: Path) -> None:
-    check(killed_table.measure(tmp_path, 1000, 1, 50, seconds_per_call=0.02))
-
-
-@pytest.mark.slow
-def test_a_large_run_that_is_killed_twice_asks_for_no_answer_that_it_has(tmp_path: Path) -> None:
-    check(killed_table.measure(tmp_path, 100_000, 2, 1000))
-
-
-def check(found: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "size", [(1000, 1, 50, 0.02), pytest.param((100_000, 2, 1000, 0.0), marks=pytest.mark.slow)], ids=["small", "large"]
+)
+def test_a_run_that_is_killed_asks_for_no_answer_that_it_has(size, tmp_path):
+    *counts, seconds = size
+    found = killed_table.measure(tmp_path, *counts, seconds_per_call=seconds)
     assert found["each_row_once"]
     assert found["values_as_without_ray"]
     assert found["answered_and_asked_again"] == 0
@@ -138,7 +115,7 @@ def check(found: dict[str, Any]) -> None:
     assert 0 < found["reused_by_the_last_run"] < found["rows"]
 
 
-def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path: Path) -> None:
+def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path):
     killed_table.write_table(tmp_path / "table.parquet", 2000)
     judge = f"judge=tests.benchmarks.run.counting_experts:Paying?paid={tmp_path / 'paid'}&seconds=0.05"
     words = [tmp_path / "table.parquet", "--reward", "judge-yes-no", "--experts", judge, "--block-rows", 20]

@@ -1,7 +1,5 @@
 """The numbers of tables."""
 
-from __future__ import annotations
-
 from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite
 from editcritic.benchmarks.suites.tables import ComputedTable, Table, TableCell

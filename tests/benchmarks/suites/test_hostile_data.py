@@ -1,12 +1,9 @@
 """Suites' data of strangers: pictures of the data's folder only, bounded lines and zips, the rest is read."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import stat
-import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +27,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     """A folder of data with pictures, links out of it and a FIFO, and a secret beside it."""
     folder = tmp_path / "data"
     for name in ("images", "Source_Images", "Reference_Images"):
@@ -88,7 +85,7 @@ def img(folder: Path, *lines: dict[str, Any] | str) -> Any:
 
 
 @pytest.mark.parametrize("name", _PICTURES)
-def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
+def test_a_line_names_pictures_of_the_data_only(name, data):
     path = name.format(secret=data.parent / "secret.png")
     for suite_of, line in (
         (i2i, {"id": "odd", "sources": [path if "/" in path else f"images/{path}"]}),
@@ -104,7 +101,7 @@ def test_a_line_names_pictures_of_the_data_only(name: str, data: Path) -> None:
             assert len(i2i(data, {"id": "odd", "sources": ["images/link.png"]}).items) == 2
 
 
-def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data: Path) -> None:
+def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data):
     for suite_of in (i2i, dle, img):
         suite = suite_of(data, *['"a"'] * 3_000)
         assert len(list(suite.problems)) == 1_000
@@ -113,7 +110,7 @@ def test_of_many_odd_lines_the_first_are_kept_and_all_are_counted(data: Path) ->
 
 
 @pytest.mark.parametrize("line", _LINES, ids=lambda line: line[:20])
-def test_an_odd_line_is_a_problem_and_the_others_are_read(line: str, data: Path) -> None:
+def test_an_odd_line_is_a_problem_and_the_others_are_read(line, data):
     for suite_of in (i2i, dle, img):
         suite = suite_of(data, line)
         (problem,) = map(str, suite.problems)
@@ -122,7 +119,7 @@ def test_an_odd_line_is_a_problem_and_the_others_are_read(line: str, data: Path)
 
 
 @pytest.mark.parametrize("name", ["../x", "..", "/etc/x", "a/b", "\x1b[2J", "a\nb", "x" * 1_001])
-def test_an_id_is_no_path(name: str, data: Path) -> None:
+def test_an_id_is_no_path(name, data):
     """Outputs are written under the ids of items."""
     suites = (i2i(data, {"id": name, "sources": ["images/a.png"]}), dle(data, {"id": name}), img(data, {"key": name}))
     for suite in suites:
@@ -136,7 +133,7 @@ def test_an_id_is_no_path(name: str, data: Path) -> None:
 @pytest.mark.parametrize(
     "boxes", [[1e999, 0, 1, 1], "[[" * 1_000, [None] * 4, {"x0": "inf", "y0": 0, "x1": 1, "y1": 1}]
 )
-def test_an_odd_box_is_a_problem(boxes: Any, data: Path) -> None:
+def test_an_odd_box_is_a_problem(boxes, data):
     suite = dle(data, json.dumps({"id": "odd", "image": "a.png", "reference_image": "a.png", "bbox": boxes,
                                   "edit_operation": "x", "type": "Change Color"}))  # fmt: skip
     assert len(suite.items) == len(suite.problems) == 1
@@ -168,27 +165,17 @@ def _written(path: Path, content: bytes) -> Path:
     return path
 
 
-def _patched(path: Path, change: Callable[[bytearray], None]) -> Path:
-    zipped(path, ("a.txt", b"x" * 1_000))
-    content = bytearray(path.read_bytes())
-    change(content)
+def _patched(path: Path, *bytes_at: tuple[int, int, int]) -> Path:
+    """A zip of one file in which bytes are others: (of the file's or of the directory's header, offset, value)."""
+    content = bytearray(zipped(path, ("a.txt", b"x" * 1_000)).read_bytes())
+    for header, offset, value in bytes_at:
+        content[(content.index(b"PK\x01\x02") if header else 0) + offset] = value
     return _written(path, bytes(content))
 
 
-def _encrypt(content: bytearray) -> None:
-    content[6] |= 1
-    central = content.index(b"PK\x01\x02")
-    content[central + 8] |= 1
-
-
-def _method(content: bytearray) -> None:
-    central = content.index(b"PK\x01\x02")
-    content[8] = content[central + 10] = 99
-
-
-def _size(content: bytearray) -> None:
-    central = content.index(b"PK\x01\x02")
-    struct.pack_into("<I", content, central + 24, 10)
+def _cut(path: Path) -> Path:
+    content = _patched(path).read_bytes()
+    return _written(path, content[:60] + content[90:])
 
 
 ZIPS: dict[str, Callable[[Path], Path]] = {
@@ -202,16 +189,16 @@ ZIPS: dict[str, Callable[[Path], Path]] = {
     "a file that is a folder": lambda path: zipped(path, ("a", b"x"), ("a/b", b"y")),
     "a long name": lambda path: zipped(path, ("x" * 400, b"x")),
     "a link": _link,
-    "encrypted": lambda path: _patched(path, _encrypt),
-    "an unknown method": lambda path: _patched(path, _method),
-    "another size": lambda path: _patched(path, _size),
-    "cut": lambda path: _patched(path, lambda content: content.__delitem__(slice(60, 90))),
+    "encrypted": lambda path: _patched(path, (0, 6, 1), (1, 8, 1)),
+    "an unknown method": lambda path: _patched(path, (0, 8, 99), (1, 10, 99)),
+    "another size": lambda path: _patched(path, (1, 24, 10), (1, 25, 0)),
+    "cut": _cut,
     "no zip": lambda path: _written(path, b"PK\x05\x06" + b"\0" * 10),
 }
 
 
 @pytest.mark.parametrize("kind", ZIPS)
-def test_an_odd_zip_is_refused_whole(kind: str, tmp_path: Path) -> None:
+def test_an_odd_zip_is_refused_whole(kind, tmp_path):
     archive = ZIPS[kind](tmp_path / "odd.zip")
     into = tmp_path / "into"
     into.mkdir()
@@ -222,7 +209,7 @@ def test_an_odd_zip_is_refused_whole(kind: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["into", "odd.zip"]
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(split_files, "MIN_BYTES", 2**20)
     archive = zipped(tmp_path / "bomb.zip", *((f"{number}_input_raw.png", b"\0" * 2**22) for number in range(8)))
     (tmp_path / "into").mkdir()

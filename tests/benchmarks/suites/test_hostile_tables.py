@@ -1,7 +1,5 @@
 """Tables with names that a stranger chose: a cell stays a cell, in Markdown, CSV, LaTeX and on the terminal."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -21,13 +19,13 @@ NAMES = (
 
 
 @pytest.fixture
-def table() -> ComputedTable:
+def table():
     value = Statistic.mean(np.array([-0.5]), np.array([0]), 1)
     rows = {name: dict.fromkeys(NAMES, value) for name in NAMES}
     return ComputedTable.compute(Table("=t", "a\n<b>", NAMES, rows, notes=["<i>\n# x", "=1"]), None)
 
 
-def test_in_csv_no_cell_is_a_formula_and_every_name_is_read_again(table: ComputedTable) -> None:
+def test_in_csv_no_cell_is_a_formula_and_every_name_is_read_again(table):
     for text, names in ((table.csv(), 2), (format_tables([table], "csv"), 3)):
         rows = list(csv.reader(io.StringIO(text, newline="")))[1:]
         assert len(rows) == len(NAMES) ** 2
@@ -37,7 +35,7 @@ def test_in_csv_no_cell_is_a_formula_and_every_name_is_read_again(table: Compute
         assert tuple(read) == NAMES
 
 
-def test_in_markdown_there_is_neither_html_nor_a_link_nor_another_cell(table: ComputedTable) -> None:
+def test_in_markdown_there_is_neither_html_nor_a_link_nor_another_cell(table):
     text = table.markdown()
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == len(NAMES) + 2
@@ -48,7 +46,7 @@ def test_in_markdown_there_is_neither_html_nor_a_link_nor_another_cell(table: Co
     assert len(text.splitlines()) == text.count("\n")
 
 
-def test_in_latex_there_are_no_commands(table: ComputedTable) -> None:
+def test_in_latex_there_are_no_commands(table):
     text = format_tables([table], "latex")
     known = {"begin", "end", "toprule", "midrule", "bottomrule", "textbackslash", "textasciitilde", "textasciicircum"}
     assert set(re.findall(r"\\([a-zA-Z]+)", text.partition("\n")[2])) == known

@@ -1,7 +1,5 @@
 """Images of suites: each file is decoded once on a machine, and every file that cannot be is named."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
@@ -21,13 +19,13 @@ from .tiny_suite import picture
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "editcritic"
 
 
 @pytest.fixture
-def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def decoded(monkeypatch):
     """The files that were decoded, in order."""
     names: list[str] = []
 
@@ -51,7 +49,7 @@ def images(paths: list[Path]) -> list[Image]:
     return [one.image for one in decode_images(paths, None).values() if isinstance(one, SuiteImage)]
 
 
-def test_a_file_is_decoded_once_and_its_pixels_when_they_are_needed(tmp_path: Path, decoded: list[str]) -> None:
+def test_a_file_is_decoded_once_and_its_pixels_when_they_are_needed(tmp_path, decoded):
     paths = files(tmp_path)
     first = images(paths)
     num_decoded = len(decoded)
@@ -63,19 +61,22 @@ def test_a_file_is_decoded_once_and_its_pixels_when_they_are_needed(tmp_path: Pa
     num_decoded = len(decoded)
     assert np.array_equal(second[1].pixels, picture(1).pixels)
     assert decoded[num_decoded:] == ["1.png"]
-
-
-def test_another_picture_of_the_same_name_is_decoded(tmp_path: Path, decoded: list[str]) -> None:
-    paths = files(tmp_path)
-    images(paths)
-    paths[0].write_bytes(png(picture(9)))
+    paths[0].write_bytes(png(picture(9)))  # another picture of the same name
     decoded.clear()
     assert images(paths)[0] == picture(9)
     assert set(decoded) == {"0.png"}
 
 
+def test_without_a_cache_images_are_decoded_each_time(tmp_path, cache, decoded):
+    paths = files(tmp_path)
+    cache.parent.mkdir()
+    cache.write_text("no folder")
+    assert images(paths) == images(paths)
+    assert len(decoded) >= 6
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 2}', '{"schema": 2, "files": {"a": [1]}, "padded": {}}'])
-def test_an_index_that_cannot_be_read_is_made_again(text: str, tmp_path: Path, cache: Path, decoded: list[str]) -> None:
+def test_an_index_that_cannot_be_read_is_made_again(text, tmp_path, cache, decoded):
     paths = files(tmp_path)
     cache.mkdir(parents=True)
     (cache / INDEX_FILE).write_text(text)
@@ -86,7 +87,7 @@ def test_an_index_that_cannot_be_read_is_made_again(text: str, tmp_path: Path, c
     assert decoded == []
 
 
-def test_no_flipped_bit_of_the_index_changes_what_is_known_of_an_image(tmp_path: Path, cache: Path) -> None:
+def test_no_flipped_bit_of_the_index_changes_what_is_known_of_an_image(tmp_path, cache):
     paths = files(tmp_path)
     expected = decode_images(paths, None)
     intact = (cache / INDEX_FILE).read_bytes()
@@ -100,7 +101,7 @@ def test_no_flipped_bit_of_the_index_changes_what_is_known_of_an_image(tmp_path:
         assert all(one.image.size == (32, 32) for one in again.values() if isinstance(one, SuiteImage))
 
 
-def test_an_index_that_lies_about_a_file_is_noticed(tmp_path: Path, cache: Path, decoded: list[str]) -> None:
+def test_an_index_that_lies_about_a_file_is_noticed(tmp_path, cache, decoded):
     paths = files(tmp_path, 1)
     images(paths)
     index = json.loads((cache / INDEX_FILE).read_text())
@@ -113,15 +114,7 @@ def test_an_index_that_lies_about_a_file_is_noticed(tmp_path: Path, cache: Path,
         _ = image.pixels
 
 
-def test_without_a_cache_images_are_decoded_each_time(tmp_path: Path, cache: Path, decoded: list[str]) -> None:
-    paths = files(tmp_path)
-    cache.parent.mkdir()
-    cache.write_text("no folder")
-    assert images(paths) == images(paths)
-    assert len(decoded) >= 6
-
-
-def test_a_file_that_is_no_image_is_an_error_each_time(tmp_path: Path) -> None:
+def test_a_file_that_is_no_image_is_an_error_each_time(tmp_path):
     paths = files(tmp_path)
     paths[1].write_text("no image")
     for _ in range(2):
@@ -134,9 +127,7 @@ def test_a_file_that_is_no_image_is_an_error_each_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "columns", "padded"), [((8, 8), (0, 0), True), ((0, 0), (8, 8), True), ((8, 0), (0, 8), False)]
 )
-def test_bars_along_two_opposite_sides_are_padding(
-    rows: tuple[int, int], columns: tuple[int, int], padded: bool
-) -> None:
+def test_bars_along_two_opposite_sides_are_padding(rows, columns, padded):
     pixels = np.array(np.maximum(picture(3, size=64).pixels, 60))
     pixels[: rows[0]] = pixels[64 - rows[1] :] = 0
     pixels[:, : columns[0]] = pixels[:, 64 - columns[1] :] = 5

@@ -1,7 +1,5 @@
 """Missing values in tables: what counts as the lowest, what is left out, what is counted, and what the bounds are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,7 +14,7 @@ from editcritic.benchmarks.suites.i2ibench.suite import i2ibench_tables
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.missing_values import missing_notes, suite_tables
 from editcritic.benchmarks.suites.results import RANGES_ENTRY, ResultRow, Results
-from editcritic.benchmarks.suites.tables import ComputedTable, Table
+from editcritic.benchmarks.suites.tables import ComputedTable, Table, TableCell
 from editcritic.reward import Score
 
 from .tiny_suite import Toy
@@ -43,10 +41,14 @@ def valued(*values: float) -> list[Score]:
     return [Score.of(value) for value in values]
 
 
-def cell_of(scores: Sequence[Score]):
-    suite = Toy(count=len(scores))
-    board = ComputedTable.compute(suite_tables(suite, toy_results(suite, "a", scores))[0], None)
-    return board.cells["turn 1"]["following"]
+def cell_of(results: Results, suite: Toy) -> TableCell:
+    board = ComputedTable.compute(suite_tables(suite, results)[0], None)
+    return board.cells["turn 1"]["guards"]
+
+
+def without_outputs(results: Results, cases: set[str], reason: str = "the editor refused") -> Results:
+    rows = [replace(row, scores={}, missing_reason=reason) if row.case in cases else row for row in results.rows]
+    return replace(results, rows=rows)
 
 
 # -- a cell -----------------------------------------------------------------------------------------------------------
@@ -61,49 +63,36 @@ def cell_of(scores: Sequence[Score]):
     ],
     ids=["missing: in the bounds", "undecidable because of the edit: the lowest", "not applicable: left out"],
 )
-def test_what_has_no_value_counts_by_its_reason(
-    unknown: list[Score], value: float, num_missing: int, bounds: tuple[float | None, float | None]
-) -> None:
-    cell = cell_of([*valued(0.5, 0.9), *unknown])
+def test_what_has_no_value_counts_by_its_reason(unknown, value, num_missing, bounds):
+    scores = [*valued(0.5, 0.9), *unknown]
+    suite = Toy(count=len(scores))
+    cell = cell_of(toy_results(suite, "a", scores), suite)
     assert (cell.value, cell.num_missing) == (pytest.approx(value), num_missing)
     assert (cell.lowest, cell.highest) == (pytest.approx(bounds) if None not in bounds else bounds)
 
 
-def test_an_item_without_an_output_is_in_the_bounds() -> None:
-    suite = Toy(count=2)
-    results = toy_results(suite, "a", valued(0.5, 0.9))
-    rows = [replace(row, scores={}, missing_reason="no picture") if row.case == "1" else row for row in results.rows]
-    cell = ComputedTable.compute(suite_tables(suite, replace(results, rows=rows))[0], None).cells["turn 1"]["guards"]
-    assert (cell.value, cell.lowest, cell.highest) == (50.0, 25.0, 75.0)
-
-
-def test_items_without_an_output_for_several_reasons_have_one_of_them_as_an_example() -> None:
+def test_an_item_without_an_output_is_in_the_bounds():
     suite = Toy(count=3)
-    results = toy_results(suite, "a", valued(0.5, 0.9, 0.1))
-    for reasons, text in (
-        ({"1": "no 1.png", "2": "no 2.png"}, "4 of 6 items were not scored, e.g. no 1.png"),
-        ({"1": "no picture"}, "2 of 6 items were not scored: no picture"),
-    ):
-        rows = [replace(row, scores={}, missing_reason=reasons.get(row.case, "")) for row in results.rows]
-        assert text in missing_notes(replace(results, rows=rows))
-
-
-def test_without_a_range_the_bounds_are_the_lowest_and_the_highest_value_there_is() -> None:
-    suite = Toy(count=3)
-    results = replace(toy_results(suite, "a", [*valued(2.0, 6.0), DARK]), provenance={"suite": "toy"})
-    cell = ComputedTable.compute(suite_tables(suite, results)[0], None).cells["turn 1"]["guards"]
-    assert cell.lowest == pytest.approx(1000 / 3)
-    assert cell.highest == pytest.approx(1400 / 3)
-
-
-def test_without_missing_values_there_are_no_bounds_and_no_notes() -> None:
-    suite = Toy(count=2)
-    (table,) = suite_tables(suite, toy_results(suite, "a", valued(0.5, 0.9)))
+    results = toy_results(suite, "a", valued(0.5, 0.9, 0.7))
+    (table,) = suite_tables(suite, results)
     assert not table.notes
-    assert table.rows["turn 1"]["guards"].lowest is None
+    assert table.rows["turn 1"]["guards"].lowest is None  # without missing values there are no bounds
+    for cases, reasons, bounds, text in (
+        ({"1"}, ("no picture",), (40.0, 220 / 3), "2 of 6 items were not scored: no picture"),
+        ({"1", "2"}, ("no 1.png", "no 2.png"), (50 / 3, 250 / 3), "4 of 6 items were not scored, e.g. no 1.png"),
+    ):
+        left = results
+        for case, reason in zip(sorted(cases), reasons, strict=True):
+            left = without_outputs(left, {case}, reason)
+        cell = cell_of(left, suite)
+        assert (cell.lowest, cell.highest) == pytest.approx(bounds)
+        assert text in missing_notes(left)
+    results = replace(toy_results(suite, "a", [*valued(2.0, 6.0), DARK]), provenance={"suite": "toy"})
+    cell = cell_of(results, suite)  # without a range, the bounds are the lowest and the highest value there is
+    assert (cell.lowest, cell.highest) == pytest.approx((1000 / 3, 1400 / 3))
 
 
-def test_a_table_says_how_many_values_are_missing_why_and_what_they_may_change() -> None:
+def test_a_table_says_how_many_values_are_missing_why_and_what_they_may_change():
     suite = Toy(count=4)
     (table,) = suite_tables(suite, toy_results(suite, "a", [*valued(0.5), DARK, DOWN, GONE]))
     assert "following: 6 of 8 without a value (2 abstained, 2 failed, 2 undecidable because of the edit): " in (
@@ -135,6 +124,8 @@ def test_abstaining_does_not_move_an_editor_to_the_first_place() -> None:
     assert places(comparison) == {"honest": 1.0, "spoiled": 2.0}
     assert comparison.first_place_shares.cells["honest"][HEADLINE].value > 80  # type: ignore[operator]
     assert not any(difference.is_significant for difference in comparison.differences)
+    dark = toy_results(suite, "dark", [DARK] * 20)
+    assert places(compared(dark, toy_results(suite, "poor", valued(*[0.1] * 20)), suite=suite))["dark"] == 2.0
 
 
 def test_a_difference_that_holds_for_the_bounds_is_beyond_chance() -> None:
@@ -145,14 +136,10 @@ def test_a_difference_that_holds_for_the_bounds_is_beyond_chance() -> None:
     assert difference.is_significant
     assert difference.simultaneous_low is not None
     assert difference.simultaneous_low < 85 < difference.value  # type: ignore[operator]
-
-
-def test_an_editor_that_nobody_can_judge_is_last() -> None:
-    suite = Toy(count=3)
-    comparison = compared(
-        toy_results(suite, "dark", [DARK] * 3), toy_results(suite, "poor", valued(0.1, 0.0, 0.2)), suite=suite
-    )
-    assert places(comparison) == {"dark": 2.0, "poor": 1.0}
+    figure, weights = suite_tables(suite, bad)[0].rows["turn 1"]["guards"], bootstrap_weights(20, 200)
+    assert figure.lowest is not None
+    assert figure.highest is not None
+    assert (figure.lowest.evaluate(weights) <= figure.highest.evaluate(weights)).all()
 
 
 QUALITY = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -205,7 +192,7 @@ def chain_results(suite: Chains, editor: str, scores: Mapping[str, Sequence[Scor
     return Results(editor, rows, {"suite": "toy", "data_digest": suite.digest, "protocol": None, **RANGES})
 
 
-def test_a_turn_that_was_not_followed_decides_its_chain_whatever_the_other_is() -> None:
+def test_a_turn_that_was_not_followed_decides_its_chain_whatever_the_other_is():
     suite = Chains(count=2)
     followed = {item.id: (Score.of(1.0), Score.of(0.9)) for item in suite.items}
     scores = followed | {"0/1": (Score.of(0.0), Score.of(0.9)), "0/2": (DARK, Score.of(0.9))}
@@ -232,33 +219,19 @@ def test_spoiled_failures_do_not_raise_edival_o() -> None:
     assert not [one for one in after.differences if one.is_significant and one.column == column]
 
 
-def test_the_bounds_have_intervals_of_their_own_weights() -> None:
-    suite = Toy(count=12)
-    (table,) = suite_tables(suite, toy_results(suite, "a", [*valued(*[0.2, 0.8] * 5), DARK, DARK]))
-    figure = table.rows["turn 1"]["guards"]
-    weights = bootstrap_weights(12, 200)
-    assert figure.lowest is not None
-    assert figure.highest is not None
-    assert (figure.lowest.evaluate(weights) <= figure.highest.evaluate(weights)).all()
-
-
-def test_the_lowest_of_a_part_is_not_above_what_a_part_has() -> None:
+def test_the_lowest_of_a_part_is_not_above_what_a_part_has():
     suite = Chains(count=12)
     half = {"bad": Score.of(-0.4), "gone": GONE, "dark": DARK}
     following = {item.id: (Score.of(1.0), Score.of(0.8)) for item in suite.items}
     results = []
     for name, objects in half.items():
-        rows = [
-            replace(
-                row, scores={**row.scores, "cc": Score.of(0.5, parts={"objects": objects, "background": Score.of(0.8)})}
-            )
-            for row in chain_results(suite, name, following).rows
-        ]
-        results.append(replace(chain_results(suite, name, following), rows=rows))
+        plain, cc = chain_results(suite, name, following), {"objects": objects, "background": Score.of(0.8)}
+        rows = [replace(row, scores={**row.scores, "cc": Score.of(0.5, parts=cc)}) for row in plain.rows]
+        results.append(replace(plain, rows=rows))
     assert places(compared(*results, suite=suite), "CC T1") == {"bad": 1.0, "gone": 1.0, "dark": 1.0}
 
 
-def test_statistics_that_do_not_grow_with_their_values_have_no_bounds() -> None:
+def test_statistics_that_do_not_grow_with_their_values_have_no_bounds():
     suite = Toy(count=2)
 
     class Difference(Toy):
@@ -275,15 +248,7 @@ def test_statistics_that_do_not_grow_with_their_values_have_no_bounds() -> None:
 # -- items without an output ------------------------------------------------------------------------------------------
 
 
-def without_outputs(results: Results, cases: set[str]) -> Results:
-    rows = [
-        replace(row, scores={}, missing_reason="the editor refused") if row.case in cases else row
-        for row in results.rows
-    ]
-    return replace(results, rows=rows)
-
-
-def test_an_editor_that_makes_nothing_of_what_it_cannot_is_not_better_beyond_chance() -> None:
+def test_an_editor_that_makes_nothing_of_what_it_cannot_is_not_better_beyond_chance():
     suite = Toy(count=40)
     honest = toy_results(suite, "honest", valued(*[0.8] * 20, *[0.7] * 20))
     refuser = toy_results(suite, "refuser", valued(*[0.9] * 40))
@@ -304,17 +269,12 @@ class Dimensions(Toy):
         return i2ibench_tables(results, lambda row, name: name == self.dimensions[int(row.case) % 2])
 
 
-def test_a_dimension_without_any_output_is_not_left_out() -> None:
+def test_a_dimension_without_any_output_is_not_left_out():
     suite = Dimensions(count=24)
-    rows = [
-        ResultRow(
-            item.id,
-            item.case,
-            {"half": "single", "category": "local-editing"},
-            {suite.dimensions[int(item.case) % 2]: Score.of((0.8, 0.3)[int(item.case) % 2])},
-        )
-        for item in suite.items
-    ]
+    labels, rows = {"half": "single", "category": "local-editing"}, []
+    for item in suite.items:
+        odd = int(item.case) % 2
+        rows.append(ResultRow(item.id, item.case, labels, {suite.dimensions[odd]: Score.of((0.8, 0.3)[odd])}))
     ranges = {RANGES_ENTRY: dict.fromkeys(suite.dimensions, (0.0, 1.0))}
     provenance = {"suite": "toy", "data_digest": suite.digest, "protocol": None, **ranges}
     honest = Results("honest", rows, provenance)
@@ -328,13 +288,12 @@ def test_a_dimension_without_any_output_is_not_left_out() -> None:
         assert compared(*order, suite=suite).computed
 
 
-def test_a_verdict_rests_on_the_cases_of_its_column() -> None:
+def test_a_verdict_rests_on_the_cases_of_its_column():
     class Types(Toy):
         def tables(self, results: Results) -> list[Table]:
-            rare = [row for row in results.rows if int(row.case) < 3]
-            common = [row for row in results.rows if int(row.case) >= 3]
             figures = {
-                name: results.mean(rows, self._of("guards")) for name, rows in (("rare", rare), ("common", common))
+                name: results.mean([row for row in results.rows if (int(row.case) < 3) == rare], self._of("guards"))
+                for name, rare in (("rare", True), ("common", False))
             }
             mean = Statistic.combine(lambda a, b: (a + b) / 2, *figures.values())
             return [Table("leaderboard", "Toy", ["rare", "common", "mean"], {"all": {**figures, "mean": mean}})]
@@ -342,8 +301,4 @@ def test_a_verdict_rests_on_the_cases_of_its_column() -> None:
     suite = Types(count=40)
     one, other = toy_results(suite, "a", valued(*[1.0] * 40)), toy_results(suite, "b", valued(*[0.0] * 40))
     by_column = {difference.column: difference for difference in compared(one, other, suite=suite).differences}
-    assert {name: one.is_significant for name, one in by_column.items()} == {
-        "rare": False,
-        "common": True,
-        "mean": False,
-    }
+    assert [by_column[name].is_significant for name in ("rare", "common", "mean")] == [False, True, False]

@@ -1,7 +1,5 @@
 """Which of the settings that differ are told."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -69,12 +67,12 @@ OFFICIAL: dict[str, Any] = {
         ({}, ""),
     ],
 )  # fmt: skip
-def test_the_setting_that_decides_is_told(other: dict[str, Any], told: str) -> None:
+def test_the_setting_that_decides_is_told(other, told):
     differences = differing_settings(ONE, provenance(**other), Modes())
     assert sorted(settings_text(differences, Modes()).split("; ")) == sorted(told.split("; "))
 
 
-def test_the_rest_follows_but_experts_do_not() -> None:
+def test_the_rest_follows_but_experts_do_not():
     differences = differing_settings(ONE, provenance(**OTHER_MODE, experts={"judge": {"id": "j@2"}}), Modes())
     assert set(deciding_settings(differences, Modes())) == {"suite_options.mode"}
     following = following_settings(differences, Modes())
@@ -82,11 +80,11 @@ def test_the_rest_follows_but_experts_do_not() -> None:
     assert differences.keys() - following == {"suite_options.mode", "experts.judge.id"}
 
 
-def test_without_the_suite_no_option_follows_from_another() -> None:
+def test_without_the_suite_no_option_follows_from_another():
     differences = differing_settings(ONE, provenance(**OFFICIAL))
     assert settings_text(differences) == "protocol is not given and official; reading is not given and stored"
 
 
-def test_a_default_protocol_by_its_name_is_no_difference() -> None:
+def test_a_default_protocol_by_its_name_is_no_difference():
     assert differing_settings(ONE, provenance(protocol="paper"), Modes()) == {}
     assert differing_settings(ONE, provenance(protocol="official"), Modes()) == {"protocol": (None, "official")}

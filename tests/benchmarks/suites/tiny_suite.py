@@ -1,7 +1,5 @@
 """A minimal suite: chains of two turns over synthetic images, and a judge with pseudo-random replies."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -75,6 +73,19 @@ def outputs(folder: Path, suite: Suite, *, without: Sequence[str] = ()) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             picture(1000, number).pil().save(path)
     return folder
+
+
+class Replying(Expert):
+    """A judge that replies as a function says, and records the queries."""
+
+    kinds = (Judge,)
+
+    def __init__(self, reply: Callable[[Judge], Reply], name: str = "replying@1") -> None:
+        self.reply, self.id, self.queries = reply, name, list[Judge]()
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+        self.queries += queries
+        return [self.reply(query) for query in queries]
 
 
 class CoinJudge(Expert):

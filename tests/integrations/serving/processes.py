@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from editcritic.benchmarks.common.toml_format import format_toml
+from editcritic.benchmarks.run.run_settings import format_toml
 
 ROOT = Path(__file__).parents[3]
 

@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.common.toml_format import format_toml
+from editcritic.benchmarks.run.run_settings import format_toml
 from editcritic.cli.serve import load_rewards, serve
 from editcritic.cli.serve_settings import read_serve_settings
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json

@@ -1,7 +1,5 @@
 """Making Complex-Edit's instructions: three stages of answers become the published columns, or a reason why not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +53,7 @@ TABLE: Mapping[str, Says] = {
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def photos(tmp_path):
     return photographs(tmp_path / "photos", count=2, side=48)
 
 
@@ -66,15 +64,11 @@ def made(
     return construct(list_numbered_images(photos), out, ComplexEditBuilder(count=3, **options), judge=judge), judge
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pytest.importorskip("pyarrow.parquet").read_table(path).to_pylist()
-    return rows
-
-
-def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos: Path, tmp_path: Path) -> None:
-    report, _ = made(photos, tmp_path / "data")
+def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    report, judge = made(photos, tmp_path / "data")
     assert (report.num_constructed, report.exit_code) == (2, 0)
-    rows = rows_of(report.files[0])
+    rows = pytest.importorskip("pyarrow.parquet").read_table(report.files[0]).to_pylist()
     assert [set(row) for row in rows] == [{"image", "edit"}] * 2
     names = [path.name for path in sorted(photos.iterdir())]
     assert [row["image"]["path"] for row in rows] == names
@@ -87,6 +81,14 @@ def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos
         "Add a lantern to the left of the path and Make the lantern green.",
         "Add a lantern to the left of the path and Make the lantern green and Make it evening.",
     ]
+    before = report.files[0].read_bytes()
+    # a sequence, three to simplify (the same for both images, hence queried once), two to compound
+    assert judge.queries.total() == 2 * (1 + 2) + 3
+    assert made(photos, tmp_path / "data")[1].queries.total() == 0
+    assert report.files[0].read_bytes() == before
+    assert not judge.queries.keys() & made(photos, tmp_path / "other", seed=1)[1].queries.keys()
+    decoded = datasets.Dataset.from_parquet(str(report.files[0]), cache_dir=str(tmp_path / "cache"))
+    assert isinstance(decoded[0]["image"], PIL.Image.Image)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_the_parquet_has_the_published_columns_and_the_pictures_own_bytes(photos
         ("1. Add a lantern. 2. Make it green.", "not JSON"),
     ],
 )
-def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, reply: str, reason: str) -> None:
+def test_garbled_sequences_are_asked_for_again(photos, tmp_path, reply, reason):
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence#0": reply})
     assert report.num_constructed == 2
     first = lines(tmp_path / "data" / "rejections.jsonl")[0]
@@ -115,18 +117,17 @@ def test_garbled_sequences_are_asked_for_again(photos: Path, tmp_path: Path, rep
     assert reason in first["reason"]
 
 
-def test_letters_in_quotation_marks_may_be_of_any_script(photos: Path, tmp_path: Path) -> None:
-    steps = (*STEPS[:2], ("Add Text", 'Write "Привет {x}" on the wall.'))
-    report, _ = made(photos, tmp_path / "data", {"making/complex-edit/sequence": sequence(*steps)})
-    assert (report.num_constructed, lines(tmp_path / "data" / "rejections.jsonl")) == (2, [])
-
-
-def test_an_instruction_that_gets_longer_is_no_simpler(photos: Path, tmp_path: Path) -> None:
+def test_an_instruction_that_gets_longer_is_no_simpler_and_letters_in_quotation_marks_are_of_any_script(
+    photos, tmp_path
+):
     longer = json.dumps({"simplify": True, "instruction": "Make the lantern on the left of the long path green now."})
     report, _ = made(photos, tmp_path / "data", {"making/complex-edit/simplify": longer})
     assert (report.num_constructed, report.num_rejected) == (0, 2)
     last = lines(tmp_path / "data" / "rejections.jsonl")[-1]
     assert (last["stage"], "it got longer" in last["reason"]) == ("rejected", True)
+    steps = (*STEPS[:2], ("Add Text", 'Write "Привет {x}" on the wall.'))
+    report, _ = made(photos, tmp_path / "quoted", {"making/complex-edit/sequence": sequence(*steps)})
+    assert (report.num_constructed, lines(tmp_path / "quoted" / "rejections.jsonl")) == (2, [])
 
 
 def test_the_first_stage_is_hotter_than_the_others(photos: Path, tmp_path: Path) -> None:
@@ -140,38 +141,10 @@ def test_the_first_stage_is_hotter_than_the_others(photos: Path, tmp_path: Path)
         return run
 
     made(photos, tmp_path / "data", {topic: noting(says) for topic, says in TABLE.items()})
-    assert heat == {
-        "making/complex-edit/sequence": 1.15,
-        "making/complex-edit/simplify": 1.0,
-        "making/complex-edit/compound": 1.0,
-    }
+    assert [heat[topic] for topic in TABLE] == [1.15, 1.0, 1.0]
 
 
-def test_running_again_asks_nothing_and_writes_the_same(photos: Path, tmp_path: Path) -> None:
-    report, judge = made(photos, tmp_path / "data")
-    before = report.files[0].read_bytes()
-    # a sequence, three to simplify (the same for both images, hence queried once), two to compound
-    assert judge.queries.total() == 2 * (1 + 2) + 3
-    assert made(photos, tmp_path / "data")[1].queries.total() == 0
-    assert report.files[0].read_bytes() == before
-
-
-def test_another_seed_asks_anew(photos: Path, tmp_path: Path) -> None:
-    _, one = made(photos, tmp_path / "one")
-    _, other = made(photos, tmp_path / "other", seed=1)
-    assert not one.queries.keys() & other.queries.keys()
-
-
-def test_there_are_24_operations_in_9_categories_and_the_prompt_lists_them() -> None:
+def test_there_are_24_operations_in_9_categories_and_the_prompt_lists_them():
     assert (len(CATEGORIES), len(OPERATIONS)) == (24, 9)
     assert all(f"- {name}: " in operation_list() for name in CATEGORIES)
     assert parse_operation("apply filter / weather") == "Apply Filter/Weather"
-
-
-def test_datasets_reads_it_with_pictures_decoded(tmp_path: Path) -> None:
-    import datasets
-
-    report, _ = made(photographs(tmp_path / "photos", count=2, side=48), tmp_path / "data")
-    rows = datasets.Dataset.from_parquet(str(report.files[0]), cache_dir=str(tmp_path / "cache"))
-    assert isinstance(rows[0]["image"], PIL.Image.Image)
-    assert rows[0]["edit"]["compound"][0]["compound_instruction"].startswith("Add a lantern")

@@ -1,8 +1,7 @@
 """Complex-Edit end to end: its published layout, an editor's outputs, a judge, tables."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,61 +10,43 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_selector
 from editcritic.benchmarks.run.output_generation import SelectionConfig, generate_outputs
-from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve, level_folder
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve
 from editcritic.benchmarks.suites.results import ResultRow, Results
+from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.benchmarks.suites.tables import ComputedTable
-from editcritic.reward import Expert, Image, Reward, Score
+from editcritic.reward import Image, Reward, Score
 from editcritic.reward.engine.engine import Engine
 from editcritic.reward.queries import Judge, Reply
-from editcritic.reward.queries.response_formats import Grade, Json
+from editcritic.reward.queries.response_formats import Json
 from tests.benchmarks.suites.complexedit.layout import ROWS, compound, edited, on_hub, outputs, saved
-from tests.benchmarks.suites.tiny_suite import picture
+from tests.benchmarks.suites.tiny_suite import Replying, picture
 
 from ..table_values import values
 
 
-class Judging(Expert):
-    """Grades fall with the number of operations, and differ by one between draws. Records queries."""
-
-    id = "judging@1"
-    kinds = (Judge,)
-
-    def __init__(self) -> None:
-        self.queries: list[str] = []
-
-    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        self.queries += [query.topic for query in queries]
-        return [self._reply(query) for query in queries]
-
-    def _reply(self, query: Judge) -> Reply:
-        form, odd = query.form, query.draw % 2
-        if isinstance(form, Json):
-            import json
-
-            slots = dict(query.slots)
-            operations = json.loads(slots["operations"])
-            following = 9 - slots["instruction"].count(" and ") + odd
-            grades: dict[str, Any] = {"instruction_following": following, "identity_preservation": 4}
-            if operations:
-                grades["operations"] = [{"operation": one, "score": following} for one in operations]
-            return Reply(json.dumps({"reasoning": "seen", **grades}))
-        assert isinstance(form, Grade)
-        if query.topic.endswith("/quality"):
-            return Reply(str(7 + odd), probabilities={str(grade): float(grade == 7) for grade in range(11)})
-        return Reply("5", probabilities={str(grade): float(grade == 5) for grade in range(11)})
+def graded(query: Judge) -> Reply:
+    """Grades fall with the number of operations, and differ by one between draws."""
+    slots, odd, fine = dict(query.slots), query.draw % 2, query.topic.endswith("/quality")
+    if isinstance(query.form, Json):
+        following = 9 - slots["instruction"].count(" and ") + odd
+        grades: dict[str, Any] = {"instruction_following": following, "identity_preservation": 4}
+        if operations := json.loads(slots["operations"]):
+            grades["operations"] = [{"operation": one, "score": following} for one in operations]
+        return Reply(json.dumps({"reasoning": "seen", **grades}))
+    sure = 7 if fine else 5
+    return Reply(str(7 + odd if fine else 5), {str(grade): float(grade == sure) for grade in range(11)})
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     return on_hub(tmp_path_factory.mktemp("hub") / "Complex-Edit")
 
 
-def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | None = None) -> Results:
-    samples = []
-    for item in suite.items:
-        path = suite.find_output(folder, item)
-        assert path is not None
-        samples.append(suite.edited_sample(item, lambda one, path=path: Image.open(path)))  # type: ignore[misc]
+def judged(suite: ComplexEdit, folder: Path, judge: Replying, protocol: str | None = None) -> Results:
+    def opened(item: SuiteItem) -> Image:
+        return Image.open(suite.find_output(folder, item) or "nowhere")
+
+    samples = [suite.edited_sample(item, opened) for item in suite.items]
     with Engine() as engine:
         scores = {
             name: list(Reward.of(spec, {"judge": judge}, engine=engine)(samples))
@@ -78,7 +59,7 @@ def judged(suite: ComplexEdit, folder: Path, judge: Judging, protocol: str | Non
     return Results("scripted", rows)
 
 
-def test_items_are_the_levels_of_the_rows(data: Path) -> None:
+def test_items_are_the_levels_of_the_rows(data):
     suite = ComplexEdit(data)
     assert not suite.problems
     assert len(suite.items) == ROWS * 8
@@ -90,13 +71,12 @@ def test_items_are_the_levels_of_the_rows(data: Path) -> None:
     assert [item.labels["level"] for item in ComplexEdit(data, levels="1,7-8").items[:3]] == [1, 7, 8]
 
 
-def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignment_once(
-    data: Path, tmp_path: Path
-) -> None:
-    suite, judge = ComplexEdit(data, levels="1,8", n=4), Judging()
+def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignment_once(data, tmp_path):
+    suite, judge = ComplexEdit(data, levels="1,8", n=4), Replying(graded)
     results = judged(suite, outputs(tmp_path), judge)
-    assert judge.queries.count("complexedit/alignment") == 4 * ROWS * 2, "one judgement for both metrics"
-    assert judge.queries.count("complexedit/quality") == 4 * ROWS * 2
+    topics = [query.topic for query in judge.queries]
+    assert topics.count("complexedit/alignment") == 4 * ROWS * 2, "one judgement for both metrics"
+    assert topics.count("complexedit/quality") == 4 * ROWS * 2
     levels = values(suite, results, "levels")
     assert levels["C1"] == pytest.approx({"IF": 9.5, "IP": 4.0, "PQ": 7.5, "O": 7.0})
     assert levels["C8"] == pytest.approx({"IF": 2.5, "IP": 4.0, "PQ": 7.5, "O": 14 / 3})
@@ -108,9 +88,9 @@ def test_it_runs_from_the_published_layout_to_the_tables_and_judges_each_alignme
     )
 
 
-def test_operations_have_a_grade_of_their_own(data: Path, tmp_path: Path) -> None:
+def test_operations_have_a_grade_of_their_own(data, tmp_path):
     suite = ComplexEdit(data, levels="1-2", n=2, operations="listed")
-    results = judged(suite, outputs(tmp_path, range(1, 3)), Judging())
+    results = judged(suite, outputs(tmp_path, range(1, 3)), Replying(graded))
     table = next(one for one in suite.tables(results) if one.name == "operations")
     cells = {name: row["IF"] for name, row in ComputedTable.compute(table, None).cells.items()}
     assert {name: (cell.value, cell.count) for name, cell in cells.items()} == {
@@ -119,7 +99,7 @@ def test_operations_have_a_grade_of_their_own(data: Path, tmp_path: Path) -> Non
     }
 
 
-def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data: Path) -> None:
+def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data):
     suite = ComplexEdit(data, levels="1-2")
     assert suite.tables(Results("nobody", [])) == []
     only = [ResultRow(item.id, item.case, item.labels, {"pq": Score.of(5.0)}) for item in suite.items]
@@ -127,7 +107,7 @@ def test_results_without_a_row_or_without_a_metric_have_no_table_of_it(data: Pat
     assert values(suite, Results("one", only), "leaderboard")["all"] == {"IF": None, "IP": None, "PQ": 5.0, "O": None}
 
 
-def test_one_level_may_lie_in_a_flat_folder(data: Path, tmp_path: Path) -> None:
+def test_one_level_may_lie_in_a_flat_folder(data, tmp_path):
     suite = ComplexEdit(data, levels="8")
     folder = outputs(tmp_path, range(8, 9), flat=True)
     paths = [suite.find_output(folder, item) for item in suite.items]
@@ -142,20 +122,20 @@ def test_one_level_may_lie_in_a_flat_folder(data: Path, tmp_path: Path) -> None:
 )
 def test_protocols_are_the_modes_and_the_paper_is_numeric(data: Path, protocol: str | None, signature: str) -> None:
     specs = ComplexEdit(data, levels=1, mode="expected").metrics(protocol)
-    metrics = [Reward.of(spec, {"judge": Judging()}).metric for spec in specs.values()]
+    metrics = [Reward.of(spec, {"judge": Replying(graded)}).metric for spec in specs.values()]
     assert list(specs) == ["if", "ip", "pq"]
     assert [metric.signature for metric in metrics] == [f"{metric.card.name}@3/{signature}" for metric in metrics]  # type: ignore[attr-defined]
 
 
-def test_the_expected_mode_asks_three_questions_a_picture(data: Path, tmp_path: Path) -> None:
-    suite, judge = ComplexEdit(data, levels=2, mode="expected"), Judging()
+def test_the_expected_mode_asks_three_questions_a_picture(data, tmp_path):
+    suite, judge = ComplexEdit(data, levels=2, mode="expected"), Replying(graded)
     results = judged(suite, outputs(tmp_path, range(2, 3)), judge)
     assert len(judge.queries) == 3 * ROWS
     assert values(suite, results, "leaderboard")["all"] == pytest.approx({"IF": 5.0, "IP": 5.0, "PQ": 7.0, "O": 17 / 3})
     assert [one.name for one in suite.tables(results)] == ["leaderboard", "levels"], "nothing was measured repeatedly"
 
 
-def test_a_step_of_sequential_editing_is_judged_by_the_published_compound(tmp_path: Path) -> None:
+def test_a_step_of_sequential_editing_is_judged_by_the_published_compound(tmp_path):
     """Section 5.4.2. The joined atomic sentences of step 2 would be "Make the cup blue and remove the fork"."""
     import datasets
 
@@ -167,18 +147,12 @@ def test_a_step_of_sequential_editing_is_judged_by_the_published_compound(tmp_pa
     }
     table = datasets.Dataset.from_dict({"image": [picture(1).pil()], "edit": [row]})
     table.cast_column("image", datasets.Image()).to_parquet(tmp_path / "test_real-00000-of-00001.parquet")
-    asked: list[str] = []
-
-    class Recording(Judging):
-        def _reply(self, query: Judge) -> Reply:
-            asked.append(dict(query.slots)["instruction"])
-            return super()._reply(query)
-
-    suite = ComplexEdit(tmp_path, levels=3)
-    reward = Reward.of("complex-edit-if?n=1", {"judge": Recording()})
+    suite, judge = ComplexEdit(tmp_path, levels=3), Replying(graded)
+    reward = Reward.of("complex-edit-if?n=1", {"judge": judge})
     selection = SelectionConfig(load_selector("sequential?n=2"), reward)
     report = generate_outputs(suite, tmp_path / "made", Seeded(), selection=selection)
     assert (len(report.generated), report.failed) == (1, [])
+    asked = [dict(query.slots)["instruction"] for query in judge.queries if isinstance(query.form, Json)]
     assert asked == [text for text in published for _ in range(2)]
 
 
@@ -187,15 +161,13 @@ class Seeded:
 
     id, nfe, batch_size = "seeded", 1, 1
 
-    def edit(
-        self, images: Sequence[Any], instructions: Sequence[str], seeds: Sequence[int], *, history: Any = None
-    ) -> Sequence[Image]:
+    def edit(self, images, instructions, seeds, *, history=None):
         return [picture(seed % 997, 5) for seed in seeds]
 
 
 def test_ablations_are_options_of_the_suite_and_none_is_the_papers_protocol(data: Path) -> None:
     suite = ComplexEdit(data, levels=1, reasoning=False, rubric=False, pq_instruction=True)
-    signatures = [Reward.of(spec, {"judge": Judging()}).metric.signature for spec in suite.metrics().values()]  # type: ignore[attr-defined]
+    signatures = [Reward.of(spec, {"judge": Replying(graded)}).metric.signature for spec in suite.metrics().values()]  # type: ignore[attr-defined]
     same = "numeric[reasoning=False, rubric=False"
     assert signatures == [
         f"complex-edit-if@3/{same}]",
@@ -221,7 +193,7 @@ def scripted(grade: Callable[[int, int], Score]) -> Results:
     return Results("scripted", rows)
 
 
-def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed() -> None:
+def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed(data):
     results = scripted(
         lambda row, level: Score.failed("no judge") if (row, level) == (0, 2) else Score.of(float(level))
     )
@@ -231,15 +203,12 @@ def test_a_curve_has_a_figure_a_level_and_leaves_out_what_failed() -> None:
     overall = level_curve(results)
     assert overall[3].value == pytest.approx(5.0)
     assert (overall[2].count, overall[2].num_missing) == (ROWS - 1, 1)
-
-
-def test_the_geometric_mean_is_an_option(data: Path) -> None:
     suite = ComplexEdit(data, mean="geometric")
     numbers = values(suite, scripted(lambda row, level: Score.of(0.0 if level == 8 else 6.0)), "levels")
     assert (numbers["C8"]["O"], numbers["C1"]["O"]) == pytest.approx((0.0, 6.0))
 
 
-def test_rows_with_fewer_levels_are_said(tmp_path: Path) -> None:
+def test_rows_with_fewer_levels_are_said(tmp_path):
     saved(2, levels=5).to_parquet(tmp_path / "short.parquet")
     suite = ComplexEdit(tmp_path / "short.parquet", levels="4-8")
     assert [item.labels["level"] for item in suite.items] == [4, 5, 4, 5]
@@ -264,14 +233,12 @@ def test_rows_with_fewer_levels_are_said(tmp_path: Path) -> None:
         ({"prompts": "/nowhere"}, "prompt pack '/nowhere' is not a folder"),
     ],
 )
-def test_options_that_mean_nothing_are_refused_with_what_does(
-    data: Path, options: dict[str, Any], message: str
-) -> None:
+def test_options_that_mean_nothing_are_refused_with_what_does(data, options, message):
     with pytest.raises(InputError, match=message):
         ComplexEdit(data, **options)
 
 
-def test_options_and_digest_say_what_was_asked(data: Path) -> None:
+def test_options_and_digest_say_what_was_asked(data):
     suite = ComplexEdit(data, levels="1-2", seed=3)
     sampling = {"mode": "numeric", "n": 20, "seed": 3, "max_replacements": 2, "mean": "arithmetic"}
     assert suite.options == {"split": "test_real", "levels": "1,2", **sampling}
@@ -287,10 +254,6 @@ def named(folder: Path, *names: str) -> Path:
     return folder
 
 
-def names_by_row(folder: Path, rows: int) -> dict[int, str]:
-    return {number: path.name for number, path in images_by_row(folder, rows).items()}
-
-
 @pytest.mark.parametrize(
     ("names", "rows", "by_row"),
     [
@@ -301,29 +264,21 @@ def names_by_row(folder: Path, rows: int) -> dict[int, str]:
     ],
     ids=["numbers of rows", "without zeros", "other names in their order", "numbers that do not begin at 0"],
 )
-def test_names_say_whose_row_a_picture_is(
-    tmp_path: Path, names: Sequence[str], rows: int, by_row: dict[int, str]
-) -> None:
-    assert names_by_row(named(tmp_path, *names), rows) == by_row
+def test_names_say_whose_row_a_picture_is(tmp_path, names, rows, by_row):
+    found = images_by_row(named(tmp_path, *names), rows)
+    assert {number: path.name for number, path in found.items()} == by_row
 
 
-def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_folder_that_grows_is_read_anew(tmp_path):
+    for rows in ([0], [0, 1]):
+        assert [*images_by_row(named(tmp_path, f"{rows[-1]:04}.png"), 3)] == rows
+
+
+def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path):
     with pytest.raises(
         InputError, match=r"contains 2 images for 3 rows, and a\.png is not named after a row: give one"
     ):
         images_by_row(named(tmp_path, "a.png", "b.png"), 3)
     with pytest.raises(InputError, match="several images of row 0"):
         images_by_row(named(tmp_path / "twice", "0000.png", "0.png"), 3)
-
-
-def test_a_folder_that_grows_is_read_anew(tmp_path: Path) -> None:
-    assert names_by_row(named(tmp_path, "0000.png"), 3) == {0: "0000.png"}
-    assert names_by_row(named(tmp_path, "0001.png"), 3) == {0: "0000.png", 1: "0001.png"}
-    assert names_by_row(tmp_path / "none", 3) == {}
-
-
-def test_one_level_may_lie_flat_or_in_its_folder(tmp_path: Path) -> None:
-    assert level_folder(tmp_path, 3, alone=True) == tmp_path
-    assert level_folder(tmp_path, 3, alone=False) == tmp_path / "C3"
-    (tmp_path / "C3").mkdir()
-    assert level_folder(tmp_path, 3, alone=True) == tmp_path / "C3"
+    assert images_by_row(tmp_path / "none", 3) == {}

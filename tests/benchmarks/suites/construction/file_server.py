@@ -1,7 +1,5 @@
 """A file server on loopback that can interrupt transfers, send another file, or fail."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading
@@ -12,11 +10,9 @@ from typing import Any
 
 
 class Files(ThreadingHTTPServer):
-    """files: path -> content. breaks: how often a connection is closed after half of what it should bring.
-
-    refuses: status that is answered to everything, 0 for none. ranges: whether ranges are supported. requests: as
-    (path, Range header).
-    """
+    """files: path -> content. breaks: how often a connection is closed after half of what it should bring. refuses:
+    status that is answered to everything, 0 for none. ranges: whether ranges are supported. requests: as (path, Range
+    header)."""
 
     daemon_threads = True
 
@@ -88,33 +84,31 @@ class _HubHandler(_Handler):
         files = self.server.files
         if "/tree/" in self.path:
             rows = [
-                {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(data).hexdigest()}
-                for name, data in files.items()
+                {"type": "file", "path": name, "size": len(data), "oid": _sha1(data)} for name, data in files.items()
             ]
-            self._json(rows)
+            self._send(json.dumps(rows).encode(), {"Content-Type": "application/json"})
         elif "/revision/" in self.path:
             siblings = [{"rfilename": name} for name in files]
-            self._json({"_id": "1", "id": "a/b", "sha": self.commit, "private": False, "siblings": siblings})
+            facts = {"_id": "1", "id": "a/b", "sha": self.commit, "private": False, "siblings": siblings}
+            self._send(json.dumps(facts).encode(), {"Content-Type": "application/json"})
         else:
             self._file(body=True)
-
-    def _json(self, value: Any) -> None:
-        data = json.dumps(value).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
     def _file(self, *, body: bool) -> None:
         data = self.server.files.get(self.path.rpartition(f"/resolve/{self.commit}/")[2])
         if data is None:
             self.send_error(404)
-            return
+        else:
+            self._send(data, {"ETag": f'"{_sha1(data)}"', "X-Repo-Commit": self.commit}, body=body)
+
+    def _send(self, data: bytes, headers: Mapping[str, str], *, body: bool = True) -> None:
         self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("ETag", f'"{hashlib.sha1(data).hexdigest()}"')
-        self.send_header("X-Repo-Commit", self.commit)
+        for name, value in {"Content-Length": str(len(data)), **headers}.items():
+            self.send_header(name, value)
         self.end_headers()
         if body:
             self.wfile.write(data)
+
+
+def _sha1(data: bytes) -> str:
+    return hashlib.sha1(data).hexdigest()

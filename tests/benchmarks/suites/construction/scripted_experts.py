@@ -1,10 +1,8 @@
 """Experts by tables: a judge that says what stands there for a topic, a detector that knows where phrases are."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -96,6 +94,11 @@ class Places(Expert):
 def lines(path: Path) -> list[dict[str, Any]]:
     """Of a JSONL file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_lines(path: Path, rows: Iterable[object]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
 
 
 def photographs(folder: Path, count: int = 3, side: int = 96) -> Path:

@@ -1,7 +1,5 @@
 """`bench build` with any judge by its spec; a killed run resumes without repeating answered queries."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -19,7 +17,7 @@ from editcritic.benchmarks.suites.edival.reader import CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 
 from . import scripted_experts
-from .scripted_experts import photographs
+from .scripted_experts import photographs, write_lines
 
 Command = Callable[..., Result]
 ROOT = Path(__file__).parents[4]
@@ -64,7 +62,7 @@ class Slow(Script):
 
 
 @pytest.fixture
-def experts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def experts(tmp_path, monkeypatch):
     """A module of experts that specs can name."""
     name = f"experts_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(MODULE, encoding="utf-8")
@@ -73,13 +71,11 @@ def experts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def photos(tmp_path):
     return photographs(tmp_path / "photos", count=2)
 
 
-def test_edival_data_is_made_and_the_suite_reads_it(
-    editcritic: Command, photos: Path, tmp_path: Path, experts: str
-) -> None:
+def test_edival_data_is_made_and_the_suite_reads_it(editcritic, photos, tmp_path, experts):
     command = ("bench", "build", "edival", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
     result = editcritic(*command, "--detector", f"{experts}:Places", "--turns", 3)
     assert (result.exit_code, "2 chains constructed, 0 rejected" in result.stdout) == (0, True), result.stderr
@@ -89,9 +85,7 @@ def test_edival_data_is_made_and_the_suite_reads_it(
     assert suite.items[0].sample.source.size == (512, 512)
 
 
-def test_complex_edit_data_is_made_and_the_suite_reads_it(
-    editcritic: Command, photos: Path, tmp_path: Path, experts: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_complex_edit_data_is_made_and_the_suite_reads_it(editcritic, photos, tmp_path, experts, monkeypatch):
     (tmp_path / "judge.toml").write_text(f'[experts.judge]\nuse = "{experts}:judge"\n', encoding="utf-8")
     command = ("bench", "build", "complex-edit", photos, "-o", tmp_path / "data", "--judge", tmp_path / "judge.toml")
     monkeypatch.setenv("EDITCRITIC_TRUST", experts)
@@ -104,14 +98,10 @@ def test_complex_edit_data_is_made_and_the_suite_reads_it(
     assert [one.name for one in suite.items[1].sample.operations] == ["Add Text", "Add Text"]
 
 
-def test_dlebench_samples_are_made_and_the_suite_reads_them(
-    editcritic: Command, photos: Path, tmp_path: Path, experts: str
-) -> None:
+def test_dlebench_samples_are_made_and_the_suite_reads_them(editcritic, photos, tmp_path, experts):
     row = {"id": "q", "image": "coffee.png", "question": "What is written on the sign?", "options": ["STOP", "SLOW"]}
     photographs(photos, count=3)
-    (photos / "questions.jsonl").write_text(
-        json.dumps({**row, "answer": "STOP", "boxes": [[30, 30, 40, 36]]}), encoding="utf-8"
-    )
+    write_lines(photos / "questions.jsonl", [{**row, "answer": "STOP", "boxes": [[30, 30, 40, 36]]}])
     command = ("bench", "build", "dlebench", photos, "-o", tmp_path / "data", "--judge", f"{experts}:judge")
     result = editcritic(*command, "--pipeline", f"{experts}:Painter")
     assert (result.exit_code, "1 samples constructed, 0 rejected" in result.stdout) == (0, True), result.stderr
@@ -120,7 +110,7 @@ def test_dlebench_samples_are_made_and_the_suite_reads_them(
     assert item.sample.reference is not None
 
 
-def test_data_put_there_by_hand_is_opened(editcritic: Command, photos: Path, tmp_path: Path, experts: str) -> None:
+def test_data_put_there_by_hand_is_opened(editcritic, photos, tmp_path, experts):
     for split in ("test_real", "test_syn"):
         command = ("bench", "build", "complex-edit", photos, "-o", tmp_path / split, "--judge", f"{experts}:judge")
         assert editcritic(*command, "--split", split, "--num-operations", 2).exit_code == 0
@@ -145,23 +135,16 @@ def test_data_put_there_by_hand_is_opened(editcritic: Command, photos: Path, tmp
         (("--judge", "colour", "--prompts", "nowhere"), "not a folder"),
     ],
 )
-def test_what_cannot_be_used_is_refused_before_the_work(
-    editcritic: Command, photos: Path, tmp_path: Path, options: tuple[str, ...], reason: str
-) -> None:
+def test_what_cannot_be_used_is_refused_before_the_work(editcritic, photos, tmp_path, options, reason):
     result = editcritic("bench", "build", "edival", photos, "-o", tmp_path / "data", *options)
     assert (result.exit_code, reason in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "data").exists()
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "nowhere"):
+        assert editcritic("bench", "build", "edival", path, "-o", tmp_path / "data", *options[:2]).exit_code == 2
 
 
-def test_a_folder_without_pictures_is_refused(editcritic: Command, tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "nowhere"):
-        result = editcritic("bench", "build", "edival", path, "-o", tmp_path / "data", "--judge", "colour")
-        assert result.exit_code == 2
-
-
-def test_a_judge_that_answers_nothing_ends_with_1_and_says_what_to_do(
-    editcritic: Command, photos: Path, tmp_path: Path, experts: str
-) -> None:
+def test_a_judge_that_answers_nothing_ends_with_1_and_says_what_to_do(editcritic, photos, tmp_path, experts):
     command = ("bench", "build", "complex-edit", photos, "-o", tmp_path / "data", "--judge", f"{experts}:Script")
     result = editcritic(*command)
     assert result.exit_code == 1
@@ -169,19 +152,15 @@ def test_a_judge_that_answers_nothing_ends_with_1_and_says_what_to_do(
     assert "run the same command again" in result.stderr
 
 
-def test_a_run_killed_twice_makes_the_same_data_and_pays_only_for_what_was_in_flight(
-    photos: Path, tmp_path: Path, experts: str
-) -> None:
+def test_a_run_killed_twice_makes_the_same_data_and_pays_only_for_what_was_in_flight(photos, tmp_path, experts):
     photographs(photos, count=4)
 
     def started(out: str) -> subprocess.Popen[bytes]:
-        code = "from editcritic.cli.main import main; main()"
-        command = [sys.executable, "-c", code, "bench", "build", "edival", str(photos), "-o", str(tmp_path / out)]
-        command += ["--judge", f"{experts}:Slow", "--detector", f"{experts}:Places"]
-        command += ["--turns", "5", "--max-in-flight", "2"]
+        words = f"bench build edival {photos} -o {tmp_path / out} --judge {experts}:Slow --detector {experts}:Places"
+        command = [sys.executable, "-c", "from editcritic.cli.main import main; main()", *words.split()]
         paths = os.pathsep.join((str(tmp_path), str(ROOT)))
         environment = {**os.environ, "QUERIES": str(tmp_path / f"{out}.queries"), "PYTHONPATH": paths}
-        return subprocess.Popen(command, env=environment, cwd=tmp_path)
+        return subprocess.Popen([*command, "--turns", "5", "--max-in-flight", "2"], env=environment, cwd=tmp_path)
 
     def queries(out: str) -> list[str]:
         path = tmp_path / f"{out}.queries"

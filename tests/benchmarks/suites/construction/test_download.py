@@ -1,10 +1,7 @@
 """Fetching files: resumed, checked, never half there; zips that would write elsewhere are refused."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ SHA = hashlib.sha256(DATA).hexdigest()
 
 
 @pytest.fixture
-def server() -> Iterator[Files]:
+def server():
     with served({"a.bin": DATA}) as server:
         yield server
 
@@ -35,19 +32,14 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_there_whole_with_its_digest(server: Files, tmp_path: Path) -> None:
-    assert got(server, tmp_path / "a.bin", sha256=SHA, size=len(DATA)) == SHA
-    assert (tmp_path / "a.bin").read_bytes() == DATA
-    assert names(tmp_path) == ["a.bin"]
-
-
-def test_what_is_there_is_not_fetched_again(server: Files, tmp_path: Path) -> None:
+def test_a_file_is_there_whole_with_its_digest_and_not_fetched_again(server, tmp_path):
     for _ in range(2):
-        got(server, tmp_path / "a.bin", sha256=SHA)
-    assert len(server.requests) == 1
+        assert got(server, tmp_path / "a.bin", sha256=SHA, size=len(DATA)) == SHA
+    assert (tmp_path / "a.bin").read_bytes() == DATA
+    assert (names(tmp_path), len(server.requests)) == (["a.bin"], 1)
 
 
-def test_an_interrupted_transfer_goes_on_where_it_ended(server: Files, tmp_path: Path) -> None:
+def test_an_interrupted_transfer_goes_on_where_it_ended(server, tmp_path):
     server.breaks = 2
     assert got(server, tmp_path / "a.bin", sha256=SHA) == SHA
     half = len(DATA) // 2
@@ -55,7 +47,7 @@ def test_an_interrupted_transfer_goes_on_where_it_ended(server: Files, tmp_path:
 
 
 @pytest.mark.parametrize("content", [DATA, b"new" * 1000], ids=["the same file", "another one meanwhile"])
-def test_a_later_run_goes_on_unless_the_file_has_changed(server: Files, tmp_path: Path, content: bytes) -> None:
+def test_a_later_run_goes_on_unless_the_file_has_changed(server, tmp_path, content):
     server.breaks = 1
 
     def refuse(_: str) -> None:
@@ -71,42 +63,40 @@ def test_a_later_run_goes_on_unless_the_file_has_changed(server: Files, tmp_path
     assert server.requests[-1][1] == f"bytes={len(DATA) // 2}-"
 
 
-def test_a_server_that_sends_no_parts_sends_it_all_again(server: Files, tmp_path: Path) -> None:
+def test_a_server_that_sends_no_parts_sends_it_all_again(server, tmp_path):
     server.ranges, server.breaks = False, 1
     assert got(server, tmp_path / "a.bin") == SHA
 
 
-def test_a_wrong_digest_is_named_and_nothing_is_kept(server: Files, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"has the digest {SHA}, expected {'0' * 64}: it was discarded"):
-        got(server, tmp_path / "a.bin", sha256="0" * 64)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sha256": "0" * 64}, f"has the digest {SHA}, expected {'0' * 64}: it was discarded"),
+        ({"size": 7}, f"has {len(DATA)} bytes, expected 7"),
+    ],
+)
+def test_another_digest_or_size_than_expected_is_named_and_nothing_is_kept(server, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        got(server, tmp_path / "a.bin", **options)
     assert names(tmp_path) == []
 
 
-def test_a_changed_file_that_is_there_is_refused_and_left_alone(server: Files, tmp_path: Path) -> None:
+def test_a_changed_file_that_is_there_is_refused_and_left_alone(server, tmp_path):
     (tmp_path / "a.bin").write_bytes(b"mine")
     with pytest.raises(InputError, match="remove it to download it again"):
         got(server, tmp_path / "a.bin", sha256=SHA)
     assert (tmp_path / "a.bin").read_bytes() == b"mine"
 
 
-def test_another_size_than_expected_is_refused_before_it_is_fetched(server: Files, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"has {len(DATA)} bytes, expected 7"):
-        got(server, tmp_path / "a.bin", size=7)
-    assert names(tmp_path) == []
-
-
-def test_what_the_server_refuses_is_said_at_once(server: Files, tmp_path: Path) -> None:
-    server.refuses = 403
-    with pytest.raises(InputError, match="answers 403"):
-        got(server, tmp_path / "a.bin")
-    assert len(server.requests) == 1
-
-
-def test_nobody_there_is_said_after_some_tries(tmp_path: Path) -> None:
-    with served({}) as server:
-        url = server.url("a.bin")
+def test_what_the_server_refuses_is_said_at_once_and_that_nobody_is_there_after_some_tries(tmp_path):
+    with served({"a.bin": DATA}) as server:
+        server.refuses = 403
+        with pytest.raises(InputError, match="answers 403"):
+            got(server, tmp_path / "a.bin")
+        assert len(server.requests) == 1
+        file = DatasetFile("a.bin", server.url("a.bin"))
     with pytest.raises(InputError, match="stopped after 0 bytes"):
-        download_file(DatasetFile("a.bin", url), tmp_path / "a.bin", retry_delay_s=0.0)
+        download_file(file, tmp_path / "a.bin", retry_delay_s=0.0)
 
 
 # -- zips -------------------------------------------------------------------------------------------------------------
@@ -119,7 +109,7 @@ def zipped(path: Path, **files: bytes) -> Path:
     return path
 
 
-def test_a_zip_is_unpacked_over_what_is_there(tmp_path: Path) -> None:
+def test_a_zip_is_unpacked_over_what_is_there(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a").write_bytes(b"old")
     assert extract_zip(zipped(tmp_path / "z.zip", **{"a": b"1", "deep/b": b"2"}), tmp_path / "out") == 2
@@ -127,9 +117,7 @@ def test_a_zip_is_unpacked_over_what_is_there(tmp_path: Path) -> None:
     assert names(tmp_path) == ["out", "z.zip"]
 
 
-def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(tmp_path, monkeypatch):
     archive = zipped(tmp_path / "z.zip", a=b"x" * 1000, b=b"y" * 1000)
     monkeypatch.setattr(split_files, "MAX_BYTES", 1500)
     with pytest.raises(InputError, match="2,000 bytes, more than 1,500"):

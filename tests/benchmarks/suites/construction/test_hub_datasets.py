@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from editcritic.benchmarks.suites.construction.download import read_lock
 
@@ -15,7 +14,7 @@ from .file_server import served
 NEEDS = ("huggingface_hub",)
 
 
-def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_path: Path) -> None:
+def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_path):
     place = published(tmp_path / "published")
     files = {path.relative_to(place).as_posix(): path.read_bytes() for path in place.rglob("*") if path.is_file()}
     command = [sys.executable, "-c", "from editcritic.cli.main import main; main()"]
@@ -24,12 +23,7 @@ def test_a_data_set_of_the_hub_is_fetched_at_its_commit_recorded_and_opened(tmp_
         # in a process of its own: the hub's library reads its settings once, and here it is kept from the network
         result = subprocess.run(
             command,
-            env={
-                **os.environ,
-                "HF_ENDPOINT": server.url().rstrip("/"),
-                "HF_HUB_OFFLINE": "0",
-                "HF_HOME": str(tmp_path),
-            },
+            env=os.environ | {"HF_ENDPOINT": server.url().rstrip("/"), "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path)},
             cwd=tmp_path,
             capture_output=True,
             text=True,

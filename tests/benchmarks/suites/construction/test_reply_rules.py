@@ -23,11 +23,11 @@ from ....reward.test_linear_parsing import at_most
         ("", ""),
     ],
 )
-def test_labels_and_marks_around_an_answer_are_left_out(reply: str, answer: str) -> None:
+def test_labels_and_marks_around_an_answer_are_left_out(reply, answer):
     assert strip_answer(reply) == answer
 
 
-def test_marks_in_any_order_are_stripped_as_often_as_there_are_some() -> None:
+def test_marks_in_any_order_are_stripped_as_often_as_there_are_some():
     chance = random.Random(0)
     for _ in range(2_000):
         text = "".join(chance.choice(" *.\u3002\"'`ab\u3000") for _ in range(chance.randrange(14)))
@@ -37,7 +37,7 @@ def test_marks_in_any_order_are_stripped_as_often_as_there_are_some() -> None:
         assert set(text.replace(stripped, "", 1)) <= set(" *.\u3002\"'`\u3000")
 
 
-def test_marks_are_stripped_in_linear_time() -> None:
+def test_marks_are_stripped_in_linear_time():
     """A copy for each pair of marks took a minute."""
     for unit in ('"', '*"', '". '):
         text = unit * (2_000_000 // len(unit))

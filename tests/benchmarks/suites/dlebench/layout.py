@@ -1,7 +1,5 @@
 """DLEBench's data as it is published, small: pictures with coloured squares, and a judge whose labels are known."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

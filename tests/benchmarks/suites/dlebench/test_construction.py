@@ -1,8 +1,7 @@
 """Making DLEBench samples: questions become edits with references that a judge accepts and people can turn down."""
 
-from __future__ import annotations
-
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from editcritic.benchmarks.suites.dlebench.counterfactual import (
     read_questions,
 )
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
-from editcritic.reward import EditSample, Image
+from editcritic.reward import Image
 from editcritic.reward.queries import Failure, Judge
-from tests.benchmarks.suites.construction.scripted_experts import Says, Script, lines, photographs
+from tests.benchmarks.suites.construction.scripted_experts import Says, Script, lines, photographs, write_lines
 
 COLOUR = {
     "q_type": "color",
@@ -46,47 +45,34 @@ TABLE: Mapping[str, Says] = {
 
 
 class Painter:
-    """Fills its input with a colour derived from the seed; records the seeds."""
+    """Fills its input with a colour derived from the seed; records seeds and instructions."""
 
-    id = "painter@1"
-    nfe = 0
-    batch_size = 2
+    id, nfe, batch_size = "painter@1", 0, 2
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.seeds: list[int] = []
+        self.asked: list[str] = []
 
-    def edit(
-        self,
-        images: Sequence[tuple[Image, ...]],
-        instructions: Sequence[str],
-        seeds: Sequence[int],
-        *,
-        history: Sequence[tuple[EditSample, ...]] | None = None,
-    ) -> Sequence[Image]:
+    def edit(self, images, instructions, seeds, *, history=None):
         self.seeds += seeds
-        return [
-            Image.of(np.full((2 * picture.height, 2 * picture.width, 3), 10 + seed, np.uint8))
-            for (picture,), seed in zip(images, seeds, strict=True)
-        ]
+        self.asked += instructions
+        sizes = [(2 * picture.height, 2 * picture.width, 3) for (picture,) in images]
+        return [Image.of(np.full(size, 10 + seed, np.uint8)) for size, seed in zip(sizes, seeds, strict=True)]
 
 
 @pytest.fixture
-def questions(tmp_path: Path) -> Path:
+def questions(tmp_path):
     """One question a photograph, with one target each but the second, which has two."""
     folder = photographs(tmp_path / "questions", count=2, side=96)
-    rows = [
-        {
-            "id": path.stem,
-            "image": path.name,
-            "question": "What is the color of the cup on the left?",
-            "options": ["(A) green", "(B) white"],
-            "answer": "B",
-            "boxes": [[10, 10, 16, 16], [60, 40, 70, 48]][: 1 + number],
-        }
+    common = {
+        "question": "What is the color of the cup on the left?", "options": ["(A) green", "(B) white"], "answer": "B",
+    }  # fmt: skip
+    boxes = [[10, 10, 16, 16], [60, 40, 70, 48]]
+    rows = (
+        {**common, "id": path.stem, "image": path.name, "boxes": boxes[: 1 + number]}
         for number, path in enumerate(sorted(folder.iterdir()))
-    ]
-    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return folder
+    )
+    return write_lines(folder / "questions.jsonl", rows).parent
 
 
 def made(
@@ -97,36 +83,41 @@ def made(
     return synthesis.make(list(read_questions(questions)), out), judge, editor
 
 
-def decide(out: Path, decision: str) -> None:
-    rows = [{**row, "decision": decision} for row in lines(out / "review.jsonl")]
-    (out / "review.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def review(out: Path, decision: str, *, only_first: bool = False, **changes: Any) -> None:
+    """The lines of the review, or its first, as somebody has changed them."""
+    first, *others = (row for row in lines(out / "review.jsonl"))
+    changed = [{**row, "decision": decision, **changes} for row in (first, *([] if only_first else others))]
+    write_lines(out / "review.jsonl", [*changed, *(others if only_first else [])])
 
 
-def test_the_suite_reads_what_was_made(questions: Path, tmp_path: Path) -> None:
-    report, _, _ = made(questions, tmp_path / "data")
+def changed_area(out: Path, source: Any) -> tuple[int, ...]:
+    """The first and last column and row at which the reference of the astronaut differs."""
+    reference = Image.open(out / "Reference_Images/astronaut.png").pixels
+    rows, columns = np.nonzero((source != reference).any(axis=2))
+    return columns.min(), rows.min(), columns.max(), rows.max()
+
+
+def test_the_suite_reads_what_was_made(questions, tmp_path):
+    report, judge, editor = made(questions, tmp_path / "data")
     assert (report.num_constructed, report.num_rejected, report.failures) == (2, 0, {})
+    assert (len(editor.seeds), judge.queries.total()) == (3, 1 + 2 * 3)  # the question is the same for both pictures
     suite = DleBench(tmp_path / "data")
     assert (len(suite.items), list(suite.problems)) == (2, [])
     item = suite.items[1]
-    assert item.sample.instruction == COLOUR["edit_instruction"]
-    assert item.labels["type"] == "Change Color"
+    assert (item.sample.instruction, item.labels["type"]) == (COLOUR["edit_instruction"], "Change Color")
     assert len(item.sample.targets) == 2
     assert item.sample.targets[0].corners((96, 72)) == (10, 10, 16, 16)
-
-
-def test_a_reference_is_the_source_but_for_what_is_around_the_targets(questions: Path, tmp_path: Path) -> None:
-    made(questions, tmp_path / "data")
-    source = Image.open(tmp_path / "data/Source_Images/astronaut.png").pixels
-    reference = Image.open(tmp_path / "data/Reference_Images/astronaut.png").pixels
-    rows, columns = np.nonzero((source != reference).any(axis=2))
     # a target of 6 x 6 at (10, 10) grows by 6 times its sides (Eq. 1): 18 to each side, cut at the border
-    assert (columns.min(), rows.min(), columns.max(), rows.max()) == (0, 0, 33, 33)
-    assert (reference[:34, :34] == 10).all()
+    source = Image.open(tmp_path / "data/Source_Images/astronaut.png").pixels
+    assert changed_area(tmp_path / "data", source) == (0, 0, 33, 33)
+    assert (Image.open(tmp_path / "data/Reference_Images/astronaut.png").pixels[:34, :34] == 10).all()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")}
+    _, judge, editor = made(questions, tmp_path / "data")
+    assert (editor.seeds, judge.queries.total()) == ([], 0)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")} == before
 
 
-def test_what_the_judge_does_not_accept_is_made_again_with_other_seeds_and_given_up_after_three(
-    questions: Path, tmp_path: Path
-) -> None:
+def test_what_the_judge_does_not_accept_is_made_again_three_times(questions, tmp_path):
     wrong: dict[str, Says] = {"dlebench/following_plain": verdict("Over Modification")}
     report, _, editor = made(questions, tmp_path / "data", wrong)
     assert (report.num_constructed, report.num_rejected) == (0, 2)
@@ -137,49 +128,33 @@ def test_what_the_judge_does_not_accept_is_made_again_with_other_seeds_and_given
     assert lines(tmp_path / "data/data.jsonl") == []
 
 
-def test_running_again_asks_neither_judge_nor_editor(questions: Path, tmp_path: Path) -> None:
-    _, judge, editor = made(questions, tmp_path / "data")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")}
-    assert (len(editor.seeds), judge.queries.total()) == (3, 1 + 2 * 3)  # the question is the same for both pictures
-    _, judge, editor = made(questions, tmp_path / "data")
-    assert (editor.seeds, judge.queries.total()) == ([], 0)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "data").glob("*.jsonl")} == before
-
-
-def test_people_can_have_a_reference_made_again_three_times_and_then_it_ends(questions: Path, tmp_path: Path) -> None:
+def test_people_can_have_a_reference_made_again_three_times_and_then_it_ends(questions, tmp_path):
     out = tmp_path / "data"
     made(questions, out)
     seen = []
     for _ in range(3):
-        decide(out, "regenerate")
+        review(out, "regenerate")
         seen.append(made(questions, out)[2].seeds)
         assert {row["decision"] for row in lines(out / "review.jsonl")} == {""}
     assert seen == [[3, 3, 3], [6, 6, 6], [9, 9, 9]]
-    decide(out, "regenerate")
+    review(out, "regenerate")
     report, _, editor = made(questions, out)
     assert (report.num_constructed, report.num_rejected, editor.seeds) == (0, 2, [])
     assert "4 references were rejected" in lines(out / "rejections.jsonl")[0]["reason"]
     assert made(questions, out)[0].num_constructed == 0
 
 
-def test_what_is_accepted_stays_and_what_is_discarded_is_left_out(questions: Path, tmp_path: Path) -> None:
+def test_what_is_accepted_stays_and_what_is_discarded_is_left_out(questions, tmp_path):
     out = tmp_path / "data"
     made(questions, out)
-    decide(out, "accept")
+    review(out, "accept")
     assert made(questions, out)[0].num_constructed == 2
     assert {row["decision"] for row in lines(out / "review.jsonl")} == {"accept"}
-    decide(out, "discard")
+    review(out, "discard")
     assert made(questions, out)[0].num_constructed == 0
-    decide(out, "perhaps")
+    review(out, "perhaps")
     with pytest.raises(InputError, match=r"review.jsonl:1 has the decision 'perhaps'"):
         made(questions, out)
-
-
-def corrected(out: Path, decision: str, **changes: Any) -> None:
-    """The first line of the review as somebody has changed it."""
-    first, *others = lines(out / "review.jsonl")
-    rows = [{**first, "decision": decision, **changes}, *others]
-    (out / "review.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 RED = {
@@ -191,43 +166,25 @@ RED = {
 }
 
 
-def test_what_people_correct_is_in_the_data_and_an_accepted_reference_stays(questions: Path, tmp_path: Path) -> None:
+def test_what_people_correct_is_in_the_data_and_in_what_is_made_again(questions, tmp_path):
     out = tmp_path / "data"
     made(questions, out)
     assert {"question", "answer", *RED} <= lines(out / "review.jsonl")[0].keys()
     before = (out / "Reference_Images/astronaut.png").read_bytes()
-    corrected(out, "accept", **RED)
+    review(out, "accept", only_first=True, **RED)
     _, judge, editor = made(questions, out)
     assert (editor.seeds, judge.queries.total()) == ([], 0)
     first, second = lines(out / "data.jsonl")
     assert {key: first[key] for key in RED} == RED
-    assert first["edit_ops"] == "alter_material"
-    assert second["edit_operation"] == COLOUR["edit_instruction"]
+    assert (first["edit_ops"], second["edit_operation"]) == ("alter_material", COLOUR["edit_instruction"])
     assert (out / "Reference_Images/astronaut.png").read_bytes() == before
     (item, _) = DleBench(out).items
     assert (item.sample.instruction, item.labels["type"]) == (RED["edit_operation"], "Change Material")
-
-
-def test_a_reference_to_regenerate_is_made_from_what_people_corrected(
-    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "data"
-    made(questions, out)
-    corrected(out, "regenerate", **RED)
-    asked: list[str] = []
-    edit = Painter.edit
-
-    def recorded(self: Painter, images: Any, instructions: Any, seeds: Any, **options: Any) -> Any:
-        asked.extend(instructions)
-        return edit(self, images, instructions, seeds, **options)
-
-    monkeypatch.setattr(Painter, "edit", recorded)
-    assert made(questions, out)[2].seeds == [3]
-    assert asked == [RED["edit_operation"]]
-    source = Image.open(out / "Source_Images/astronaut.png").pixels
-    rows, columns = np.nonzero((source != Image.open(out / "Reference_Images/astronaut.png").pixels).any(axis=2))
+    review(out, "regenerate", only_first=True)
+    _, _, editor = made(questions, out)
+    assert (editor.seeds, editor.asked) == ([3], [RED["edit_operation"]])
     # the box of 8 x 8 at (12, 12) grows by 24 to each side
-    assert (columns.max(), rows.max()) == (43, 43)
+    assert changed_area(out, Image.open(out / "Source_Images/astronaut.png").pixels)[2:] == (43, 43)
     assert made(questions, out)[2].seeds == []  # the line keeps the corrections
     assert lines(out / "data.jsonl")[0]["edit_operation"] == RED["edit_operation"]
     assert lines(out / "review.jsonl")[0]["round"] == 2
@@ -242,27 +199,23 @@ def test_a_reference_to_regenerate_is_made_from_what_people_corrected(
         ({"type": "Change Mood"}, "expected one of Removal Object"),
     ],
 )
-def test_a_correction_that_cannot_be_used_is_refused_with_its_line(
-    questions: Path, tmp_path: Path, changes: Mapping[str, Any], why: str
-) -> None:
+def test_a_correction_that_cannot_be_used_is_refused_with_its_line(questions, tmp_path, changes, why):
     made(questions, tmp_path / "data")
-    corrected(tmp_path / "data", "accept", **changes)
+    review(tmp_path / "data", "accept", only_first=True, **changes)
     with pytest.raises(InputError, match=rf"review.jsonl:1 has .*{why}"):
         made(questions, tmp_path / "data")
 
 
-def test_labels_of_people_are_decisions(questions: Path, tmp_path: Path) -> None:
+def test_labels_of_people_are_decisions(questions, tmp_path):
     made(questions, tmp_path / "data")
     label = {"schema": 1, "kind": "reference", "id": "astronaut", "dimension": "reference", "annotator": "ann"}
-    path = tmp_path / "labels.jsonl"
-    path.write_text(json.dumps({**label, "label": "regenerate", "time": "2026-03-01T09:30:00+00:00"}) + "\n")
-    assert made(questions, tmp_path / "data", labels=[path])[2].seeds == [3]
-    assert made(questions, tmp_path / "data", labels=[path])[2].seeds == []  # it was about the first one
+    row = {**label, "label": "regenerate", "time": "2026-03-01T09:30:00+00:00"}
+    path = write_lines(tmp_path / "labels.jsonl", [row])
+    for seeds in ([3], []):  # the second time, it was about the first one
+        assert made(questions, tmp_path / "data", labels=[path])[2].seeds == seeds
 
 
-def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(
-    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(questions, tmp_path, monkeypatch):
     down: dict[str, Says] = {"dlebench/consistency_plain": Failure("busy")}
     report, _, editor = made(questions, tmp_path / "data", down)
     assert (report.num_constructed, report.exit_code, len(editor.seeds)) == (0, 1, 2)
@@ -290,30 +243,34 @@ def test_a_judge_or_editor_that_is_down_is_asked_again_by_the_same_command(
         ({"modified_object": " "}, "names no object"),
     ],
 )
-def test_metadata_that_breaks_a_rule_is_refused(changes: Mapping[str, str], reason: str) -> None:
+def test_metadata_that_breaks_a_rule_is_refused(changes, reason):
     with pytest.raises(ValueError, match=reason):
         parse_counterfactual(json.dumps({**COLOUR, **changes}), "green")
 
 
-def test_a_question_of_location_removes_the_object() -> None:
+def test_a_question_of_location_removes_the_object():
+    truck = "white truck on the bridge"
     reply = {
-        "q_type": "location",
-        "prompt_clean": "There is a white truck on the bridge.",
-        "prompt_adv": "No white truck on the bridge is present.",
-        "edit_ops": ["remove_object"],
-        "edit_instruction": "Removed white truck on the bridge from the scene.",
-        "modified_object": "white truck on the bridge",
-    }
+        "q_type": "location", "edit_ops": ["remove_object"], "modified_object": truck,
+        "prompt_clean": f"There is a {truck}.", "prompt_adv": f"No {truck} is present.",
+        "edit_instruction": f"Removed {truck} from the scene.",
+    }  # fmt: skip
     edit = parse_counterfactual(json.dumps(reply), "left")
     assert (edit.type, edit.operation) == ("Removal Object", "remove_object")
 
 
-def test_a_garbled_answer_is_asked_for_again_and_kept(questions: Path, tmp_path: Path) -> None:
-    table: dict[str, Says] = {"making/dlebench/counterfactual#0": "Sure! The cup becomes green."}
-    report, _, _ = made(questions, tmp_path / "data", table)
+def test_a_garbled_answer_is_asked_for_again_and_kept(questions, tmp_path):
+    prompts: list[str] = []
+
+    def says(judge: Judge) -> str:
+        prompts.append(str(judge.messages[0].content[0]))
+        return "Sure! The cup becomes green." if judge.draw == 0 else json.dumps(COLOUR)
+
+    report, _, _ = made(questions, tmp_path / "data", {"making/dlebench/counterfactual": says})
     assert report.num_constructed == 2
     first = lines(tmp_path / "data/rejections.jsonl")[0]
     assert (first["stage"], first["attempt"]) == ("dlebench/counterfactual", 0)
+    assert "Options: green; white\nRight answer: white\nWrong answer to be made true: green" in prompts[0]
 
 
 @pytest.mark.parametrize(
@@ -327,34 +284,20 @@ def test_a_garbled_answer_is_asked_for_again_and_kept(questions: Path, tmp_path:
         ({"options": ["white"]}, "no wrong option"),
     ],
 )
-def test_a_question_that_cannot_be_used_is_given_up_with_the_reason(
-    questions: Path, tmp_path: Path, changes: Mapping[str, Any], reason: str
-) -> None:
+def test_a_question_that_cannot_be_used_is_given_up_with_the_reason(questions, tmp_path, changes, reason):
     path = questions / "questions.jsonl"
-    rows = lines(path)
-    rows[0] = {**rows[0], "answer": "white", **changes}
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    first, *others = lines(path)
+    write_lines(path, [{**first, "answer": "white", **changes}, *others])
     report, _, _ = made(questions, tmp_path / "data")
     assert (report.num_constructed, report.num_rejected) == (1, 1)
     assert reason in lines(tmp_path / "data/rejections.jsonl")[0]["reason"]
-
-
-def test_what_the_judge_is_told_names_the_wrong_answer_to_be_made_true(questions: Path, tmp_path: Path) -> None:
-    prompts: list[str] = []
-
-    def says(judge: Judge) -> str:
-        prompts.append(str(judge.messages[0].content[0]))
-        return json.dumps(COLOUR)
-
-    made(questions, tmp_path / "data", {"making/dlebench/counterfactual": says})
-    assert "Options: green; white\nRight answer: white\nWrong answer to be made true: green" in prompts[0]
 
 
 CHOICES = ["(A) white", "(B) green", "(C) red", "(D) grey", "(E) The image does not feature the cup."]
 
 
 @pytest.fixture
-def vstar(tmp_path: Path) -> Path:
+def vstar(tmp_path):
     for name in ("direct_attributes", "relative_position"):
         photographs(tmp_path / name, count=2)
     rows: dict[str, Any] = {
@@ -378,7 +321,7 @@ def vstar(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_of_vstar_the_first_option_is_right_and_boxes_are_corner_and_size(vstar: Path) -> None:
+def test_of_vstar_the_first_option_is_right_and_boxes_are_corner_and_size(vstar):
     helmet, broken, ear, missing = read_questions(vstar)
     assert isinstance(helmet, VisualQuestion)
     assert isinstance(ear, VisualQuestion)
@@ -394,49 +337,38 @@ def test_of_vstar_the_first_option_is_right_and_boxes_are_corner_and_size(vstar:
     )
 
 
-def written(folder: Path, *rows: dict[str, Any]) -> Path:
+def mme(folder: Path, truths: str) -> Path:
     photographs(folder, count=1)
     common = {"Image": "astronaut.png", "Text": "What is the color of the cup?", "Answer choices": CHOICES}
-    path = folder / "MME.json"
-    path.write_text(json.dumps([{**common, **row} for row in rows]), encoding="utf-8")
-    return path
-
-
-def boxes(path: Path, *drawn: tuple[str, list[list[float]]]) -> Path:
-    label = {"schema": 1, "kind": "boxes", "dimension": "target", "annotator": "ann"}
     rows = [
-        {**label, "id": name, "label": corners, "time": f"2026-03-01T09:3{number}:00+00:00"}
-        for number, (name, corners) in enumerate(drawn)
+        {**common, "Question_id": f"perception/cup/{number:04}", "Ground truth": truth}
+        for number, truth in enumerate(truths, start=1)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    (folder / "MME.json").write_text(json.dumps(rows), encoding="utf-8")
+    return folder / "MME.json"
 
 
-def test_of_mme_realworld_boxes_are_drawn_by_people_and_no_answer_is_never_made_true(tmp_path: Path) -> None:
-    path = written(
-        tmp_path,
-        {"Question_id": "perception/cup/0001", "Ground truth": "B"},
-        {"Question_id": "perception/cup/0002", "Ground truth": "E"},
-        {"Question_id": "perception/cup/0003", "Ground truth": "A"},
-    )
-    first = "perception_cup_0001"
-    labels = boxes(tmp_path / "labels.jsonl", (first, [[1, 1, 9, 9]]), (first, [[10, 20, 16, 30]]))
-    cup, none, undrawn = read_questions(path, labelled_boxes([labels]))
+def test_of_mme_realworld_boxes_are_drawn_by_people_and_no_answer_is_never_made_true(tmp_path):
+    path, first = mme(tmp_path, "BEA"), "perception_cup_0001"
+    label = {"schema": 1, "kind": "boxes", "dimension": "target", "annotator": "ann", "id": first}
+    labels = [
+        {**label, "label": [corners], "time": f"2026-03-01T09:3{number}:00+00:00"}
+        for number, corners in enumerate([[1, 1, 9, 9], [10, 20, 16, 30]])
+    ]
+    drawn = labelled_boxes([write_lines(tmp_path / "labels.jsonl", labels)])
+    cup, none, undrawn = read_questions(path, drawn)
     assert isinstance(cup, VisualQuestion)
     assert (cup.id, cup.text, cup.answer) == (first, "What is the color of the cup?", "green")
     assert cup.options == ("white", "green", "red", "grey")
     assert [box.corners((96, 72)) for box in cup.boxes] == [(10, 20, 16, 30)]  # the later label
-    assert isinstance(none, tuple)
-    assert isinstance(undrawn, tuple)
-    assert "lacks boxes" in none[1]
-    assert "lacks boxes" in undrawn[1]
-    assert "--labels" in undrawn[1]
+    assert "lacks boxes" in str(none)
+    assert re.search("lacks boxes.*--labels", str(undrawn))
     drawn = {"perception_cup_0002": [[10, 20, 16, 30]]}
     assert "the answer 'E' is none of its options" in str(list(read_questions(path, drawn))[1])
 
 
 @pytest.mark.parametrize(("text", "why"), [("{}", "without a list"), ("[]", "without a list"), ("[", "is not JSON")])
-def test_a_json_file_of_something_else_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_a_json_file_of_something_else_is_refused(tmp_path, text, why):
     (tmp_path / "q.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=why):
         list(read_questions(tmp_path / "q.json"))

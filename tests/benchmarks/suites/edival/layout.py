@@ -1,7 +1,5 @@
 """EdiVal's published layout, written small: SceneEdit pictures in its zip, their chains in its instruction file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import zipfile

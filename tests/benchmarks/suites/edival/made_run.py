@@ -1,10 +1,6 @@
-"""A made run in EdiVal's released layout: instruction file, pictures, and the answers of all models as a function.
-
-The released code was run on it once, with these answers in place of its models (`tests/golden/README.md`); here they
-are experts. Every picture has a corner of one colour, by which it is known at any size.
-"""
-
-from __future__ import annotations
+"""A made run in EdiVal's released layout: instruction file, pictures, and the answers of all models as a function. The
+released code was run on it once, with these answers in place of its models (`tests/golden/README.md`); here they are
+experts. Every picture has a corner of one colour, by which it is known at any size."""
 
 import csv
 import hashlib
@@ -55,6 +51,15 @@ class Turn:
 
 
 _OBJECTS = ("red cup", "hatted bird", "dogs", "sign")
+
+
+def _background(name: str, unchanged: str, sentence: str) -> Turn:
+    whole = f"Change the background to {sentence} unchanged"
+    return Turn(
+        "background_change", f"Change the background to [{name}]", _OBJECTS, (unchanged,), whole, background=False
+    )
+
+
 RUN: dict[int, tuple[Turn, Turn, Turn]] = {
     0: (
         Turn("subject_add", "Add [a vase with flowers] on the [left] of [red cup]", _OBJECTS, ("red cup", "dogs")),
@@ -72,33 +77,12 @@ RUN: dict[int, tuple[Turn, Turn, Turn]] = {
         Turn("material_alter", "Change the material of [dogs] to [metal]", _OBJECTS, ("red cup", "hatted bird")),
     ),
     7: (
-        Turn(
-            "background_change",
-            "Change the background to [beach]",
-            _OBJECTS,
-            ("dogs",),
-            "Change the background to beach, remain the dogs, red cup unchanged",
-            background=False,
-        ),
-        Turn(
-            "background_change",
-            "Change the background to [forest]",
-            _OBJECTS,
-            ("dogs",),
-            "Change the background to [a dark, deep forest], remain the dogs unchanged",
-            background=False,
-        ),
+        _background("beach", "dogs", "beach, remain the dogs, red cup"),
+        _background("forest", "dogs", "[a dark, deep forest], remain the dogs"),
         Turn("subject_remove", "Remove [TV St. Stand]", _OBJECTS, ("dogs",), background=False),
     ),
     9: (
-        Turn(
-            "background_change",
-            "Change the background to [snow]",
-            _OBJECTS,
-            ("sign",),
-            "Change the background to [snow], remain the [dogs] unchanged",
-            background=False,
-        ),
+        _background("snow", "sign", "[snow], remain the [dogs]"),
         Turn("count_change", "Change the count of [red cup] to [0]", _OBJECTS, ("sign",), background=False),
         Turn("position_change", "Change the position of [dogs] to [above] of [sign]", _OBJECTS, background=False),
     ),

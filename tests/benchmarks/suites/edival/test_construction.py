@@ -1,7 +1,5 @@
 """Making EdiVal chains: what the judge says becomes the published file, or a reason why not."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import json
@@ -26,16 +24,17 @@ from editcritic.reward.queries import Failure
 
 from ..construction.scripted_experts import Places, Says, Script, lines, photographs
 
+BASKET = "wicker basket"
 ONE_CUP = json.dumps({"red cup": {"object": "cup", "color": "red", "foreground": True}})
 
 
 @pytest.fixture
-def photos(tmp_path: Path) -> Path:
+def photos(tmp_path):
     return photographs(tmp_path / "photos", count=2)
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def small(monkeypatch, request):
     """Pictures of 64 a side, where nobody looks at their size."""
     if "512" not in request.node.name:
         monkeypatch.setattr(construction, "IMAGE_SIDE", 64)
@@ -56,20 +55,19 @@ def rows(out: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_the_file_has_the_published_columns_and_cumulative_lists(photos: Path, tmp_path: Path) -> None:
+def test_the_file_has_the_published_columns_and_cumulative_lists(photos, tmp_path):
     report, _ = made(photos, tmp_path / "data")
     assert (report.num_constructed, report.num_rejected, report.failures) == (2, 0, {})
     written = rows(tmp_path / "data")
     assert tuple(written[0]) == COLUMNS
-    assert [(row["image_index"], row["turns"]) for row in written] == [
-        (str(index), str(turn)) for index in range(2) for turn in (1, 2, 3)
-    ]
+    turns = [(row["image_index"], row["turns"]) for row in written]
+    assert turns == [(index, turn) for index in "01" for turn in "123"]
     for row in written:
         lists = [ast.literal_eval(row[name]) for name in ("task_type", "instructions", "format_instructions")]
         assert [len(one) for one in lists] == [int(row["turns"])] * 3
 
 
-def test_pictures_are_512_a_side_padded_with_black_and_named_as_published(photos: Path, tmp_path: Path) -> None:
+def test_pictures_are_512_a_side_padded_with_black_and_named_as_published(photos, tmp_path):
     """A photograph of 96 x 72 becomes 512 x 384, between two bars of 64 rows (appendix P)."""
     made(photos, tmp_path / "data")
     path = tmp_path / "data" / "input_images_resize_512" / "0_input_raw.jpg"
@@ -81,25 +79,22 @@ def test_pictures_are_512_a_side_padded_with_black_and_named_as_published(photos
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_pools_follow_from_the_instructions_that_readers_parse(photos: Path, tmp_path: Path, seed: int) -> None:
+def test_pools_follow_from_the_instructions_that_readers_parse(photos, tmp_path, seed):
     made(photos, tmp_path / "data", turns=5, seed=seed)
     before = Pools()
     for row in rows(tmp_path / "data"):
         if row["turns"] == "1":
-            names = ("denim blue jacket", "metal yellow sign", "wicker basket")
-            before = Pools(names, names, names)
-        kind = ast.literal_eval(row["task_type"])[-1]
-        task = parse_task(ast.literal_eval(row["instructions"])[-1], type=kind)
-        assert task is not None
-        assert parse_task(ast.literal_eval(row["format_instructions"])[-1], type=kind) is not None
-        before = update_pools(before, task)
-        everything, available, unchanged = (
-            tuple(ast.literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged")
+            before = Pools(*[("denim blue jacket", "metal yellow sign", "wicker basket")] * 3)
+        kind, sentence, form = (
+            ast.literal_eval(row[name])[-1] for name in ("task_type", "instructions", "format_instructions")
         )
-        assert Pools(everything, available, unchanged, row["bg_consistency"] == "True") == before
+        assert parse_task(form, type=kind) is not None
+        before = update_pools(before, parse_task(sentence, type=kind))
+        pools = (tuple(ast.literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged"))
+        assert Pools(*pools, row["bg_consistency"] == "True") == before
 
 
-def test_only_adding_comes_twice_in_a_chain_until_all_types_have(photos: Path, tmp_path: Path) -> None:
+def test_only_adding_comes_twice_in_a_chain_until_all_types_have(photos, tmp_path):
     made(photos, tmp_path / "data", turns=9)
     longest = [ast.literal_eval(row["task_type"]) for row in rows(tmp_path / "data") if row["turns"] == "9"]
     assert len(longest) == 2
@@ -108,14 +103,14 @@ def test_only_adding_comes_twice_in_a_chain_until_all_types_have(photos: Path, t
         assert len(others) == len(set(others))
 
 
-def test_the_same_seed_makes_the_same_data_and_another_one_other_data(photos: Path, tmp_path: Path) -> None:
+def test_the_same_seed_makes_the_same_data_and_another_one_other_data(photos, tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         made(photos, tmp_path / name, seed=seed)
     files = {name: (tmp_path / name / CSV).read_bytes() for name in "abc"}
     assert files["a"] == files["b"] != files["c"]
 
 
-def test_a_background_change_keeps_foreground_objects_and_ends_background_scoring(photos: Path, tmp_path: Path) -> None:
+def test_a_background_change_keeps_foreground_objects_and_ends_background_scoring(photos, tmp_path):
     made(photos, tmp_path / "data", turns=1, types=("background_change",))
     first = rows(tmp_path / "data")[0]
     assert first["bg_consistency"] == "False"
@@ -125,7 +120,7 @@ def test_a_background_change_keeps_foreground_objects_and_ends_background_scorin
     assert ast.literal_eval(first["available_objects"]) == ["denim blue jacket", "wicker basket"]
 
 
-def test_what_cannot_be_done_becomes_adding_an_object(photos: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_done_becomes_adding_an_object(photos, tmp_path):
     table: dict[str, Says] = {"making/edival/objects": ONE_CUP}
     made(photos, tmp_path / "data", table, turns=1, types=("position_change",))
     assert {row["task_type"] for row in rows(tmp_path / "data")} == {"['subject_add']"}
@@ -145,24 +140,19 @@ def chains_of_one_cup(photos: Path, out: Path, turns: int, **options: Any) -> li
     return [ast.literal_eval(row["task_type"]) for row in chains]
 
 
-def test_without_an_editable_object_one_is_added_whatever_else_could_be_done(photos: Path, tmp_path: Path) -> None:
-    """Section 2.3: text and background need no object, and are not taken after the only one is removed."""
-    chains = chains_of_one_cup(photos, tmp_path, 2, types=("subject_remove", "text_change", "background_change"))
+def test_without_an_editable_object_one_is_added_whatever_else_could_be_done(photos, tmp_path):
+    """Section 2.3: text and background need no object, and are not taken after the only one is removed. Algorithm 2,
+    line 6: a count of one is what all objects have, and a colour could always be changed instead."""
+    types = ("subject_remove", "text_change", "background_change")
+    chains = chains_of_one_cup(photos, tmp_path / "emptied", 2, types=types)
     emptied = [kinds[1] for kinds in chains if kinds[0] == "subject_remove"]
     assert emptied == ["subject_add"] * len(emptied) != []
+    add, color = types = ("subject_add", "color_alter")
+    chains = chains_of_one_cup(photos, tmp_path / "counts", 2, types=(*types, "count_change"), counts=(1,))
+    assert {tuple(kinds) for kinds in chains} == {(add, add), (add, color), (color, add)}
 
 
-def test_what_cannot_be_done_becomes_adding_also_where_that_was_done_before(photos: Path, tmp_path: Path) -> None:
-    """Algorithm 2, line 6: a count of one is what all objects have, and a colour could always be changed instead."""
-    chains = chains_of_one_cup(photos, tmp_path, 2, types=("subject_add", "count_change", "color_alter"), counts=(1,))
-    assert {tuple(kinds) for kinds in chains} == {
-        ("subject_add", "subject_add"),
-        ("subject_add", "color_alter"),
-        ("color_alter", "subject_add"),
-    }
-
-
-def test_objects_that_the_detector_does_not_find_or_finds_too_large_are_left_out(photos: Path, tmp_path: Path) -> None:
+def test_objects_that_the_detector_does_not_find_or_finds_too_large_are_left_out(photos, tmp_path):
     huge = (Box(0.5, 0.5, 0.95, 0.3, 0.8),)
     detector = Places({"wicker basket": (), "metal yellow sign": huge})
     made(photos, tmp_path / "data", detector=detector)
@@ -176,15 +166,12 @@ def test_objects_that_the_detector_does_not_find_or_finds_too_large_are_left_out
     assert Grounding(oversized="both").problem(huge) == ""
 
 
-def test_a_picture_without_grounded_objects_is_given_up_and_the_reason_kept(photos: Path, tmp_path: Path) -> None:
-    nothing: dict[str, tuple[Box, ...]] = dict.fromkeys(("denim blue jacket", "metal yellow sign", "wicker basket"), ())
+def test_a_picture_without_grounded_objects_is_given_up_and_the_reason_kept(photos, tmp_path):
+    nothing: dict[str, tuple[Box, ...]] = dict.fromkeys(("denim blue jacket", "metal yellow sign", BASKET), ())
     report, _ = made(photos, tmp_path / "data", detector=Places(nothing))
     assert (report.num_constructed, report.num_rejected, report.exit_code) == (0, 2, 0)
-    assert lines(tmp_path / "data" / "rejections.jsonl")[-1] == {
-        "id": "1",
-        "stage": "rejected",
-        "reason": "the detector finds none of the objects that the judge lists",
-    }
+    reason = "the detector finds none of the objects that the judge lists"
+    assert lines(tmp_path / "data" / "rejections.jsonl")[-1] == {"id": "1", "stage": "rejected", "reason": reason}
 
 
 @pytest.mark.parametrize(
@@ -199,12 +186,9 @@ def test_a_picture_without_grounded_objects_is_given_up_and_the_reason_kept(phot
         ('{"All Objects": "cup."}', "lists no object"),
     ],
 )
-def test_a_list_of_objects_that_is_none_is_asked_for_again(
-    photos: Path, tmp_path: Path, reply: str, reason: str
-) -> None:
-    report, judge = made(
-        photos, tmp_path / "data", {"making/edival/objects#0": reply}, turns=1, types=("subject_remove",)
-    )
+def test_a_list_of_objects_that_is_none_is_asked_for_again(photos, tmp_path, reply, reason):
+    table = {"making/edival/objects#0": reply}
+    report, judge = made(photos, tmp_path / "data", table, turns=1, types=("subject_remove",))
     assert report.num_constructed == 2
     first = lines(tmp_path / "data" / "rejections.jsonl")[0]
     assert (first["attempt"], first["reply"], reason in first["reason"]) == (0, reply, True)
@@ -223,19 +207,12 @@ def test_a_list_of_objects_that_is_none_is_asked_for_again(
         ("text_change", "text", "FRESH BREAD DAILY", "more than two words"),
         ("text_change", "text", "新鲜面包店", "more than four Chinese"),
         ("background_change", "background", "a very sunny beach", "3 words"),
-        (
-            "position_change",
-            "position",
-            "Change the position of [jacket] to [left] of [wicker basket]",
-            "none of denim",
-        ),
+        ("position_change", "position", f"Change the position of [jacket] to [left] of [{BASKET}]", "none of denim"),
         ("position_change", "position", "Move things around", "no instruction"),
         ("count_change", "count", "Change the count of [wicker basket] to [9]", "were requested, got 9"),
     ],
 )
-def test_words_that_fit_no_slot_end_the_chain_after_three_answers(
-    photos: Path, tmp_path: Path, kind: str, topic: str, reply: str, reason: str
-) -> None:
+def test_words_that_fit_no_slot_end_the_chain_after_three_answers(photos, tmp_path, kind, topic, reply, reason):
     report, _ = made(photos, tmp_path / "data", {f"making/edival/{topic}": reply}, turns=1, types=(kind,))
     kept = lines(tmp_path / "data" / "rejections.jsonl")
     assert (report.num_constructed, report.num_rejected) == (0, 2)
@@ -244,45 +221,39 @@ def test_words_that_fit_no_slot_end_the_chain_after_three_answers(
     assert reason in kept[3]["reason"]
 
 
-def test_what_was_not_answered_is_asked_again_by_the_same_command_and_nothing_else(
-    photos: Path, tmp_path: Path
-) -> None:
+def test_what_was_not_answered_is_asked_again_by_the_same_command_and_nothing_else(photos, tmp_path):
     whole, asked_once = made(photos, tmp_path / "whole")
-    report, _ = made(
-        photos,
-        tmp_path / "data",
-        {
-            "making/edival/text": Failure("busy"),
-            "making/edival/add": Failure("busy"),
-            "making/edival/color": Failure("busy"),
-        },
-    )
+    busy = dict.fromkeys((f"making/edival/{topic}" for topic in ("text", "add", "color")), Failure("busy"))
+    report, _ = made(photos, tmp_path / "data", busy)
     assert report.exit_code == 1
     assert all("busy" in reason for reason in report.failures.values())
     again, second = made(photos, tmp_path / "data")
     assert (again.num_constructed, again.exit_code) == (whole.num_constructed, 0)
     assert (tmp_path / "data" / CSV).read_bytes() == (tmp_path / "whole" / CSV).read_bytes()
     assert second.queries.total() < asked_once.queries.total()
-    third = made(photos, tmp_path / "data")[1]
-    assert third.queries.total() == 0
+    assert made(photos, tmp_path / "data")[1].queries.total() == 0
 
 
-def test_a_folder_made_with_other_options_is_refused(photos: Path, tmp_path: Path) -> None:
+def test_other_options_in_one_folder_and_those_that_make_no_sense_are_refused(photos, tmp_path):
     made(photos, tmp_path / "data")
     with pytest.raises(InputError, match="constructed with another seed"):
         made(photos, tmp_path / "data", seed=1)
     with pytest.raises(InputError, match="not empty"):
         made(photos, photos)
+    with pytest.raises(ValueError, match="between 1 and 10"):
+        EdiValAgent(counts=(3, 11))
+    with pytest.raises(ValueError, match="at least one turn"):
+        EdiValAgent(turns=0)
 
 
-def test_numbers_in_names_are_kept(tmp_path: Path) -> None:
+def test_numbers_in_names_are_kept(tmp_path):
     photos = photographs(tmp_path / "photos", side=16)
     for number, path in zip((7, 21, 3), sorted(photos.iterdir()), strict=True):
         path.rename(path.with_name(f"{number}_input_raw.png"))
     assert [one.index for one in list_numbered_images(photos)] == [3, 7, 21]
 
 
-def test_what_is_known_of_an_object_follows_it_through_edits() -> None:
+def test_what_is_known_of_an_object_follows_it_through_edits():
     cup = ListedObject("red cup", "cup", "red", "clay", "TEA", 1, foreground=True)
     state = ChainState(Pools(("red cup",), ("red cup",), ("red cup",)), {"red cup": cup})
     state = state.apply(Task("color_alter", object="red cup", value="blue"))
@@ -292,10 +263,3 @@ def test_what_is_known_of_an_object_follows_it_through_edits() -> None:
     assert (obj.name, obj.color, obj.count, obj.text) == ("blue cup", "blue", 4, "MILK")
     state = state.apply(Task("subject_replace", object="blue cup", new="jug"))
     assert [(one.name, one.color, one.foreground) for one in state.available] == [("jug", None, True)]
-
-
-def test_options_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ValueError, match="between 1 and 10"):
-        EdiValAgent(counts=(3, 11))
-    with pytest.raises(ValueError, match="at least one turn"):
-        EdiValAgent(turns=0)

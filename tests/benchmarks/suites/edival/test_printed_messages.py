@@ -1,7 +1,5 @@
 """What `bench run`, `report` and `compare` print of EdiVal: protocol, what was not computed, missing outputs, modes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -30,7 +28,7 @@ COUNT = 3
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Data and outputs of both modes, in the published layout."""
     folder, chains = tmp_path_factory.mktemp("edival"), layout.chains(COUNT)
     layout.write_data(folder / "data", chains)
@@ -40,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(editcritic: Command, folder: Path, tmp_path: Path) -> Callable[..., tuple[Result, Path]]:
+def run(editcritic, folder, tmp_path):
     """`bench run` with options; what it printed, and the folder of its results."""
 
     def scored(suite: str, name: str, *options: object, outputs: Path | None = None) -> tuple[Result, Path]:
@@ -54,30 +52,25 @@ def run(editcritic: Command, folder: Path, tmp_path: Path) -> Callable[..., tupl
 # -- protocols ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_says_its_default_protocol_and_how_to_get_the_released_code(run: Callable[..., tuple[Result, Path]]):
+def test_a_run_says_its_default_protocol_and_how_to_get_the_released_code(run):
     printed = run("edival", "default", "--metric", "if")[0].stderr
     assert "the protocol of edival is paper (" in printed
     assert "others, by --protocol: official (as the released code computes all)" in printed
     assert "the protocol of edival" not in run("edival", "chosen", "--metric", "if", "--protocol", "official")[0].stderr
 
 
-def test_help_names_the_protocols_and_the_default(folder: Path) -> None:
+def test_help_names_the_protocols_and_each_suite_computes_those_that_it_names(folder):
     (option,) = (part for part in SuiteProtocol.__metadata__ if hasattr(part, "help"))  # type: ignore[attr-defined]
     suite = EdiVal(folder / "data")
+    default = next(iter(suite.protocols))
     assert list(suite.protocols) == list(PROTOCOLS)
-    assert f"edival, sceneedit: {next(iter(suite.protocols))} (default)" in option.help
-    assert all(name in option.help for name in suite.protocols)
-
-
-def test_each_suite_computes_the_protocols_that_it_names(folder: Path) -> None:
-    suite = EdiVal(folder / "data")
-    for name in suite.protocols:
-        assert suite.metrics(name)
-    assert suite.metrics() == suite.metrics(next(iter(suite.protocols)))
-    for kind in (ComplexEdit, DleBench):
-        for mode in ("numeric", "expected") if kind is ComplexEdit else ("oracle", "tools"):
+    assert f"edival, sceneedit: {default} (default)" in option.help
+    assert all(name in option.help and suite.metrics(name) for name in suite.protocols)
+    assert suite.metrics() == suite.metrics(default)
+    for kind, modes in ((ComplexEdit, ("numeric", "expected")), (DleBench, ("oracle", "tools"))):
+        for mode in modes:
             other = kind.__new__(kind)
-            other.mode = mode  # type: ignore[attr-defined]
+            other.mode = mode
             assert next(iter(other.protocols)) == mode
             assert f"is {mode} (" in protocol_text(other.name, other.protocols)
 
@@ -85,7 +78,7 @@ def test_each_suite_computes_the_protocols_that_it_names(folder: Path) -> None:
 # -- what was not computed ---------------------------------------------------------------------------------------------
 
 
-def test_what_was_not_asked_for_is_left_out_and_named(run: Callable[..., tuple[Result, Path]]) -> None:
+def test_what_was_not_asked_for_is_left_out_and_named(run):
     result, out = run("edival", "if", "--metric", "if")
     assert "none of" not in result.stdout
     assert "| | IF T1 | IF T2 | IF T3 |\n" in result.stdout
@@ -96,9 +89,7 @@ def test_what_was_not_asked_for_is_left_out_and_named(run: Callable[..., tuple[R
     assert note in written.read_text(encoding="utf-8")
 
 
-def test_a_table_of_which_nothing_was_computed_is_left_out(
-    editcritic: Command, run: Callable[..., tuple[Result, Path]]
-) -> None:
+def test_a_table_of_which_nothing_was_computed_is_left_out(editcritic, run):
     result, out = run("edival", "vq", "--metric", "vq")
     assert result.stdout.startswith("**Visual quality, multipass**")
     assert "Not computed: if, cc (not asked for)" in result.stdout
@@ -117,7 +108,7 @@ class Refuses(Expert):
         return [Failure("it refuses") for _ in queries]
 
 
-def test_what_failed_everywhere_is_missing_and_not_left_out(folder: Path) -> None:
+def test_what_failed_everywhere_is_missing_and_not_left_out(folder):
     """Ratings have no bounds."""
     experts = {**scene_experts(), "preference": Refuses()}
     suite, options = EdiVal(folder / "data"), RunSettings(max_failure_rate=1.0)
@@ -128,7 +119,7 @@ def test_what_failed_everywhere_is_missing_and_not_left_out(folder: Path) -> Non
     assert note.endswith(", O T1, O T2, O T3, O over turns.")
 
 
-def test_what_no_expert_is_bound_for_says_so(editcritic: Command, folder: Path, tmp_path: Path) -> None:
+def test_what_no_expert_is_bound_for_says_so(editcritic, folder, tmp_path):
     words = ("--data", folder / "data", "--outputs", folder / "mine", "-o", tmp_path / "out")
     result = editcritic("bench", "run", "edival", *words)  # without an expert for visual quality
     assert "Not computed: " in result.stdout
@@ -138,9 +129,7 @@ def test_what_no_expert_is_bound_for_says_so(editcritic: Command, folder: Path, 
 # -- missing outputs ---------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_another_layout_is_told_what_is_looked_for(
-    run: Callable[..., tuple[Result, Path]], folder: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_another_layout_is_told_what_is_looked_for(run, folder, tmp_path):
     (tmp_path / "flat").mkdir()
     for name in ("b.png", "a.png"):
         (tmp_path / "flat" / name).write_bytes((folder / "mine/multipass/0_input_raw_turn_1.png").read_bytes())
@@ -157,9 +146,7 @@ def test_a_folder_of_another_layout_is_told_what_is_looked_for(
 # -- two modes ---------------------------------------------------------------------------------------------------------
 
 
-def test_of_two_modes_the_mode_is_told_and_the_rest_on_request(
-    editcritic: Command, run: Callable[..., tuple[Result, Path]]
-) -> None:
+def test_of_two_modes_the_mode_is_told_and_the_rest_on_request(editcritic, run):
     _, multi = run("edival", "multi")
     _, single = run("edival?mode=singlepass", "single", "--editor-name", "other")
     report = editcritic("bench", "report", multi, single)
@@ -174,7 +161,7 @@ def test_of_two_modes_the_mode_is_told_and_the_rest_on_request(
         assert name in listed.stdout
 
 
-def test_of_two_protocols_the_protocol_is_told(editcritic: Command, run: Callable[..., tuple[Result, Path]]) -> None:
+def test_of_two_protocols_the_protocol_is_told(editcritic, run):
     _, paper = run("edival", "paper", "--metric", "if")
     _, named = run("edival", "named", "--metric", "if", "--protocol", "paper")
     _, official = run("edival", "official", "--metric", "if", "--protocol", "official", "--editor-name", "other")

@@ -1,8 +1,5 @@
 """`bench prepare edival --check-csv`: counts of an instruction file, and agreement of our chain rules with it."""
 
-from __future__ import annotations
-
-import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +13,6 @@ from editcritic.benchmarks.suites.edival.construction import ChainState
 from editcritic.benchmarks.suites.edival.construction_tasks import ListedObject, instruction_of
 from editcritic.benchmarks.suites.edival.published_counts import counts, expected
 from editcritic.benchmarks.suites.edival.reader import read_instruction_file
-from editcritic.reward import Pools
 from editcritic.reward.metrics.edival.task_parser import parse_task
 
 from ....edival_chains import CHAINS, Row, write_chains
@@ -48,11 +44,11 @@ COUNTED = {
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     return write_chains(tmp_path / "chains.csv")
 
 
-def test_what_a_file_holds_is_counted(file: Path) -> None:
+def test_what_a_file_holds_is_counted(file):
     assert counts(read_instruction_file(file)) == COUNTED
     assert COUNTED.keys() == expected().keys()
 
@@ -66,23 +62,28 @@ def changed(file: Path, index: int, turn: int, **fields: object) -> dict[str, in
     return {name: count - COUNTED[name] for name, count in counted.items() if count != COUNTED[name]}
 
 
-def test_pools_that_do_not_follow_are_not_counted_as_following(file: Path) -> None:
-    assert changed(file, 1, 3, available=("dog", "ball")) == {
-        "later turns whose pools follow from the previous turn": -1,
-        "later turns whose pools follow with the first image's foreground": -1,
-    }
-    assert changed(file, 0, 3, unchanged=("lamp", "table")) == {
-        "background changes whose pools lack objects of later turns": -1,
-        "later turns whose pools follow with the first image's foreground": -1,
-    }
-    assert changed(file, 5, 1, unchanged=("hat", "scarf")) == {
-        "first turns whose pools follow from the image's objects": -1,
-        "later turns whose pools follow from the previous turn": -1,
-        "later turns whose pools follow with the first image's foreground": -1,
-    }
+def test_pools_that_do_not_follow_are_not_counted_as_following(file):
+    previous = "later turns whose pools follow from the previous turn"
+    backgrounds = "background changes whose pools lack objects of later turns"
+    first_turns = "first turns whose pools follow from the image's objects"
+    first_image = "later turns whose pools follow with the first image's foreground"
+    for at, fields, names in (
+        ((1, 3), {"available": ("dog", "ball")}, [previous, first_image]),
+        (
+            (0, 3),
+            {"unchanged": ("lamp", "table")},
+            [backgrounds, first_image],
+        ),
+        (
+            (5, 1),
+            {"unchanged": ("hat", "scarf")},
+            [first_turns, previous, first_image],
+        ),
+    ):
+        assert changed(file, *at, **fields) == dict.fromkeys(names, -1)
 
 
-def test_slots_and_wording_are_compared_with_the_brackets(file: Path) -> None:
+def test_slots_and_wording_are_compared_with_the_brackets(file):
     slots, worded = (
         "instructions parsed as their type only, with the slots in brackets",
         "instructions worded as by our construction",
@@ -97,7 +98,7 @@ def test_slots_and_wording_are_compared_with_the_brackets(file: Path) -> None:
     assert changed(file, 1, 1, format="Remove [the] ball")[slots] == -1
 
 
-def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file: Path) -> None:
+def test_each_count_is_shown_beside_the_published_one(editcritic, file):
     ran = editcritic("bench", "prepare", "edival", "--check-csv", file)
     assert ran.exit_code == 1
     assert "DIFFERS  chains: 5, expected 572" in ran.stdout
@@ -110,19 +111,13 @@ def test_each_count_is_shown_beside_the_published_one(editcritic: Command, file:
     assert {"name": "rows", "expected": 1716, "counted": 15, "agrees": False} in document["checks"]
 
 
-def test_a_file_with_every_expected_count_is_said_to_be_the_published_one(
-    editcritic: Command, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_every_expected_count_is_said_to_be_the_published_one(editcritic, file, monkeypatch):
+    types = [count for name, count in expected().items() if ", turn " in name]
+    assert (len(types), sum(types), expected()["rows"]) == (27, 1716, 1716), "table 2"
     monkeypatch.setattr(published_counts, "expected", lambda: COUNTED)
     ran = editcritic("bench", "prepare", "edival", "--check-csv", file)
     assert ran.exit_code == 0
     assert "DIFFERS" not in ran.stdout
-
-
-def test_the_type_counts_expected_are_those_of_table_2_and_add_up() -> None:
-    types = [count for name, count in expected().items() if ", turn " in name]
-    assert len(types) == 27
-    assert sum(types) == expected()["rows"] == 1716
 
 
 @pytest.mark.parametrize(
@@ -134,23 +129,21 @@ def test_the_type_counts_expected_are_those_of_table_2_and_add_up() -> None:
         (["edival", "--check-csv", "none.csv"], "cannot read none.csv: No such file"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(editcritic: Command, arguments: list[str], message: str) -> None:
+def test_what_cannot_be_compared_is_refused(editcritic, arguments, message):
     ran = editcritic("bench", "prepare", *arguments)
     assert ran.exit_code == 2
     assert message in ran.stderr
 
 
-def state_of(pools: Pools) -> ChainState:
-    return ChainState(pools, {name: ListedObject(name, name) for name in pools.available})
-
-
-def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_objects_are_forgotten(file: Path) -> None:
+def test_chains_are_worded_and_carry_pools_on_as_published_but_for_backgrounds_after_which_objects_are_forgotten(file):
     differing = []
     for turns in read_instruction_file(file).turns.values():
-        for before, turn in itertools.pairwise(turns):
-            task = parse_task(turn.instructions[-1])
-            assert task is not None
-            ours = state_of(before.pools).apply(task).pools
+        tasks = [parse_task(turn.instructions[-1]) for turn in turns]
+        for task, turn in zip(tasks, turns, strict=True):
+            assert instruction_of(task, turn.formats[-1]) == turn.instructions[-1]
+        for before, turn, task in zip(turns, turns[1:], tasks[1:], strict=False):
+            objects = {name: ListedObject(name, name) for name in before.pools.available}
+            ours = ChainState(before.pools, objects).apply(task).pools
             if ours != turn.pools:
                 differing.append((turn.index, turn.number))
                 # The released code keeps what was in the foreground of the original picture, and so drops what an
@@ -158,11 +151,3 @@ def test_chains_carry_pools_on_as_published_but_for_backgrounds_after_which_obje
                 # keeps the foreground objects of the pool (section 2.3), and so do we.
                 assert ours == replace(turn.pools, available=("lamp", "spoon", "blue cup"))
     assert differing == [(0, 3)]
-
-
-def test_instructions_are_worded_as_published(file: Path) -> None:
-    for turns in read_instruction_file(file).turns.values():
-        for turn in turns:
-            task = parse_task(turn.instructions[-1])
-            assert task is not None
-            assert instruction_of(task, turn.formats[-1]) == turn.instructions[-1]

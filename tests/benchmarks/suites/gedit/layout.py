@@ -1,7 +1,5 @@
 """GEdit-Bench's published layout, written small: parquet shards, and an editor's outputs; and a judge of it."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +8,7 @@ from typing import Any
 
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.suites.gedit.suite import TYPES
-from editcritic.reward import Expert, Image
+from editcritic.reward import Image
 from editcritic.reward.queries import Judge, Reply
 
 from ..tiny_suite import picture
@@ -21,16 +19,10 @@ KEYS = 4
 _WORDS = {"en": "Edit number {} of the type {}", "cn": "第{}次编辑 类型{}"}
 
 
-class Grading(Expert):
-    """Replies with two grades by the digest of the query."""
-
-    id = "grading@1"
-    kinds = (Judge,)
-
-    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        numbers = [int(query.digest[:8], 16) for query in queries]
-        grades = [[number % 11, number // 11 % 11] for number in numbers]
-        return [Reply(json.dumps({"score": score, "reasoning": "seen"})) for score in grades]
+def graded(query: Judge) -> Reply:
+    """Two grades by the digest of the query."""
+    number = int(query.digest[:8], 16)
+    return Reply(json.dumps({"score": [number % 11, number // 11 % 11], "reasoning": "seen"}))
 
 
 def key_of(kind: str, number: int) -> str:

@@ -1,9 +1,6 @@
 """GEdit-Bench on the command line, with a judge behind HTTP that writes what judges write."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +8,6 @@ import pytest
 from editcritic.benchmarks.suites.results import load_results
 
 from ....reward.experts.http_server import Answer, ReceivedRequest, completion, serving
-from ...conftest import Command
 from .layout import key_of, on_hub, outputs, rows
 
 KIND = "subject-add"
@@ -34,9 +30,7 @@ def reply(request: ReceivedRequest, number: int) -> Answer:
 @pytest.mark.parametrize(
     ("protocol", "expected", "failed"), [("fixed", {0: 6.0}, {1, 2, 3}), ("official", {0: 6.0, 1: 7.0, 2: 8.0}, {3})]
 )
-def test_what_cannot_be_read_is_a_failed_score_and_listed(
-    editcritic: Command, tmp_path: Path, protocol: str, expected: dict[int, float], failed: set[int]
-) -> None:
+def test_what_cannot_be_read_is_a_failed_score_and_listed(editcritic, tmp_path, protocol, expected, failed):
     data, made, out = on_hub(tmp_path / "data", rows([KIND])), outputs(tmp_path / "made", [KIND]), tmp_path / "out"
     with serving(reply) as server:
         judge = f"judge=openai:{server.url}?model=m&retries=0"

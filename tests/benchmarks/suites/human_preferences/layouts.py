@@ -1,14 +1,11 @@
-"""Small data in the published layouts of the preference sets, with flat pictures whose level a reward can read.
-
-An edited picture is as bright as `Brightness` says: the order of that reward is known, and every expected figure of the
-tests can be counted by hand.
-"""
-
-from __future__ import annotations
+"""Small data in the published layouts of the preference sets, with flat pictures whose level a reward can read. An
+edited picture is as bright as `Brightness` says: the order of that reward is known, and every expected figure of the
+tests can be counted by hand."""
 
 import io
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,34 +20,17 @@ SIDE = 40
 
 # Of two edits: what people say, and the levels of the two pictures.
 VOTES = (
-    ("leftvote", (200, 100)),
-    ("rightvote", (60, 190)),
-    ("leftvote", (90, 130)),
-    ("tievote", (120, 118)),
-    ("bothbad_vote", (33, 32)),
-    ("tievote", (20, 220)),
-    ("rightvote", (77, 77)),
-    ("leftvote", (81, 80)),
-)
+    ("leftvote", (200, 100)), ("rightvote", (60, 190)), ("leftvote", (90, 130)), ("tievote", (120, 118)),
+    ("bothbad_vote", (33, 32)), ("tievote", (20, 220)), ("rightvote", (77, 77)), ("leftvote", (81, 80)),
+)  # fmt: skip
 # Of EditReward-Bench: the order of people, and the levels.
 GROUPS: Mapping[int, Sequence[tuple[str, tuple[int, ...]]]] = {
-    2: (
-        ("A>B", (200, 100)),
-        ("A=B=Good", (150, 148)),
-        ("B>A", (90, 180)),
-        ("A=B=Bad", (30, 90)),
-        ("A>B", (100, 101)),
-        ("A<B", (60, 61)),
-        ("A=B=Good", (44, 40)),
-    ),
+    2: (("A>B", (200, 100)), ("A=B=Good", (150, 148)), ("B>A", (90, 180)), ("A=B=Bad", (30, 90)), ("A>B", (100, 101)),
+        ("A<B", (60, 61)), ("A=B=Good", (44, 40))),
     3: (("C>A>B", (120, 60, 180)), ("A>B>C", (50, 100, 20)), ("B>A>C", (90, 100, 10))),
-    4: (
-        ("A>B>C>D", (200, 150, 100, 50)),
-        ("D>C>B>A", (11, 22, 33, 44)),
-        ("A>C>B>D", (201, 151, 101, 51)),
-        ("B>A>D>C", (10, 20, 5, 8)),
-    ),
-}
+    4: (("A>B>C>D", (200, 150, 100, 50)), ("D>C>B>A", (11, 22, 33, 44)), ("A>C>B>D", (201, 151, 101, 51)),
+        ("B>A>D>C", (10, 20, 5, 8))),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,59 +76,49 @@ def cell(data: bytes | None) -> dict[str, Any]:
 
 
 def file(folder: Path, name: str, data: bytes) -> str:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
     return name
+
+
+def named(columns: str, rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns.split(), row, strict=True)) for row in rows]
+
+
+def write_json(folder: Path, name: str, rows: object) -> Path:
+    file(folder, name, json.dumps(rows).encode())
+    return folder
 
 
 # -- GenAI-Bench -------------------------------------------------------------------------------------------------------
 
 
 def genai_rows() -> list[dict[str, Any]]:
-    return [
-        {
-            "instruct_prompt": f"make it brighter, number {number}",
-            "source_prompt": "before",
-            "target_prompt": "after",
-            "source_image": cell(source(number)),
-            "left_output_image": cell(png(left)),
-            "right_output_image": cell(png(right)),
-            "left_model": "MagicBrush",
-            "right_model": "SDEdit",
-            "vote_type": vote,
-        }
-        for number, (vote, (left, right)) in enumerate(VOTES)
-    ]
+    rows = []
+    for number, (vote, (left, right)) in enumerate(VOTES):
+        pictures = [cell(source(number)), cell(png(left)), cell(png(right))]
+        rows.append((f"make it brighter, number {number}", "before", "after", *pictures, "MagicBrush", "SDEdit", vote))
+    columns = "instruct_prompt source_prompt target_prompt source_image left_output_image right_output_image"
+    return named(f"{columns} left_model right_model vote_type", rows)
 
 
 def genai_on_hub(folder: Path) -> Path:
     rows = genai_rows()
-    write_rows(folder / "image_edition" / "test_v1-00000-of-00002.parquet", rows[:5])
-    write_rows(folder / "image_edition" / "test_v1-00001-of-00002.parquet", rows[5:])
-    write_rows(folder / "image_edition" / "test-00000-of-00001.parquet", rows[:1])
+    parts = {"_v1-00000-of-00002": rows[:5], "_v1-00001-of-00002": rows[5:], "-00000-of-00001": rows[:1]}
+    for name, part in parts.items():
+        write_rows(folder / "image_edition" / f"test{name}.parquet", part)
     return folder
 
 
 def genai_json(folder: Path, name: str = "valid_set2_full.json") -> Path:
     scores = {"leftvote": (4, 2), "rightvote": (2, 4), "tievote": (4, 4), "bothbad_vote": (1, 1)}
-    rows = [
-        {
-            "prompt": f"make it brighter, number {number}",
-            "choice_dist": None,
-            "confidence": None,
-            "path_src": file(folder, f"GenAI-Bench/image_edition/images/{number}_src.jpg", source(number)),
-            "path1": file(folder, f"GenAI-Bench/image_edition/images/{number}a_out.jpg", png(left)),
-            "path2": file(folder, f"GenAI-Bench/image_edition/images/{number}b_out.jpg", png(right)),
-            "model1": "MagicBrush",
-            "model2": "SDEdit",
-            "model1_dim1_score": scores[vote][0],
-            "model2_dim1_score": scores[vote][1],
-        }
-        for number, (vote, (left, right)) in enumerate(VOTES)
-    ]
-    (folder / name).write_text(json.dumps(rows), encoding="utf-8")
-    return folder
+    rows = []
+    for number, (vote, (left, right)) in enumerate(VOTES):
+        pictures = {"_src": source(number), "a_out": png(left), "b_out": png(right)}
+        paths = [file(folder, f"GenAI-Bench/image_edition/images/{number}{end}.jpg", p) for end, p in pictures.items()]
+        rows.append([f"make it brighter, number {number}", None, None, *paths, "MagicBrush", "SDEdit", *scores[vote]])
+    columns = "prompt choice_dist confidence path_src path1 path2 model1 model2 model1_dim1_score model2_dim1_score"
+    return write_json(folder, name, named(columns, rows))
 
 
 # -- EditReward-Bench of TIGER-Lab -------------------------------------------------------------------------------------
@@ -156,19 +126,14 @@ def genai_json(folder: Path, name: str = "valid_set2_full.json") -> Path:
 
 def edit_reward_json(folder: Path) -> Path:
     for size, groups in GROUPS.items():
-        rows = [
-            {
-                "prompt": f"edit {size} {number}",
-                "path_src": file(folder, f"images/{size}_{number}_src.png", source(10 * size + number)),
-                "paths_generated": [
-                    file(folder, f"images/{size}_{number}_{place}.png", png(level))
-                    for place, level in enumerate(levels)
-                ],
-                "human_vote": {"ranking": ranking, "preference": ranking},
-            }
-            for number, (ranking, levels) in enumerate(groups)
-        ]
-        (folder / f"EditReward_Bench_{size}pair.json").write_text(json.dumps(rows), encoding="utf-8")
+        rows = []
+        for number, (ranking, levels) in enumerate(groups):
+            start = f"images/{size}_{number}_"
+            edits = [file(folder, f"{start}{place}.png", png(level)) for place, level in enumerate(levels)]
+            base = file(folder, f"{start}src.png", source(10 * size + number))
+            rows.append((f"edit {size} {number}", base, edits, {"ranking": ranking, "preference": ranking}))
+        columns = "prompt path_src paths_generated human_vote"
+        write_json(folder, f"EditReward_Bench_{size}pair.json", named(columns, rows))
     return folder
 
 
@@ -176,119 +141,72 @@ def edit_reward_rows() -> list[dict[str, Any]]:
     rows = []
     for size, groups in GROUPS.items():
         for number, (ranking, levels) in enumerate(groups):
-            for a in range(size):
-                for b in range(a + 1, size):
-                    first, second = "ABCD"[a], "ABCD"[b]
-                    if "=" in ranking:
-                        pair = "A=B"
-                    else:
-                        order = {"A<B": "B>A"}.get(ranking, ranking)
-                        ahead = order.index(first) < order.index(second)
-                        pair = f"{first}>{second}" if ahead else f"{second}>{first}"
-                    kind = f"{first}vs{second}"
-                    rows.append(
-                        {
-                            "id": f"{size}x{number}" + ("" if size == 2 else f"_{kind}"),
-                            "dataset": f"{size}pair",
-                            "instruction": f"edit {size} {number}",
-                            "source_image": cell(source(10 * size + number)),
-                            "candidate_1": cell(png(levels[a])),
-                            "candidate_2": cell(png(levels[b])),
-                            "ranking": pair,
-                            "comparison_type": kind,
-                            "model_1": "one",
-                            "model_2": "two",
-                        }
-                    )
-    return rows
+            order = {"A<B": "B>A"}.get(ranking, ranking)
+            for a, b in itertools.combinations("ABCD"[:size], 2):
+                pair = "A=B" if "=" in ranking else ">".join(sorted((a, b), key=order.index))
+                name = f"{size}x{number}" + ("" if size == 2 else f"_{a}vs{b}")
+                pictures = source(10 * size + number), *(png(levels["ABCD".index(one)]) for one in (a, b))
+                rows.append((name, f"{size}pair", f"edit {size} {number}", *map(cell, pictures), pair, f"{a}vs{b}"))
+    columns = "id dataset instruction source_image candidate_1 candidate_2 ranking comparison_type"
+    return [{**row, "model_1": "one", "model_2": "two"} for row in named(columns, rows)]
 
 
 # -- the others --------------------------------------------------------------------------------------------------------
 
 # Of EditScore's set: dimension, task, levels of the better and the worse edit.
 SCORED_PAIRS = (
-    ("overall", "color_alter", (200, 100)),
-    ("overall", "color_alter", (90, 120)),
-    ("overall", "subject-add", (210, 110)),
-    ("consistency", "color_alter", (50, 60)),
-    ("consistency", "subject-add", (150, 149)),
-    ("prompt_following", "extract", (70, 70)),
-)
+    ("overall", "color_alter", (200, 100)), ("overall", "color_alter", (90, 120)),
+    ("overall", "subject-add", (210, 110)), ("consistency", "color_alter", (50, 60)),
+    ("consistency", "subject-add", (150, 149)), ("prompt_following", "extract", (70, 70)),
+)  # fmt: skip
 
 
 def edit_score_rows() -> list[dict[str, Any]]:
-    return [
-        {
-            "key": [f"{better}-edit", f"{worse}-edit" + ("'" if better == worse else "")],
-            "instruction": "make it brighter",
-            "input_image": cell(source(0)),
-            "output_images": [cell(png(better)), cell(png(worse))],
-            "task_type": task,
-            "dimension": dimension,
-        }
-        for dimension, task, (better, worse) in SCORED_PAIRS
-    ]
+    rows = []
+    for dimension, task, (better, worse) in SCORED_PAIRS:
+        key = [f"{better}-edit", f"{worse}-edit" + ("'" if better == worse else "")]
+        pictures = [cell(png(better)), cell(png(worse))]
+        rows.append((key, "make it brighter", cell(source(0)), pictures, task, dimension))
+    return named("key instruction input_image output_images task_type dimension", rows)
 
 
 def vc_reward_rows() -> list[dict[str, Any]]:
     pairs = [
-        ("color_alteration", "Image A", (200, 100)),
-        ("color_alteration", "Image B", (200, 100)),
-        ("subject_removal", "Image B", (30, 40)),
-        ("subject_removal", "Image A", (99, 99)),
-    ]
-    return [
-        {
-            "key": f"{task}_pair_{number}",
-            "instruction": f"keep the rest, {number}",
-            "source_image": cell(source(number)),
-            "edited_images": [cell(png(level)) for level in levels],
-            "winner": winner,
-            "task": task,
-        }
-        for number, (task, winner, levels) in enumerate(pairs)
-    ]
+        ("color_alteration", "Image A", (200, 100)), ("color_alteration", "Image B", (200, 100)),
+        ("subject_removal", "Image B", (30, 40)), ("subject_removal", "Image A", (99, 99)),
+    ]  # fmt: skip
+    rows = []
+    for number, (task, winner, levels) in enumerate(pairs):
+        pictures = [cell(png(level)) for level in levels]
+        rows.append((f"{task}_pair_{number}", f"keep the rest, {number}", cell(source(number)), pictures, winner, task))
+    return named("key instruction source_image edited_images winner task", rows)
 
 
 def compass_json(folder: Path) -> Path:
     pairs = [
-        ("IA", "preference", (200, 100)),
-        ("IA", "tie", (88, 88)),
-        ("IA", "tie", (88, 87)),
-        ("VC", "preference", (55, 56)),
-        ("VQ", "preference", (60, 60)),
-    ]
-    rows = [
-        {
-            "source_image": file(folder, f"images/{number}.png", source(number)),
-            "prompt": f"edit {number}",
-            "winner": file(folder, f"images/{number}_w.png", png(levels[0])),
-            "loser": file(folder, f"images/{number}_l.png", png(levels[1])),
-            "label": label,
-            "dimension": dimension,
-        }
-        for number, (dimension, label, levels) in enumerate(pairs)
-    ]
-    (folder / "reward_eval.json").write_text(json.dumps(rows), encoding="utf-8")
-    return folder
+        ("IA", "preference", (200, 100)), ("IA", "tie", (88, 88)), ("IA", "tie", (88, 87)),
+        ("VC", "preference", (55, 56)), ("VQ", "preference", (60, 60)),
+    ]  # fmt: skip
+    rows = []
+    for number, (dimension, label, levels) in enumerate(pairs):
+        pictures = {"": source(number), "_w": png(levels[0]), "_l": png(levels[1])}
+        paths = [file(folder, f"images/{number}{end}.png", data) for end, data in pictures.items()]
+        rows.append((*paths, f"edit {number}", label, dimension))
+    return write_json(folder, "reward_eval.json", named("source_image winner loser prompt label dimension", rows))
 
 
 # ImagenHub: for each sample and model, the ratings of three people and the level of the edit.
 RATED: Mapping[str, Sequence[tuple[tuple[str, str, str], int]]] = {
     "MagicBrush": (
-        (("[1, 1]", "[1,1]", "[1, 0.5]"), 220),
-        (("[0.5, 0.5]", "[0.5, 1]", "[0 , 1]"), 140),
-        (("[0, 1]", "[0, 0.5]", "[0.5,0.5]"), 90),
-        (("[0, 0]", "[0, 0]", "[0,0]"), 30),
+        (("[1, 1]", "[1,1]", "[1, 0.5]"), 220), (("[0.5, 0.5]", "[0.5, 1]", "[0 , 1]"), 140),
+        (("[0, 1]", "[0, 0.5]", "[0.5,0.5]"), 90), (("[0, 0]", "[0, 0]", "[0,0]"), 30),
     ),
     "SDEdit": (
-        (("[0, 1]", "[0, 1]", "[0,1]"), 100),
-        (("[0.5, 1]", "[1, 1]", "[0.5,1]"), 80),
-        (("[0, 0]", "[0.5, 0.5]", "[0,1]"), 60),
-        (("[0, 1]", "[0, 1]", "[0,0]"), 40),
+        (("[0, 1]", "[0, 1]", "[0,1]"), 100), (("[0.5, 1]", "[1, 1]", "[0.5,1]"), 80),
+        (("[0, 0]", "[0.5, 0.5]", "[0,1]"), 60), (("[0, 1]", "[0, 1]", "[0,0]"), 40),
     ),
     "Imagic": ((("[0, 1]", "[0, 0]", "[0,1]"), 10),) * 4,
-}
+}  # fmt: skip
 
 
 def imagenhub_museum(folder: Path) -> Path:
@@ -298,13 +216,9 @@ def imagenhub_museum(folder: Path) -> Path:
         for model, rated in RATED.items():
             file(folder, f"{model}/{uid}", png(rated[number][1]))
     lookup = {uid: {"instruction": f"edit {uid}", "source_global_caption": "a"} for uid in uids}
-    (folder / "dataset_lookup.json").write_text(json.dumps(lookup), encoding="utf-8")
+    write_json(folder, "dataset_lookup.json", lookup)
     for rater in range(3):
-        lines = ["\t".join(["uid", *RATED])]
-        lines += [
-            "\t".join([uid, *(rated[number][0][rater] for rated in RATED.values())]) for number, uid in enumerate(uids)
-        ]
-        path = folder / "Text-Guided_IE" / f"Text-Guided_IE_rater{rater + 1}.tsv"
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes("\r\n".join([*lines, ""]).encode())
+        rows = [(uid, *(rated[n][0][rater] for rated in RATED.values())) for n, uid in enumerate(uids)]
+        lines = "".join("\t".join(row) + "\r\n" for row in [("uid", *RATED), *rows])
+        file(folder, f"Text-Guided_IE/Text-Guided_IE_rater{rater + 1}.tsv", lines.encode())
     return folder

@@ -1,7 +1,5 @@
 """I2I-Bench's prompts as they lie on disk, small, and experts whose answers are known."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +12,7 @@ from editcritic.benchmarks.suites.suite import Suite
 from editcritic.reward import Expert
 from editcritic.reward.queries import Judge, Levels, Reply
 
-from ..tiny_suite import picture
+from ..tiny_suite import Replying, picture
 
 SCENES = 3
 
@@ -59,27 +57,16 @@ def written(folder: Path, lines: Sequence[Any]) -> Path:
     return folder
 
 
-class Sure(Expert):
+def sure(says: Callable[[str, str], float]) -> Replying:
     """Gives the first answer of a question's form with the probability that a function of topic and instruction says,
-    and the last one with the rest; records queries.
-    """
+    and the last one with the rest."""
 
-    id = "sure@1"
-    kinds = (Judge,)
+    def reply(query: Judge) -> Reply:
+        share = says(query.topic, dict(query.slots)["instruction"])
+        options = query.form.options if isinstance(query.form, Levels) else ("yes", "no")
+        return Reply(options[0 if share >= 0.5 else -1], probabilities={options[0]: share, options[-1]: 1 - share})
 
-    def __init__(self, says: Callable[[str, str], float]) -> None:
-        self._says = says
-        self.queries: list[str] = []
-
-    def __call__(self, queries: Sequence[Judge]) -> list[Reply]:
-        replies = []
-        for query in queries:
-            self.queries.append(query.topic)
-            sure = self._says(query.topic, dict(query.slots)["instruction"])
-            options = query.form.options if isinstance(query.form, Levels) else ("yes", "no")
-            first, last = options[0], options[-1]
-            replies.append(Reply(first if sure >= 0.5 else last, probabilities={first: sure, last: 1 - sure}))
-        return replies
+    return Replying(reply)
 
 
 def judged(suite: Suite, folder: Path, judge: Expert, protocol: str | None = None, out: Path | None = None) -> Results:

@@ -1,14 +1,11 @@
 """A suite of prompts made of a folder of pictures by a scripted judge, read back, resumed, its rejects kept."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.construction.workspace import NumberedImage
@@ -24,7 +21,6 @@ from editcritic.benchmarks.suites.i2ibench.construction import (
 )
 from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
-from editcritic.cli.app import app
 from editcritic.reward import Expert
 from editcritic.reward.queries import Failure, Judge, Reply
 from editcritic.reward.queries.kinds import Outcome
@@ -52,29 +48,25 @@ def answer(category: str, scene: str, count: int) -> dict[str, Any]:
 class Writer(Expert):
     """Writes prompts; `spoils` may say something else for a category and draw."""
 
-    id = "writer@1"
-    kinds = (Judge,)
+    id, kinds = "writer@1", (Judge,)
 
     def __init__(self, spoils: Callable[[str, str, int], str | Failure | None] = lambda *_: None) -> None:
         self._spoils = spoils
         self.queries: list[tuple[str, str, int]] = []
 
     def __call__(self, queries: Sequence[Judge]) -> list[Outcome]:
-        replies: list[Outcome] = []
-        for query in queries:
-            slots = dict(query.slots)
-            scene, category = slots["scene"], slots["category"]
-            self.queries.append((scene, category, query.draw))
-            spoilt = self._spoils(scene, category, query.draw)
-            if isinstance(spoilt, Failure):
-                replies.append(spoilt)
-            else:
-                replies.append(Reply(spoilt or json.dumps(answer(category, scene, len(query.images)))))
-        return replies
+        return [self._reply(query) for query in queries]
+
+    def _reply(self, query: Judge) -> Outcome:
+        scene, category = (dict(query.slots)[name] for name in ("scene", "category"))
+        self.queries.append((scene, category, query.draw))
+        spoilt = self._spoils(scene, category, query.draw)
+        good = json.dumps(answer(category, scene, len(query.images)))
+        return spoilt if isinstance(spoilt, Failure) else Reply(spoilt or good)
 
 
 @pytest.fixture
-def images(tmp_path: Path) -> Path:
+def images(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     for number in range(4):
@@ -82,7 +74,7 @@ def images(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(images: Path, tmp_path: Path) -> None:
+def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(images, tmp_path):
     judge = Writer()
     made = construct_suite(images, tmp_path / "out", judge=judge, single=2, multi=2, seed=3)
     assert (made.num_constructed, made.num_rejected, made.failures) == (20, 0, {})
@@ -96,21 +88,21 @@ def test_a_prompt_of_each_category_for_each_scene_and_the_suite_reads_them(image
     assert {"multi-text-content-style", "multi-subject-extraction"} <= set(sample.dimensions or ())
 
 
-def test_the_same_call_again_asks_nothing_and_writes_the_same(images: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    construct_suite(images, out, judge=Writer(), single=1, multi=1)
+def test_the_same_call_again_asks_nothing_and_writes_the_same(editcritic, images, tmp_path):
+    out, judge = tmp_path / "out", f"{__name__}:Writer"
+    options = ("--judge", judge, "-o", out, "--single-scenes", "1", "--multi-scenes", "1")
+    editcritic("bench", "build", "i2ibench", images, *options, code=0, shows="10 prompts constructed, 0 rejected")
+    assert len(I2IBench(out).items) == 10
     before = {path: path.read_bytes() for path in sorted(out.glob("*.jsonl"))}
-    judge = Writer()
-    construct_suite(images, out, judge=judge, single=1, multi=1)
-    assert judge.queries == []
+    writer = Writer()
+    construct_suite(images, out, judge=writer, single=1, multi=1)
+    assert writer.queries == []
     assert {path: path.read_bytes() for path in sorted(out.glob("*.jsonl"))} == before
     with pytest.raises(InputError, match="another seed"):
         construct_suite(images, out, judge=Writer(), single=1, multi=1, seed=1)
 
 
-def test_what_cannot_be_used_is_asked_again_then_given_up_and_kept_with_its_reason(
-    images: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_used_is_asked_again_then_given_up_and_kept_with_its_reason(images, tmp_path):
     def spoils(scene: str, category: str, draw: int) -> str | None:
         if category == "text-rendering":
             return json.dumps({**answer(category, scene, 1), "target_text": None})
@@ -129,7 +121,7 @@ def test_what_cannot_be_used_is_asked_again_then_given_up_and_kept_with_its_reas
     assert "text-rendering" in rejections[-1]["reason"]
 
 
-def test_what_was_not_answered_is_asked_when_it_goes_on(images: Path, tmp_path: Path) -> None:
+def test_what_was_not_answered_is_asked_when_it_goes_on(images, tmp_path):
     def down(scene: str, category: str, draw: int) -> Failure | None:
         return Failure("the line is dead") if category == "world-knowledge" else None
 
@@ -154,7 +146,7 @@ def test_what_was_not_answered_is_asked_when_it_goes_on(images: Path, tmp_path: 
         ("local-editing", {"instruction": "word " * 61}, "61 words"),
     ],
 )
-def test_a_prompt_that_is_none_says_why(category: str, change: dict[str, Any], why: str) -> None:
+def test_a_prompt_that_is_none_says_why(category, change, why):
     places = tuple(NumberedImage(number, f"{number}.png", Path(f"{number}.png")) for number in range(2))
     scene = SourceSet("m", places if CATEGORIES[category].multi else places[:1])
     row = {**answer(category, "m", 2), **change}
@@ -162,7 +154,7 @@ def test_a_prompt_that_is_none_says_why(category: str, change: dict[str, Any], w
         parse_prompt_reply(json.dumps(row), scene, CATEGORIES[category], ["taken"])
 
 
-def test_a_dimension_has_no_larger_a_share_than_in_the_paper_and_categories_keep_their_own() -> None:
+def test_a_dimension_has_no_larger_a_share_than_in_the_paper_and_categories_keep_their_own():
     scene = SourceSet("s", ())
     single = [one for one in CATEGORIES.values() if not one.multi]
     made = [
@@ -182,29 +174,13 @@ def test_a_dimension_has_no_larger_a_share_than_in_the_paper_and_categories_keep
     assert counts["aesthetic-quality"] == {"prompts": 100, "quota": 100}
 
 
-def test_scenes_are_drawn_once_each_and_by_seed() -> None:
+def test_scenes_are_drawn_once_each_and_by_seed():
     images = [NumberedImage(number, f"{number}.png", Path(f"{number}.png")) for number in range(4)]
     scenes = sample_scenes(images, None, None, (2, 3), 0)
     sets = [frozenset(picture.name for picture in scene.sources) for scene in scenes]
     assert len(sets) == len(set(sets)) == 4 + 6 + 4
-    assert (
-        sample_scenes(images, 2, 3, (2,), 0)
-        == sample_scenes(images, 2, 3, (2,), 0)
-        != sample_scenes(images, 2, 3, (2,), 1)
-    )
-    with pytest.raises(InputError, match="single is 0 to 4 scenes"):
-        sample_scenes(images, 5, 0, (2,), 0)
-    with pytest.raises(InputError, match="nothing to construct"):
-        sample_scenes(images, 0, 0, (2,), 0)
-
-
-def test_the_command_builds_what_the_suite_reads(images: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    judge = f"{__name__}:Writer"
-    words = ["bench", "build", "i2ibench", str(images), "--judge", judge, "-o", str(out)]
-    words += ["--single-scenes", "1", "--multi-scenes", "1"]
-    for _ in range(2):
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 0, done.output
-        assert "10 prompts constructed, 0 rejected" in done.output
-    assert len(I2IBench(out).items) == 10
+    first, again, other = (sample_scenes(images, 2, 3, (2,), seed) for seed in (0, 0, 1))
+    assert first == again != other
+    for single, message in ((5, "single is 0 to 4 scenes"), (0, "nothing to construct")):
+        with pytest.raises(InputError, match=message):
+            sample_scenes(images, single, 0, (2,), 0)

@@ -1,26 +1,21 @@
 """I2I-Bench end to end: prompts on disk, outputs by id, the dimensions of each prompt, the paper's tables."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
-from editcritic.benchmarks.suites.results import Results, load_results
+from editcritic.benchmarks.suites.results import load_results
 from editcritic.reward import build
 
 from ..table_values import values
 from ..tiny_suite import outputs
-from .layout import SCENES, Sure, judged, row, rows, written
+from .layout import SCENES, judged, row, rows, sure, written
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     return written(tmp_path_factory.mktemp("i2ibench") / "data", rows())
 
 
@@ -30,12 +25,12 @@ def says(topic: str, instruction: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def scored(data: Path) -> tuple[I2IBench, Results]:
+def scored(data):
     suite = I2IBench(data)
-    return suite, judged(suite, outputs(data.parent / "out", suite), Sure(says))
+    return suite, judged(suite, outputs(data.parent / "out", suite), sure(says))
 
 
-def test_each_prompt_is_judged_in_its_own_dimensions(scored: tuple[I2IBench, Results]) -> None:
+def test_each_prompt_is_judged_in_its_own_dimensions(scored):
     suite, results = scored
     assert (suite.cases, len(suite.items)) == (("0", "1", "2"), 30), "intervals are over scenes"
     metrics_by_item = {row.id: set(row.scores) for row in results.rows}
@@ -44,17 +39,22 @@ def test_each_prompt_is_judged_in_its_own_dimensions(scored: tuple[I2IBench, Res
     assert all(score.status == "scored" for row in results.rows for score in row.scores.values())
 
 
-def test_questions_that_dimensions_share_are_asked_once(data: Path, tmp_path: Path) -> None:
-    suite, judge = I2IBench(data, half="single"), Sure(says)
+def test_questions_that_dimensions_share_are_asked_once(data, tmp_path):
+    suite, judge = I2IBench(data, half="single"), sure(says)
     judged(suite, outputs(tmp_path / "out", suite), judge)
     followed = SCENES * 5
     two_levels = SCENES * 3  # hybrid editing asks the same question for two dimensions
     assert len(judge.queries) == followed + two_levels + SCENES
+    suite, judge = I2IBench(data, half="single"), sure(lambda *_: 1.0)
+    judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
+    assert {query.topic for query in judge.queries} == {
+        "i2i/level",
+        "i2i/following",
+    }  # Instruction Following is a level of its own
+    assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
 
 
-def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_for(
-    scored: tuple[I2IBench, Results],
-) -> None:
+def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_for(scored):
     suite, results = scored
     single, multi = (values(suite, results, half)["all"] for half in ("single", "multi"))
     assert single["Object-Manipulation"] == pytest.approx(1 / 3)
@@ -64,10 +64,10 @@ def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_
     assert values(suite, results, "leaderboard")["all"] == {"Single": single["Overall"], "Multi": multi["Overall"]}
 
 
-def test_success_is_from_one_half_on(data: Path, tmp_path: Path) -> None:
+def test_success_is_from_one_half_on(data, tmp_path):
     suite = I2IBench(data)
     results = judged(
-        suite, outputs(tmp_path / "out", suite), Sure(lambda topic, instruction: 0.5 if "0" in instruction else 0.49)
+        suite, outputs(tmp_path / "out", suite), sure(lambda topic, instruction: 0.5 if "0" in instruction else 0.49)
     )
     assert values(suite, results, "success") == {
         "single": dict.fromkeys(("Local-Attribute", "Object-Manipulation", "World-Knowledge"), pytest.approx(100 / 3)),
@@ -75,7 +75,7 @@ def test_success_is_from_one_half_on(data: Path, tmp_path: Path) -> None:
     }
 
 
-def test_categories_and_halves_stand_side_by_side(scored: tuple[I2IBench, Results]) -> None:
+def test_categories_and_halves_stand_side_by_side(scored):
     suite, results = scored
     by_category = values(suite, results, "categories-multi")
     assert list(by_category) == [one.title for one in CATEGORIES.values() if one.multi]
@@ -87,11 +87,11 @@ def test_categories_and_halves_stand_side_by_side(scored: tuple[I2IBench, Result
     assert against["multi − single"] == {"Instruction-Following": pytest.approx(0), "World-Knowledge": pytest.approx(0)}
 
 
-def test_a_missing_picture_counts_in_every_dimension_it_would_have_been_judged_in(data: Path, tmp_path: Path) -> None:
+def test_a_missing_picture_counts_in_every_dimension_it_would_have_been_judged_in(data, tmp_path):
     suite = I2IBench(data)
     folder = outputs(tmp_path / "out", suite)
     (folder / "0-local-editing.png").unlink()
-    table = suite.tables(judged(suite, folder, Sure(says)))[1]
+    table = suite.tables(judged(suite, folder, sure(says)))[1]
     assert {name: figure.num_missing for name, figure in table.rows["all"].items()} == {
         "Instruction-Following": 1,
         "Local-Attribute": 1,
@@ -100,19 +100,6 @@ def test_a_missing_picture_counts_in_every_dimension_it_would_have_been_judged_i
         "Overall": 2,
     }
     assert table.rows["all"]["Overall"].count == 28
-
-
-def test_the_ablation_asks_for_levels_alone(data: Path, tmp_path: Path) -> None:
-    suite, judge = I2IBench(data, half="single"), Sure(lambda *_: 1.0)
-    judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
-    assert set(judge.queries) == {"i2i/level", "i2i/following"}  # Instruction Following is a level of its own
-    assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
-
-
-def test_digests_are_of_prompts_and_pictures(data: Path, tmp_path: Path) -> None:
-    same = written(tmp_path / "same", rows())
-    other = written(tmp_path / "other", [{**line, "instruction": "Do nothing"} for line in rows()])
-    assert I2IBench(data).digest == I2IBench(same).digest != I2IBench(other).digest
 
 
 @pytest.mark.parametrize(
@@ -131,9 +118,7 @@ def test_digests_are_of_prompts_and_pictures(data: Path, tmp_path: Path) -> None
         ("no object", "is str"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_a_problem_and_the_others_are_there(
-    tmp_path: Path, change: Any, why: str
-) -> None:
+def test_a_line_that_cannot_be_used_is_a_problem_and_the_others_are_there(tmp_path, change, why):
     wrong = {**row(0, "local-editing"), **change} if isinstance(change, dict) else change
     suite = I2IBench(written(tmp_path / "data", [row(1, "local-editing"), wrong]))
     assert [item.id for item in suite.items] == ["1-local-editing"]
@@ -142,25 +127,30 @@ def test_a_line_that_cannot_be_used_is_a_problem_and_the_others_are_there(
     assert why in problem.message
 
 
-def test_what_there_is_nothing_of_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="build i2ibench"):
-        I2IBench(tmp_path)
+def test_what_there_is_nothing_of_is_refused(tmp_path):
     data = written(tmp_path / "data", [row(0, "local-editing")])
-    with pytest.raises(InputError, match="the half multi"):
-        I2IBench(data, half="multi")
-    with pytest.raises(InputError, match="judge-only"):
-        I2IBench(data).metrics("official")
+    for make, message in (
+        (lambda: I2IBench(tmp_path), "build i2ibench"),
+        (lambda: I2IBench(data, half="multi"), "the half multi"),
+        (lambda: I2IBench(data).metrics("official"), "judge-only"),
+        (lambda: I2IBench(data, prompts=str(tmp_path / "nowhere")), "not a folder"),
+    ):
+        with pytest.raises(InputError, match=message):
+            make()
 
 
-def test_a_prompt_pack_is_named_by_its_digest(data: Path, tmp_path: Path) -> None:
-    pack = tmp_path / "pack"
-    pack.mkdir()
-    (pack / "answer.txt").write_text("Say it.", encoding="utf-8")
-    suite = I2IBench(data, prompts=str(pack))
-    digest = suite.options["prompts"]
-    assert f"prompts={digest}" in build(suite.metrics()["instruction-following"]).signature
-    with pytest.raises(InputError, match="not a folder"):
-        I2IBench(data, prompts=str(tmp_path / "nowhere"))
+def test_digests_are_of_prompts_and_pictures_and_packs_are_named_by_theirs(data, every, tmp_path):
+    same = written(tmp_path / "same", rows())
+    other = written(tmp_path / "other", [{**line, "instruction": "Do nothing"} for line in rows()])
+    assert I2IBench(data).digest == I2IBench(same).digest != I2IBench(other).digest
+    (tmp_path / "answer.txt").write_text("Say it.", encoding="utf-8")
+    suite = I2IBench(data, prompts=str(tmp_path))
+    signature = build(suite.metrics()["instruction-following"]).signature
+    assert f"prompts={suite.options['prompts']}" in signature
+    suite = load_suite("i2ibench?consistency=five_levels&half=multi", every)
+    judged(suite, outputs(tmp_path / "out", suite), sure(says), out=tmp_path / "results")
+    options = load_results(tmp_path / "results").provenance["suite_options"]
+    assert options == {"consistency": "five_levels", "half": "multi"}
 
 
 EVERY = {
@@ -188,13 +178,13 @@ OPTIONS = [
 
 
 @pytest.fixture
-def every(tmp_path: Path) -> Path:
+def every(tmp_path):
     lines = [{**one, "dimensions": EVERY[one["category"]]} for one in rows() if one["category"] in EVERY]
     return written(tmp_path / "every", lines)
 
 
 @pytest.mark.parametrize(("option", "changed"), OPTIONS)
-def test_variants_of_the_paper_are_options_of_the_suite(every: Path, option: str, changed: dict[str, str]) -> None:
+def test_variants_of_the_paper_are_options_of_the_suite(every, option, changed):
     plain, suite = load_suite("i2ibench", every), load_suite(f"i2ibench?{option}", every)
     for name, spec in suite.metrics().items():
         signature = build(plain.metrics()[name]).signature
@@ -214,13 +204,6 @@ def test_variants_of_the_paper_are_options_of_the_suite(every: Path, option: str
         ("half=single&inverted=true", "inverted is for multi-non-edited-fidelity: no prompt has them"),
     ],
 )
-def test_options_that_metrics_do_not_have_are_refused(every: Path, option: str, reason: str) -> None:
+def test_options_that_metrics_do_not_have_are_refused(every, option, reason):
     with pytest.raises(InputError, match=reason):
         load_suite(f"i2ibench?{option}", every)
-
-
-def test_options_are_in_the_results(every: Path, tmp_path: Path) -> None:
-    suite = load_suite("i2ibench?consistency=five_levels&half=multi", every)
-    judged(suite, outputs(tmp_path / "out", suite), Sure(says), out=tmp_path / "results")
-    held = load_results(tmp_path / "results")
-    assert held.provenance["suite_options"] == {"consistency": "five_levels", "half": "multi"}

@@ -1,16 +1,12 @@
 """ImgEdit-Bench in its published layouts, small, and a judge whose grades follow from the question."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-from editcritic.reward import Expert
 from editcritic.reward.metrics.imgedit.metrics import CRITERIA, EDIT_TYPES
 from editcritic.reward.queries import Judge, Reply
 
-from ..tiny_suite import picture
+from ..tiny_suite import Replying, picture
 
 PER_TYPE = 2
 FOLDERS = ("animal", "style", "daily object")
@@ -92,18 +88,10 @@ def reply_to(query: Judge) -> Reply:
     return Reply("\n".join(["Brief reasoning: drawn", *lines]))
 
 
-class Grading(Expert):
-    """Grades as `reply_to`, and records questions. failing: replies with words alone, to one instruction."""
+def grading(failing: str = "") -> Replying:
+    """Grades as `reply_to`; with words alone to one instruction."""
 
-    id = "grading@1"
-    kinds = (Judge,)
+    def reply(query: Judge) -> Reply:
+        return Reply("I cannot judge this.") if dict(query.slots)["instruction"] == failing else reply_to(query)
 
-    def __init__(self, failing: str = "") -> None:
-        self.failing, self.queries = failing, list[str]()
-
-    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
-        self.queries += [query.digest for query in queries]
-        return [
-            Reply("I cannot judge this.") if dict(query.slots)["instruction"] == self.failing else reply_to(query)
-            for query in queries
-        ]
+    return Replying(reply)

@@ -1,11 +1,8 @@
 """ImgEdit-Bench end to end: published layouts, an editor's outputs, a judge, tables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import pytest
 
@@ -33,26 +30,30 @@ from editcritic.reward import Score
 from editcritic.reward.metrics.imgedit.metrics import EDIT_TYPES
 
 from ..table_values import values
-from ..tiny_suite import outputs, picture
-from .layout import PER_TYPE, TURNS, Grading, archive, basic_rows, draw, repository, turn_rows, uge_rows
+from ..tiny_suite import Replying, outputs, picture
+from .layout import PER_TYPE, TURNS, archive, basic_rows, draw, grading, repository, turn_rows, uge_rows
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("imgedit")
     archive(repository(folder / "data"))
     return folder / "data"
 
 
-def judged(suite: ImgEditBench, folder: Path, judge: Grading, protocol: str | None = None) -> Results:
+@pytest.fixture(scope="module")
+def suite(data):
+    return ImgEditBench(data)
+
+
+def judged(suite: ImgEditBench, folder: Path, judge: Replying, protocol: str | None = None) -> Results:
     made = outputs(folder / "made", suite)
     options = RunSettings(on_failures="none")
     run_suite(suite, made, experts={"judge": judge}, protocol=protocol, out=folder / "out", options=options)
     return load_results(folder / "out")
 
 
-def test_items_are_the_rows_and_share_cases_by_their_picture(data: Path) -> None:
-    suite = ImgEditBench(data)
+def test_items_are_the_rows_and_share_cases_by_their_picture(suite):
     assert not suite.problems
     assert [item.id for item in suite.items] == list(basic_rows())
     assert [item.labels["type"] for item in suite.items] == [kind for kind in EDIT_TYPES for _ in range(PER_TYPE)]
@@ -61,11 +62,11 @@ def test_items_are_the_rows_and_share_cases_by_their_picture(data: Path) -> None
     assert len(suite.cases) == len({row["id"] for row in basic_rows().values()}) < len(suite.items)
 
 
-def test_it_runs_from_the_published_layout_to_the_published_table(data: Path, tmp_path: Path) -> None:
-    suite = ImgEditBench(data)
-    judge = Grading()
+def test_it_runs_from_the_published_layout_to_the_published_table(suite, tmp_path):
+    judge = grading()
     results = judged(suite, tmp_path, judge)
-    assert len(set(judge.queries)) == len(judge.queries) == len(suite.items), "one question an edit"
+    digests = {query.digest for query in judge.queries}
+    assert len(digests) == len(judge.queries) == len(suite.items), "one question an edit"
     scores = {row.id: row.scores["imgedit"] for row in results.rows}
     assert {score.status for score in scores.values()} == {"scored"}
     given = {row.id: list(scores[row.id].evidence[0].numbers.values()) for row in results.rows}
@@ -88,9 +89,8 @@ def test_it_runs_from_the_published_layout_to_the_published_table(data: Path, tm
     assert "the data have 18 of 737 instructions: add 2 of 95, adjust 2 of 94, extract 2 of 117" in notes[1]
 
 
-def test_a_reply_without_grades_is_missing_with_its_bounds_and_its_reason(data: Path, tmp_path: Path) -> None:
-    suite = ImgEditBench(data)
-    results = judged(suite, tmp_path, Grading(failing=basic_rows()["1001"]["prompt"]))
+def test_a_reply_without_grades_is_missing_with_its_bounds_and_its_reason(suite, tmp_path):
+    results = judged(suite, tmp_path, grading(failing=basic_rows()["1001"]["prompt"]))
     failed = next(row for row in results.rows if row.id == "1001").scores["imgedit"]
     assert (failed.status, failed.value) == ("failed", None)
     board = suite_tables(suite, results)[0]
@@ -101,9 +101,8 @@ def test_a_reply_without_grades_is_missing_with_its_bounds_and_its_reason(data: 
     assert any("imgedit: 1 of 18 without a value (1 failed)" in note for note in board.notes)
 
 
-def test_official_counts_grades_as_given_and_says_what_was_odd(data: Path, tmp_path: Path) -> None:
-    suite = ImgEditBench(data)
-    results = judged(suite, tmp_path, Grading(failing=basic_rows()["1001"]["prompt"]), "official")
+def test_official_counts_grades_as_given_and_says_what_was_odd(suite, tmp_path):
+    results = judged(suite, tmp_path, grading(failing=basic_rows()["1001"]["prompt"]), "official")
     assert results.rows[1].scores["imgedit"].status == "failed", "the released code leaves it out of all means"
     assert not results.rows[0].scores["imgedit"].parts
     names = ("result", "average_score", "typescore")
@@ -119,7 +118,7 @@ def test_official_counts_grades_as_given_and_says_what_was_odd(data: Path, tmp_p
     assert [table.name for table in suite.tables(results)] == ["leaderboard", "replies"]
 
 
-def test_means_of_types_are_rounded_as_the_released_script_rounds_them(tmp_path: Path) -> None:
+def test_means_of_types_are_rounded_as_the_released_script_rounds_them(tmp_path):
     values = [3.67, 4.33, 5.0, 4.67, 3.67, 4.67]  # their mean is 4.335, a tie
     rows = [ResultRow(str(n), str(n), {"type": "add"}, {"imgedit": Score.of(value)}) for n, value in enumerate(values)]
     write_official_files(Results("mine", rows), "imgedit", tmp_path)
@@ -128,10 +127,10 @@ def test_means_of_types_are_rounded_as_the_released_script_rounds_them(tmp_path:
 
 
 @pytest.mark.parametrize("protocol", ["fixed", "official"])
-def test_hard_instructions_have_one_mean(data: Path, tmp_path: Path, protocol: str) -> None:
+def test_hard_instructions_have_one_mean(data, tmp_path, protocol):
     suite = ImgEditBench(data, part="uge")
     assert [item.id for item in suite.items] == list(uge_rows())
-    results = judged(suite, tmp_path, Grading(), protocol)
+    results = judged(suite, tmp_path, grading(), protocol)
     expected = []
     for row in results.rows:
         item = row.scores["imgedit-uge"].evidence[0]
@@ -145,38 +144,36 @@ def test_hard_instructions_have_one_mean(data: Path, tmp_path: Path, protocol: s
     assert written == ["average_score.json", "result.json"]
 
 
-def test_conversations_have_chains_of_turns_for_people_and_no_metric(data: Path, tmp_path: Path) -> None:
+def test_conversations_have_chains_of_turns_for_people_and_no_metric(data, tmp_path):
     suite = ImgEditBench(data, part="multi-turn")
     chain = [item for item in suite.items if item.id.startswith("content-memory-1/")]
+    labels = {"kind": "content-memory"}
     assert [(item.id, item.previous, item.output_path, dict(item.labels)) for item in chain] == [
-        ("content-memory-1/1", "", "content-memory/1_turn1", {"kind": "content-memory", "turn": 1}),
-        ("content-memory-1/2", "content-memory-1/1", "content-memory/1_turn2", {"kind": "content-memory", "turn": 2}),
-        ("content-memory-1/3", "content-memory-1/2", "content-memory/1_turn3", {"kind": "content-memory", "turn": 3}),
+        ("content-memory-1/1", "", "content-memory/1_turn1", labels | {"turn": 1}),
+        ("content-memory-1/2", "content-memory-1/1", "content-memory/1_turn2", labels | {"turn": 2}),
+        ("content-memory-1/3", "content-memory-1/2", "content-memory/1_turn3", labels | {"turn": 3}),
     ]
     assert [item.sample.instruction for item in chain] == list(TURNS)
-    assert len(suite.items) == 3 * (3 + 2)
-    assert suite.protocols == {}
+    assert (len(suite.items), suite.protocols) == (3 * (3 + 2), {})
     with pytest.raises(InputError, match="editcritic judge label 'imgedit\\?part=multi-turn'"):
         suite.metrics()
     editors = {name: outputs(tmp_path / name, suite) for name in ("one", "two")}
     pool = SuitePool(suite, editors)
-    questions = pool.questions([QuestionType("yes-no", "following")])
-    assert len(questions) == 2 * len(suite.items)
+    assert len(pool.questions([QuestionType("yes-no", "following")])) == 2 * len(suite.items)
     assert not pool.skipped
     last = pool.sample("one", "content-memory-1/3")
     assert [turn.instruction for turn in last.turns] == list(TURNS)
     assert last.source == picture(1000, 1), "a turn is shown with what the turn before made"
     (editors["two"] / "content-memory" / "1_turn2.png").unlink()
-    partial = SuitePool(suite, editors)
-    assert len(partial.questions([QuestionType("pair", "overall")])) == len(suite.items) - 2
+    assert len(SuitePool(suite, editors).questions([QuestionType("pair", "overall")])) == len(suite.items) - 2
 
 
-def test_options_decide_what_is_asked_and_are_part_of_results(data: Path, tmp_path: Path) -> None:
+def test_options_decide_what_is_asked_and_are_part_of_results(data, tmp_path):
     (tmp_path / "add.txt").write_text("Theirs: {instruction}")
     suite = ImgEditBench(data, extract_source=True, prompts=str(tmp_path), protocol="official")
     (spec,) = suite.metrics().values()
     assert spec == {"use": "imgedit", "protocol": "official", "extract_source": True, "prompts": str(tmp_path)}
-    assert suite.metrics("fixed")["imgedit"]["protocol"] == "fixed"  # type: ignore[index]
+    assert suite.metrics("fixed")["imgedit"] == spec | {"protocol": "fixed"}
     assert list(suite.protocols) == ["official", "fixed"]
     assert {**suite.options, "prompts": ""} == {"part": "basic", "extract_source": "true", "prompts": ""}
     assert ImgEditBench(data, part="uge").options == {"part": "uge"}
@@ -193,22 +190,21 @@ def test_options_decide_what_is_asked_and_are_part_of_results(data: Path, tmp_pa
         ({"prompts": "/nowhere"}, "prompt pack '/nowhere' is not a folder"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(data: Path, options: dict[str, Any], message: str) -> None:
+def test_options_that_mean_nothing_are_refused(data, options, message):
     with pytest.raises(InputError, match=message):
         ImgEditBench(data, **options)
 
 
-def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path: Path) -> None:
-    folder = repository(tmp_path / "data")
-    broken = folder / "Benchmark" / "singleturn" / basic_rows()["1005"]["id"]
-    broken.write_bytes(b"no picture")
+def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_used(tmp_path):
+    folder, broken = repository(tmp_path / "data"), basic_rows()["1005"]["id"]
+    (folder / "Benchmark" / "singleturn" / broken).write_bytes(b"no picture")
     suite = ImgEditBench(folder)
-    users = [key for key, row in basic_rows().items() if row["id"] == basic_rows()["1005"]["id"]]
-    assert [item.id for item in suite.items] == [key for key in basic_rows() if key not in users]
-    assert len(suite.problems) == len(users)
+    others = [key for key, row in basic_rows().items() if row["id"] != broken]
+    assert [item.id for item in suite.items] == others
+    assert len(suite.problems) == len(basic_rows()) - len(others)
 
 
-def test_a_person_sees_the_whole_conversation_and_the_answer_is_kept(data: Path, tmp_path: Path) -> None:
+def test_a_person_sees_the_whole_conversation_and_the_answer_is_kept(data, tmp_path):
     suite = ImgEditBench(data, part="multi-turn")
     pool, file = SuitePool(suite, {"mine": outputs(tmp_path / "made", suite)}), tmp_path / "labels.jsonl"
     memory = pool.questions([QuestionType("yes-no", "content-memory")])
@@ -216,17 +212,14 @@ def test_a_person_sees_the_whole_conversation_and_the_answer_is_kept(data: Path,
     seen = {}
     for number in range(3):
         question = session.question("ann")
-        assert question is not None
         assert question.definition.startswith("Does the last edit keep to what earlier instructions set")
         seen[question.instruction] = [shown.role for shown in question.pictures]
         if len(question.pictures) == 4:
             assert [shown.image for shown in question.pictures][1:] == [picture(1000, turn) for turn in range(3)]
         session.submit("ann", number, "yes", 1)
-    two, three = f"1. {TURNS[0]}\n2. {TURNS[1]}", f"1. {TURNS[0]}\n2. {TURNS[1]}\n3. {TURNS[2]}"
-    assert seen == {
-        two: ["source", "after turn 1", "edited"],
-        three: ["source", "after turn 1", "after turn 2", "edited"],
-    }
+    two, three = ("\n".join(f"{n}. {text}" for n, text in enumerate(TURNS[:many], 1)) for many in (2, 3))
+    first, last = ["source", "after turn 1"], ["edited"]
+    assert seen == {two: [*first, *last], three: [*first, "after turn 2", *last]}
     labels = read_labels([file])
     names = sorted(name for label in labels for _, name in label.item_keys)
     assert names == ["content-memory-1/2", "content-memory-1/3", "content-memory-2/2"], "from the second turn on"
@@ -241,50 +234,40 @@ def read(folder: Path, part: Part = "basic") -> tuple[list[ImgEditRow], list[str
     return read_part(folder, part, problems), [str(problem) for problem in problems]
 
 
-def test_the_published_counts_are_those_of_737_instructions() -> None:
-    assert sum(TYPE_COUNTS.values()) == 737
-    assert sorted(TYPE_COUNTS.values(), reverse=True) == [117, 100, 95, 94, 94, 92, 86, 36, 23]
-
-
-def test_the_repository_and_the_archive_hold_the_same_basic_instructions(tmp_path: Path) -> None:
-    rows, problems = read(repository(tmp_path / "repository"))
-    extracted, _ = read(archive(tmp_path / "extracted"))
+def instructions(part: Part, folder: Path) -> list[tuple[str, tuple[str, ...], str]]:
+    rows, problems = read(folder, part)
     assert not problems
+    assert all(row.picture.is_file() for row in rows)
+    return [(row.key, row.instructions, row.kind) for row in rows]
+
+
+def test_the_repository_and_the_archive_hold_the_same_basic_instructions(tmp_path):
+    assert sorted(TYPE_COUNTS.values(), reverse=True) == [117, 100, 95, 94, 94, 92, 86, 36, 23], "737 in all"
+    top = archive(tmp_path / "extracted") / "Benchmark"
     expected = [(key, (row["prompt"],), row["edit_type"]) for key, row in basic_rows().items()]
-    for found in (rows, extracted, read(tmp_path / "extracted" / "Benchmark")[0],
-                  read(tmp_path / "extracted" / "Benchmark" / "singleturn")[0],
-                  read(tmp_path / "extracted" / "Benchmark" / "singleturn" / "singleturn.json")[0]):  # fmt: skip
-        assert [(row.key, row.instructions, row.kind) for row in found] == expected
-        assert all(row.picture.is_file() for row in found)
+    single = top / "singleturn"
+    for folder in (repository(tmp_path / "repository"), top.parent, top, single, single / "singleturn.json"):
+        assert instructions("basic", folder) == expected
 
 
-def test_hard_instructions_are_one_object_or_one_a_line(tmp_path: Path) -> None:
-    rows, _ = read(repository(tmp_path / "repository"), "uge")
+def test_hard_instructions_are_one_object_or_one_a_line(tmp_path):
     lines = tmp_path / "lines"
     draw(lines / "hard", *(row["id"] for row in uge_rows().values()))
     (lines / "UGE_edit.jsonl").write_text("".join(json.dumps(row) + "\n" for row in uge_rows().values()))
-    by_line, problems = read(lines, "uge")
-    assert not problems
-    for found in (rows, by_line):
-        assert [(row.key, row.instructions) for row in found] == [
-            (key, (row["prompt"],)) for key, row in uge_rows().items()
-        ]
+    for folder in (repository(tmp_path / "repository"), lines):
+        found = [(key, prompts) for key, prompts, _ in instructions("uge", folder)]
+        assert found == [(key, (row["prompt"],)) for key, row in uge_rows().items()]
 
 
-def test_conversations_have_a_file_for_each_kind(tmp_path: Path) -> None:
-    rows, problems = read(archive(tmp_path), "multi-turn")
-    assert not problems
+def test_conversations_have_a_file_for_each_kind_of_lines_or_of_an_object(tmp_path):
+    rows = instructions("multi-turn", archive(tmp_path / "archive"))
     kinds = ["content-memory", "content-understanding", "version-backtracking"]
-    assert [(row.kind, row.key) for row in rows] == [(kind, key) for kind in kinds for key in ("1", "2")]
-    assert [row.instructions for row in rows[:2]] == [TURNS, TURNS[:2]]
-    assert {row.picture.parent.name for row in rows} == {"content_memory", "content_understand", "version_backtrace"}
-
-
-def test_conversations_may_be_an_object_of_rows_named_after_their_kind(tmp_path: Path) -> None:
-    draw(tmp_path, "000000000.jpg")
-    (tmp_path / "version_backtracking.json").write_text(json.dumps({"7": turn_rows()[0]}))
-    rows, _ = read(tmp_path, "multi-turn")
-    assert [(row.kind, row.key, row.instructions) for row in rows] == [("version-backtracking", "7", TURNS)]
+    turns = (("1", TURNS), ("2", TURNS[:2]))
+    assert rows == [(key, texts, kind) for kind in kinds for key, texts in turns]
+    (tmp_path / "object").mkdir()
+    draw(tmp_path / "object", "000000000.jpg")
+    (tmp_path / "object" / "version_backtracking.json").write_text(json.dumps({"7": turn_rows()[0]}))
+    assert instructions("multi-turn", tmp_path / "object") == [("7", TURNS, "version-backtracking")]
 
 
 @pytest.mark.parametrize(
@@ -298,9 +281,7 @@ def test_conversations_may_be_an_object_of_rows_named_after_their_kind(tmp_path:
         ({"edit_type": None}, "expected text in 'edit_type', got None"),
     ],
 )
-def test_a_row_that_cannot_be_used_is_named_and_the_others_are_read(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+def test_a_row_that_cannot_be_used_is_named_and_the_others_are_read(tmp_path, change, message):
     folder, rows = repository(tmp_path / "repository"), basic_rows()
     rows["1003"] |= change
     (folder / "basic_edit.json").write_text(json.dumps(rows))
@@ -311,15 +292,19 @@ def test_a_row_that_cannot_be_used_is_named_and_the_others_are_read(
 
 
 @pytest.mark.parametrize("key", ["a/b", "..", "x" * 300, "a\nb"])
-def test_a_key_that_is_no_name_of_a_picture_is_refused(tmp_path: Path, key: str) -> None:
+def test_a_key_that_is_no_name_of_a_picture_or_comes_twice_is_refused(tmp_path, key):
     folder, rows = repository(tmp_path / "repository"), basic_rows()
     (folder / "basic_edit.json").write_text(json.dumps({**rows, key: rows["1000"]}))
-    read_rows, problems = read(folder)
+    read_rows, (problem,) = read(folder)
     assert len(read_rows) == len(rows)
-    assert len(problems) == 1
+    (tmp_path / "twice").mkdir()
+    draw(tmp_path / "twice", "000000001.jpg")
+    (tmp_path / "twice" / "UGE_edit.jsonl").write_text(f"{json.dumps({'key': '1', **uge_rows(1)['1']})}\n" * 2)
+    read_rows, (problem,) = read(tmp_path / "twice", "uge")
+    assert (len(read_rows), "the id '1' is also that of" in problem) == (1, True)
 
 
-def test_a_conversation_lacks_no_turn(tmp_path: Path) -> None:
+def test_a_conversation_lacks_no_turn(tmp_path):
     archive(tmp_path)
     path = tmp_path / "Benchmark" / "multiturn" / "content_memory" / "annotation.json"
     row = turn_rows()[0]
@@ -335,15 +320,6 @@ def test_a_conversation_lacks_no_turn(tmp_path: Path) -> None:
     ]
 
 
-def test_a_key_that_is_given_twice_counts_once(tmp_path: Path) -> None:
-    draw(tmp_path, "000000001.jpg")
-    row = {"key": "1", **uge_rows(1)["1"]}
-    (tmp_path / "UGE_edit.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(row)}\n")
-    rows, (problem,) = read(tmp_path, "uge")
-    assert len(rows) == 1
-    assert "the id '1' is also that of" in problem
-
-
 @pytest.mark.parametrize(
     ("part", "message"),
     [
@@ -352,12 +328,9 @@ def test_a_key_that_is_given_twice_counts_once(tmp_path: Path) -> None:
         ("multi-turn", "expected multiturn/content_memory/annotation.json, multiturn/content_understand"),
     ],
 )
-def test_a_folder_without_instructions_is_told_what_belongs_there(tmp_path: Path, part: Part, message: str) -> None:
+def test_a_folder_without_instructions_is_told_what_belongs_there(tmp_path, part, message):
     with pytest.raises(InputError, match=message):
         read(tmp_path, part)
-
-
-def test_a_file_without_a_usable_row_is_refused_with_the_reasons(tmp_path: Path) -> None:
     (tmp_path / "basic_edit.json").write_text("no JSON")
     with pytest.raises(InputError, match=r"no usable instructions of imgedit's part basic: .*basic_edit\.json:1"):
         read(tmp_path)
