@@ -183,9 +183,7 @@ Decoder = Callable[[EncodedImage], Pixels]
 
 
 def parse_request(
-    data: Any,
-    parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None,
-    decoder: Decoder = pixels_of,
+    data: Any, parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None, decoder: Decoder = pixels_of
 ) -> ScoreRequest:
     """Decode a request. parts: of a multipart request, bytes and content type of each image. decoder: for files.
     Raises `APIError`.
@@ -237,12 +235,7 @@ def response_json(
     return {"schema": SCHEMA, "reward": signature, "identity": identity, "scores": rows}
 
 
-def decode_image(
-    name: str,
-    content: bytes | memoryview,
-    kind: str,
-    decoder: Decoder = pixels_of,
-) -> Image:
+def decode_image(name: str, content: bytes | memoryview, kind: str, decoder: Decoder = pixels_of) -> Image:
     """Decode an image. kind: its content type. decoder: see `parse_request`. Raises `APIError`."""
     media_type, _, parameters = kind.partition(";")
     if media_type.strip() != "application/x-rgb":

@@ -28,9 +28,7 @@ class Cost:
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
-            self.nfe + other.nfe,
-            self.judge_calls + other.judge_calls,
-            math.fsum((self.seconds, other.seconds)),
+            self.nfe + other.nfe, self.judge_calls + other.judge_calls, math.fsum((self.seconds, other.seconds))
         )
 
     def to_json(self) -> dict[str, Any]:

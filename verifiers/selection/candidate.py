@@ -99,12 +99,7 @@ class TournamentMatch:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "score": self.score.to_json(),
-            "cost": self.cost.to_json(),
-        }
+        return {"first": self.first, "second": self.second, "score": self.score.to_json(), "cost": self.cost.to_json()}
 
 
 @dataclass(frozen=True, slots=True)

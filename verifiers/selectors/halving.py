@@ -176,8 +176,7 @@ def rank_by_preview(partials: Sequence[PartialCandidate], until_step: int) -> li
     """
     reached = [partial for partial in partials if partial.step == until_step and not partial.error]
     return sorted(
-        reached,
-        key=lambda partial: (partial.value is None, partial.rejected, -(partial.value or 0.0), _seed(partial)),
+        reached, key=lambda partial: (partial.value is None, partial.rejected, -(partial.value or 0.0), _seed(partial))
     )
 
 

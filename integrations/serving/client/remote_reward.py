@@ -384,12 +384,7 @@ async def _open_connection(client: RemoteReward, loop: BackgroundLoop) -> _Conne
         outage_timeout_s=client.outage_timeout_s,
     )
     return _Connection(
-        loop,
-        transport,
-        replicas,
-        asyncio.Semaphore(max_requests),
-        FailureWindow(client.max_failure_rate),
-        os.getpid(),
+        loop, transport, replicas, asyncio.Semaphore(max_requests), FailureWindow(client.max_failure_rate), os.getpid()
     )
 
 

@@ -18,15 +18,7 @@ from urllib.parse import urlsplit
 from ....reward import EditSample
 from ....reward.experts.judging.http_errors import retry_after_seconds
 from ....reward.timeout_compat import TIMEOUTS, timeout
-from ..http_protocol import (
-    Detail,
-    ImageEncoding,
-    attach_images,
-    encode_image,
-    images_by_digest,
-    one_line,
-    request_json,
-)
+from ..http_protocol import Detail, ImageEncoding, attach_images, encode_image, images_by_digest, one_line, request_json
 
 MAX_SERVER_RESPONSE_BYTES = 64 * 2**20
 """Of a response. One of a thousand samples with all details has a few MiB."""
@@ -126,10 +118,7 @@ class Transport:
         if self._token:
             headers["authorization"] = f"Bearer {self._token}"
         try:
-            async with (
-                timeout(timeout_s),
-                self._client.stream(method, url, content=body, headers=headers) as response,
-            ):
+            async with timeout(timeout_s), self._client.stream(method, url, content=body, headers=headers) as response:
                 if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
                     raise TransportError(
                         f"the response of {url} is compressed, which was not asked for",

@@ -423,10 +423,7 @@ def test_a_held_out_reward_that_turns_away_alarms_while_the_run_goes_on(trainer,
 
 @pytest.mark.parametrize(
     ("make", "settings"),
-    [
-        (instruct, {"guidance_scale": 1.0}),
-        (instruct_xl, {"guidance_scale": 5.0, "image_guidance_scale": 1.5}),
-    ],
+    [(instruct, {"guidance_scale": 1.0}), (instruct_xl, {"guidance_scale": 5.0, "image_guidance_scale": 1.5})],
 )
 def test_ddpo_teaches_an_epsilon_editor(make, settings, tmp_path):
     pipeline = make(tmp_path / "made")

@@ -308,15 +308,7 @@ def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
         assert sent < 2**29
 
 
-@pytest.mark.parametrize(
-    "drops",
-    [
-        b"GET /healthz HTTP/1.1\r\nx-",
-        b"GET",
-        head(1000) + b"{",
-        b"",
-    ],
-)
+@pytest.mark.parametrize("drops", [b"GET /healthz HTTP/1.1\r\nx-", b"GET", head(1000) + b"{", b""])
 def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
     hurried: tuple[httpx2.Client, ScoringService], drops: bytes
 ) -> None:

@@ -440,12 +440,7 @@ def test_fields_of_a_data_set_reach_the_reward(monkeypatch, tmp_path, as_text):
         {"boxes": {"dog": [[0.0, 0.2, 0.4, 0.9]]}},
     ]
     lines = [
-        {
-            "prompt": prompt,
-            "images": ["a.png"],
-            "editcritic": json.dumps(row) if as_text else row,
-            "difficulty": 3,
-        }
+        {"prompt": prompt, "images": ["a.png"], "editcritic": json.dumps(row) if as_text else row, "difficulty": 3}
         for prompt, row in zip(("write CAFE", "remove the dog"), fields, strict=True)
     ]
     path = tmp_path / "train.jsonl"

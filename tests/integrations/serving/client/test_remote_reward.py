@@ -29,12 +29,7 @@ from editcritic.reward.metrics.pairwise import pack_pair
 from editcritic.reward.queries import ExpertDown
 from editcritic.reward.retry import RetryPolicy
 from editcritic.verifiers import BestOfN, Budget, Journal, Verifier, at_least, select
-from studies.load_test.synthetic_reward import (
-    SyntheticExpert,
-    SyntheticServer,
-    synthetic_reward,
-    synthetic_samples,
-)
+from studies.load_test.synthetic_reward import SyntheticExpert, SyntheticServer, synthetic_reward, synthetic_samples
 
 TINY = 8
 

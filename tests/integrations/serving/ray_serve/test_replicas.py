@@ -82,16 +82,7 @@ def test_rewards_of_a_replica_share_an_expert_whose_weights_are_loaded_once(judg
 
 
 def test_without_the_token_the_proxy_tells_nothing_but_health(judge: RayJudge) -> None:
-    for path in (
-        "/v1/reward",
-        "/metrics",
-        "/monitor",
-        "/-/routes",
-        "/v1/score",
-        "/score",
-        "/x",
-        "//healthz",
-    ):
+    for path in ("/v1/reward", "/metrics", "/monitor", "/-/routes", "/v1/score", "/score", "/x", "//healthz"):
         for method in ("GET", "POST", "PUT", "OPTIONS"):
             answer = httpx2.request(method, f"{judge.url}{path}", timeout=60)
             assert answer.status_code == 401, (method, path)
