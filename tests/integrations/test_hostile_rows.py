@@ -89,8 +89,6 @@ def check(values: list[float | None], reasons: list[str], reason: str) -> None:
     assert any(re.search(reason, text) for text in reasons), reasons
 
 
-# -- TRL ---------------------------------------------------------------------------------------------------------------
-
 TRL_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     **TEXTS,
     **FIELDS,
@@ -175,9 +173,6 @@ def test_a_policy_that_makes_a_thin_picture_has_the_lowest_value() -> None:
     value, lowest = function([""] * 2, ["", "thin"], **columns)
     assert value is not None
     assert lowest == function.reward.card.range[0]
-
-
-# -- trainers of diffusion models --------------------------------------------------------------------------------------
 
 
 def metadata(row: dict[str, Any]) -> dict[str, Any]:

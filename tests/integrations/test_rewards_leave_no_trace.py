@@ -198,9 +198,6 @@ def test_gradients_of_a_trainer_are_the_same_to_the_bit(way, reward):
     assert learned(lambda: way(reward)) == learned(lambda: None)
 
 
-# -- memory -----------------------------------------------------------------------------------------------------------
-
-
 class Ledger:
     """Where models were moved, in order, and what each place holds by that."""
 

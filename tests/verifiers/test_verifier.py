@@ -27,8 +27,6 @@ def verdict(score: Score, rule: Any, **how: Any) -> Decision:
     return Verifier(Reward(Says(score), {}), rule, **how)(scenes(1))[0]
 
 
-# -- thresholds -------------------------------------------------------------------------------------------------------
-
 SCORED = st.floats(0, 1).map(Score.of)
 PART = SCORED | st.sampled_from(
     [Score.abstained("too dark"), Score.failed("down"), Score.not_applicable("nothing to keep")]
@@ -109,9 +107,6 @@ def test_between_two_thresholds_is_doubt(value: float) -> None:
     assert verdict(Score.of(value), Between(accept=0.7)).answer == ("accept" if value >= 0.7 else "can't tell")
 
 
-# -- other rules ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ruling", "answer", "reason"),
     [
@@ -155,9 +150,6 @@ def test_a_score_without_a_value_cant_be_told_and_no_rule_sees_it(score: Score, 
 def test_what_does_not_apply_may_be_fine() -> None:
     for score, fine in ((Score.not_applicable("no text"), True), (Score.abstained("too dark"), False)):
         assert verdict(score, at_least(0.5), not_applicable="accept").accepted == fine
-
-
-# -- batches ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_decided_in_its_order_with_what_it_cost() -> None:

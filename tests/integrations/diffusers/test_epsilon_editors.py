@@ -71,9 +71,6 @@ def with_solver(pipeline, solver, **more):
     return copy
 
 
-# -- InstructPix2Pix ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "solver"),
     [*(("instruct", solver) for solver in SOLVERS), ("instruct_xl", "ancestral"), ("instruct_xl", "ddim")],
@@ -221,8 +218,6 @@ def test_a_solver_that_remembers_makes_whole_pictures_only(loaded, solver):
     ).images
     assert [Image.of(one) for one in plain] == editor.edit(sources(), WISHES, SEEDS)
 
-
-# -- all of them -------------------------------------------------------------------------------------------------------
 
 NAMES: dict[str, dict[str, Any]] = {
     "instruct": {"num_inference_steps": 2},

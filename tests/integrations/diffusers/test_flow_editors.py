@@ -109,9 +109,6 @@ def calls_of(pipeline) -> Any:
     return rows, patched(pipeline, "prepare_latents", spy)
 
 
-# -- each pipeline ----------------------------------------------------------------------------------------------------
-
-
 def test_pieces_one_go_and_the_plain_call_make_the_same_picture(case):
     editor, source = case.editor(), case.picture()
     assert isinstance(editor, StepwiseEditor)
@@ -154,8 +151,6 @@ def test_in_half_the_bits_it_works_as_well(case):
     finally:
         case.pipeline.to(before)
 
-
-# -- sizes and colours ------------------------------------------------------------------------------------------------
 
 GRID = [(24, 48), (32, 32), (44, 24), (48, 24)]
 """Width and height, in place of Kontext's training sizes of a megapixel."""
@@ -221,9 +216,6 @@ def test_a_source_with_a_colour_profile_is_handed_over_in_srgb(small):
     assert make_editor(lambda image, *_: image, id="same").edit([(source,)], [""], [0]) == [Image.of(source.pixels)]
 
 
-# -- several images, and earlier turns ------------------------------------------------------------------------------
-
-
 def test_several_sources_are_handed_over_where_the_pipeline_takes_them(case):
     editor, sources = case.editor(), (case.picture(0), case.picture(1))
     if case.name in ("kontext", "qwen_edit"):
@@ -261,9 +253,6 @@ def test_a_negative_prompt_goes_with_every_row(small):
     for number in range(2):
         alone = small.plain((small.picture(number),), WORDS[number], number, **guided)
         assert same(edited[number], Image.of(alone))
-
-
-# -- what an editor is known by ---------------------------------------------------------------------------------------
 
 
 def test_the_evaluations_are_known_beforehand_and_checked(small):
@@ -360,9 +349,6 @@ def test_models_that_were_moved_meanwhile_can_still_be_trained(small):
     small.pipeline.transformer.zero_grad(set_to_none=True)
 
 
-# -- solvers that cannot stop -----------------------------------------------------------------------------------------
-
-
 def test_a_solver_with_a_memory_makes_whole_pictures_and_one_that_was_exchanged_is_noticed(small):
     pipeline = type(small.pipeline)(**small.pipeline.components)
     before: Any = make_editor(pipeline, num_inference_steps=STEPS, **small.settings)
@@ -392,9 +378,6 @@ def test_what_looks_at_the_sources_once_a_call_is_not_stopped(tmp_path):
     assert image == Image.of(cached.plain((cached.picture(),), WORDS[0], 0))
 
 
-# -- functions --------------------------------------------------------------------------------------------------------
-
-
 def brighten(image, instruction, seed):
     return np.clip(np.asarray(image).astype(int) + seed, 0, 255).astype(np.uint8)
 
@@ -420,9 +403,6 @@ def test_a_function_is_shown_all_sources_and_needs_a_name_that_lasts():
         make_editor(lambda image, instruction, seed: image)
     with pytest.raises(ValueError, match="takes no settings, got strength"):
         make_editor(brighten, strength=1.0)
-
-
-# -- in use -----------------------------------------------------------------------------------------------------------
 
 
 def test_importing_the_package_loads_neither_torch_nor_diffusers():

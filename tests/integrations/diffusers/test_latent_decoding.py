@@ -126,8 +126,6 @@ def test_an_unknown_pipeline_is_refused():
         latent_decoder_of(type("Unknown", (), {})())
 
 
-# -- what the latents are expected to become --------------------------------------------------------------------------
-
 _CUMULATIVE = (DDIMScheduler, DDPMScheduler)
 _LARGER = (EulerDiscreteScheduler, EulerAncestralDiscreteScheduler, HeunDiscreteScheduler, LMSDiscreteScheduler)
 _FLOW = {"prediction_type": "flow_prediction", "use_flow_sigmas": True}

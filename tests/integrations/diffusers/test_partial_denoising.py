@@ -154,9 +154,6 @@ def test_steps_are_counted_as_the_denoiser_is_run(pipeline):
     assert len(runs) == STEPS
 
 
-# -- noise ------------------------------------------------------------------------------------------------------------
-
-
 def noise_at_start(pipeline, noises):
     """The latents that the loop starts from."""
     return states_seen(pipeline, lambda: go(pipeline, fresh(noises=noises), 1))[0][1].numpy()
@@ -207,9 +204,6 @@ def test_steps_that_there_are_not_or_that_differ_are_refused(pipeline):
     ):
         with pytest.raises(ValueError, match=message):
             refused()
-
-
-# -- what is kept, and what is left as it was -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", ["plain", "stochastic"])

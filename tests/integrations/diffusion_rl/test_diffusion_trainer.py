@@ -109,9 +109,6 @@ def assert_close(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -
     assert float((one - other).norm()) < 2e-3 * float(other.norm())
 
 
-# -- what a step does --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("train_batch", "rollout_batch"), [(8, 8), (1, 8), (2, 2), (3, 1)])
 def test_the_gradient_is_that_of_the_plain_loss_however_it_is_portioned(trainer, train_batch, rollout_batch):
     one = trainer(train_batch_size=train_batch, rollout_batch_size=rollout_batch, max_grad_norm=1e9)
@@ -174,9 +171,6 @@ def test_the_learning_rate_warms_up_and_may_fall(trainer, kind, shares):
     more = {"callbacks": [lambda it, *_: rates.append(it.optimizer.param_groups[0]["lr"])]}
     trainer(max_steps=4, warmup_steps=1, lr_scheduler_type=kind, more=more).train()
     assert rates == pytest.approx([share * 1e-2 for share in shares])
-
-
-# -- what takes no part ------------------------------------------------------------------------------------------------
 
 
 def rows_passed(trainer: DiffusionTrainer, work: Callable[[], Any]) -> int:
@@ -261,9 +255,6 @@ def test_pictures_hang_on_the_seed_the_step_and_the_row_alone(trainer):
     assert max(int(abs(a.edited.pixels.astype(int) - b.edited.pixels.astype(int)).max()) for a, b in pairs) <= 1
     assert len({sample.edited.digest for sample in (*some, *one.rollout(0).samples)}) == 12
     assert trainer(seed=1).rollout(1).samples[0].edited != some[0].edited
-
-
-# -- a whole run -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("overlap", [True, False])
@@ -418,9 +409,6 @@ def test_a_held_out_reward_that_turns_away_alarms_while_the_run_goes_on(trainer,
     assert resumed.monitor.to_json() == one.monitor.to_json()
 
 
-# -- other pipelines ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("make", "settings"),
     [(instruct, {"guidance_scale": 1.0}), (instruct_xl, {"guidance_scale": 5.0, "image_guidance_scale": 1.5})],
@@ -489,9 +477,6 @@ def test_mixed_precision_starts_from_a_ratio_of_one(fresh, tmp_path):
         AcceleratorState._reset_state()
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -540,9 +525,6 @@ def test_what_cannot_be_trained_is_refused(trainer, fresh, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             DiffusionTrainer(pipeline, bright, samples, DiffusionConfig(tmp_path, **SMALL | settings), **more)
-
-
-# -- the other objectives ----------------------------------------------------------------------------------------------
 
 
 def test_pictures_noised_anew_are_the_pipelines_own_and_each_step_has_levels_of_its_own(trainer):
@@ -663,9 +645,6 @@ def test_hacks_are_measured_on_the_images_of_a_step_and_training_is_the_same(tra
     best = max(log[0]["hack/unchanged-source"], log[0]["hack/words-to-judge"])
     assert log[0]["hack/best"] >= best
     assert RewardHackingMonitor.from_json(monitor.to_json()).to_json() == monitor.to_json()
-
-
-# -- pictures of NaN --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")

@@ -57,9 +57,6 @@ def is_finite(trainer: DiffusionTrainer) -> bool:
     return all(bool(torch.isfinite(weight).all()) for weight in lora(trainer).values())
 
 
-# -- in the latents of a row -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 @pytest.mark.parametrize("call", [1, 2, 3])
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -104,9 +101,6 @@ def test_nan_that_a_pipeline_replaces_is_an_error_that_names_it(trainer):
     handle.remove()
 
 
-# -- in a gradient -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_an_update_of_nan_is_not_made_and_the_next_one_is(trainer, caplog, objective, tmp_path):
     one = trainer(overlap=False, **OBJECTIVES[objective])
@@ -149,9 +143,6 @@ def test_updates_that_are_made_between_are_no_reason_to_end(trainer, caplog, wha
         one.weights[0].register_hook(lambda gradient: gradient if one.step == 2 else gradient * torch.nan)
     assert [row["skipped_updates"] for row in one.train()] == [1, 1, 0, 1, 1]
     assert f"NaN or infinite is the {what} of" in caplog.text
-
-
-# -- in checkpoints and logs -------------------------------------------------------------------------------------------
 
 
 def nan_weight(folder: Path) -> None:

@@ -97,8 +97,6 @@ def test_noising_of_a_flow():
     assert torch.allclose(state - noising.noise * noising.target(CLEAN, noise), CLEAN, atol=1e-6)
 
 
-# -- grpo --------------------------------------------------------------------------------------------------------------
-
 RELEASED = json.loads((Path(__file__).parent / "flow_grpo_kl.json").read_text())["cases"]
 """Of Flow-GRPO's own code; the file says how they were recorded."""
 
@@ -177,9 +175,6 @@ def test_where_noise_has_no_dt_both_weights_weigh_the_same():
         other = divergence(transitions, 2, state, now, before, transition_kl_beta=0.3)
         assert float(one) > 0
         assert torch.equal(one, other)
-
-
-# -- raft --------------------------------------------------------------------------------------------------------------
 
 
 def test_raft_asks_for_the_wanted_picture_of_each_rows_own_noise():

@@ -124,9 +124,6 @@ def assert_the_same(some: list[torch.Tensor], others: list[torch.Tensor]) -> Non
         torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
 
 
-# -- each pipeline -----------------------------------------------------------------------------------------------------
-
-
 def test_likelihoods_replayed_are_those_recorded_for_any_rows_in_any_order(case):
     trajectory, pictures = case.record(*(case.draft(seed) for seed in (3, 4, 5)))
     assert len({one.digest for one in pictures}) == 3
@@ -185,9 +182,6 @@ def test_the_same_seeds_make_the_same_pictures_whoever_is_beside_them(case):
     assert abs(pictures[1].pixels.astype(int) - alone.pixels.astype(int)).max() <= 1
 
 
-# -- what a call holds -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("as_many", ["numbers in an id", "words", "patches"])
 def test_rows_are_not_taken_for_words_or_patches(small, as_many):
     """Ids have no rows of their own: one a word, or one a patch of image and source."""
@@ -224,9 +218,6 @@ def test_only_the_chosen_steps_are_left_to_chance(small, chance, numbers, sampli
     with torch.no_grad():
         if numbers:
             assert_the_same(replayed(trajectory, [1]), recorded(trajectory, [1]))
-
-
-# -- what is not recorded ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

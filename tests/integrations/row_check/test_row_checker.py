@@ -83,9 +83,6 @@ FIELDS: Sequence[dict[str, Any]] = [
 ]
 
 
-# -- the layouts, as they are published --------------------------------------------------------------------------------
-
-
 def flow_grpo(folder: Path, fields: Sequence[Any] = FIELDS) -> Path:
     rows = [
         {"prompt": f"Make it {number}", "image": f"{number}.png", "editcritic": fields[number]} for number in range(3)
@@ -207,8 +204,6 @@ def test_pictures_of_verl_omnis_recipe_lie_in_the_folder_that_is_given(folder: P
     path = parquet(folder / "train.parquet", verl_rows())
     assert found(check(path, "verl-omni")) == {"source": ("ends the run", [0, 1, 2])}
 
-
-# -- what is found -----------------------------------------------------------------------------------------------------
 
 PLAN = {"operations": [{"type": "subject_remove", "target": {"noun": "cat"}}]}
 
@@ -357,9 +352,6 @@ def test_examples_are_few_and_counts_are_whole(folder: Path) -> None:
     assert json.loads(json.dumps(finding.to_json()))["examples"][2]["row"] == 3
 
 
-# -- pictures ----------------------------------------------------------------------------------------------------------
-
-
 def test_pixels_that_are_damaged_behind_a_good_header_are_found_by_decoding(folder: Path) -> None:
     data = bytearray(encoded(1))
     start = data.index(b"IDAT") + 6
@@ -402,9 +394,6 @@ def test_a_fifo_is_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "rows.fifo")
     with pytest.raises(OSError, match="FIFO"):
         RowFile(folder / "rows.fifo")
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
 
 
 def test_lines_of_any_kind_are_named_and_reading_goes_on(folder: Path) -> None:

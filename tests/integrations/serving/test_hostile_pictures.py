@@ -99,9 +99,6 @@ def test_raw_pixels_have_the_sides_of_files(client: httpx2.Client) -> None:
     assert (reply.status_code, "a side may have 32,768" in reply.text) == (413, True), reply.text
 
 
-# -- processes --------------------------------------------------------------------------------------------------------
-
-
 def decode_bounded(data: bytes, name: str, own_process_above: int) -> Pixels:
     with image_errors(name):
         return decoding.decode_bounded(encoded_images.read_header(data), own_process_above)

@@ -99,18 +99,12 @@ def run(
 
 
 @pytest.mark.parametrize("std_level", ["group", "batch"])
-@pytest.mark.parametrize("way", ["its client", "in process"])
-def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, std_level, way):
+def test_by_its_client_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, std_level):
     monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[14].digest})
-    if way == "its client":
-        with configured(judge) as config:
-            got = run(config, std_level=std_level)
-            without = run(config, (MISSING,), left_out=(5,), std_level=std_level)
-    else:
-        hurried = CLIENT.replace('missing="nan"', 'missing="nan", outage_timeout_s=0')
-        how: dict[str, Any] = {"reward": judge.reward(on_failures="none"), "std_level": std_level}
-        got, without = (run(configuration(":0"), (LOG, hurried), left_out=left, **how) for left in ((), (5,)))
+    with configured(judge) as config:
+        got = run(config, std_level=std_level)
+        without = run(config, (MISSING,), left_out=(5,), std_level=std_level)
     assert got.advantages.pop(5) == got.gradients[5] == 0
     assert got.advantages == without.advantages
     assert got.advantages[14] < 0

@@ -35,9 +35,6 @@ EDITS = batch()
 ADDRESS = "http://127.0.0.1:8321"
 
 
-# -- in its reward step -----------------------------------------------------------------------------------------------
-
-
 def images(*pictures: Picture) -> Images:
     return Images([Image(torch.from_numpy(one.pixels.copy()).permute(2, 0, 1) / 255) for one in pictures])
 
@@ -109,9 +106,6 @@ def test_options_are_strings_in_recipes():
         service(concurrency="2")
 
 
-# -- its client of reward servers -------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def serving(judge: Judge) -> Iterator[str]:
     """A judge server with UniRL's protocol; its reward is the documented one by name."""
@@ -138,9 +132,6 @@ def test_a_score_that_stays_missing_ends_the_run_of_its_client(monkeypatch):
         pytest.raises(RuntimeError, match=r"flagged 1 of 16 .*any-edit: failed: .*the judge did"),
     ):
         step(EDITS, client=True, url=url)
-
-
-# -- requests ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -119,8 +119,6 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Judge]]:
         yield url, judge
 
 
-# -- a step -----------------------------------------------------------------------------------------------------------
-
 FAILING = EDITS.edited[5]
 ABSTAINING = EDITS.edited[10]
 
@@ -180,9 +178,6 @@ def test_a_reward_of_the_configuration_is_built_once():
     assert len(verl_omni._scorers) == 1
 
 
-# -- the estimator ----------------------------------------------------------------------------------------------------
-
-
 def estimates(rewards_of: torch.Tensor, groups: list[str], **settings: Any) -> torch.Tensor:
     """By way of `compute_advantage`, with the settings in the configuration only."""
     importlib.import_module("editcritic.integrations.trainers.verl_omni_advantages")
@@ -211,9 +206,6 @@ def test_the_estimator_is_theirs_over_the_samples_that_have_a_reward(rows, globa
             whole[known], np.array(groups, dtype=object)[known.numpy()], **settings
         )
         assert torch.equal(advantages[known], theirs)
-
-
-# -- sources ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -322,9 +314,6 @@ def test_without_a_source_or_a_reward_it_says_so(input_dir):
         rated(rows, "guards")
     with pytest.raises(ValueError, match="no reward"):
         rated(rows, "")
-
-
-# -- single calls -----------------------------------------------------------------------------------------------------
 
 
 def row(number: int, **changes: Any) -> dict[str, Any]:

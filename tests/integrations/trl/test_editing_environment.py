@@ -401,9 +401,6 @@ def test_tools_are_what_trl_takes_for_tools():
         assert schema["parameters"]["properties"].keys() == inspect.signature(tool).parameters.keys()
 
 
-# -- real trainers ----------------------------------------------------------------------------------------------------
-
-
 def call(tool: str, **arguments: Any) -> str:
     return f"<tool_call>\n{json.dumps({'name': tool, 'arguments': arguments})}\n</tool_call>"
 

@@ -124,9 +124,6 @@ def test_nothing_scored_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
     assert (entry["grad_norm"], entry["parted/unscored"]) == (0.0, 1.0)
 
 
-# -- a trainer that is killed -----------------------------------------------------------------------------------------
-
-
 def resumed_steps(url: str) -> list[list[float]]:
     """Two steps with a checkpoint after the first; from there if there is one. The rewards that it has seen."""
     folder = Path(os.environ[FOLDER])

@@ -201,9 +201,6 @@ def test_texts_follow_the_form_of_their_prompts():
         brought_up().to_text_rows()
 
 
-# -- real trainers ----------------------------------------------------------------------------------------------------
-
-
 def test_dpo_takes_texts(tmp_path):
     first, second = losses(dpo(tmp_path))
     assert first == pytest.approx(np.log(2), abs=1e-3)  # the policy is its own reference at first

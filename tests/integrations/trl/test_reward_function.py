@@ -232,9 +232,6 @@ def test_trl_sees_a_name_and_whether_it_is_asynchronous():
     assert inspect.iscoroutinefunction(type(waiting).__call__)
 
 
-# -- real trainers ----------------------------------------------------------------------------------------------------
-
-
 def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(tmp_path):
     samples = [trial.sample for trial in single_edit_trials(2, seed=1)]
     by_words = {sample.instruction: sample for sample in samples}
@@ -262,9 +259,6 @@ def test_a_policy_may_see_the_picture_it_writes_instructions_for(tmp_path):
     rows = Dataset.from_list([{"prompt": prompt, "instruction": scene.instruction, "images": [scene.source.pil()]}] * 2)
     trainer = grpo(tmp_path, RewardFunction(graded(), editor=Painter()), rows, model=tmp_path / "policy")
     assert all(0 <= reward <= 1 for reward in trainer._logs["rewards"]["graded"])
-
-
-# -- rows that are no edits -------------------------------------------------------------------------------------------
 
 
 def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():

@@ -84,9 +84,6 @@ def test_an_editor_that_cannot_stop_or_counts_no_evaluations_is_asked_for_whole_
     assert result.spent.nfe == nfe * 6 * 4
 
 
-# -- with a calibration -----------------------------------------------------------------------------------------------
-
-
 @cache
 def past(levels: int = 65536) -> PreviewCalibration:
     """Of other scenes than those of `run`: the first twelve."""

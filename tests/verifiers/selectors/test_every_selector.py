@@ -118,9 +118,6 @@ def test_a_search_needs_an_editor_that_can_stop(selector: Selector) -> None:
         picked(selector, editor=Plain(Painter()))
 
 
-# -- missing values ---------------------------------------------------------------------------------------------------
-
-
 def without(hidden: Any, how: str) -> Reward:
     """The reward of the worth of images, of which the hidden ones have none, or are rejected."""
     if how == "rejected":
@@ -163,8 +160,6 @@ def test_no_bad_candidate_is_chosen_for_having_no_value_or_a_rejection(
         if not hidden(best):
             assert images == [best]
 
-
-# -- settings ---------------------------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (BestOfN, {"n": 0}, "got 0"),

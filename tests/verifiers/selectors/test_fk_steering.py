@@ -46,9 +46,6 @@ def shares(row):
     return normalize_log_weights(log_weights(row))
 
 
-# -- weights ----------------------------------------------------------------------------------------------------------
-
-
 def test_weights_are_gains_since_the_last_preview_or_the_best_preview_so_far():
     _, after = particles([0.5, 0.2], scale=4.0, log_potential=[4 * 0.1, 4 * 0.3])
     assert log_weights(after) == pytest.approx([4 * 0.4, 4 * -0.1])
@@ -109,9 +106,6 @@ def test_the_effective_sample_size_by_hand():
     assert effective_sample_size(np.array([0.5, 0.25, 0.25])) == pytest.approx(8 / 3)
 
 
-# -- resampling -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("weights", "first", "counts"),
     [
@@ -163,9 +157,6 @@ def test_the_random_number_follows_from_seed_sample_and_step():
     assert len(result) == 8
     assert all(0 <= one < 1 for one in result)
     assert resampling_uniform(0, "a", 2) in result
-
-
-# -- runs -------------------------------------------------------------------------------------------------------------
 
 
 def test_with_all_weight_on_one_it_takes_all_the_evaluations_it_may():

@@ -44,9 +44,6 @@ SMALL = recorded(
 )
 
 
-# -- statistics -------------------------------------------------------------------------------------------------------
-
-
 def test_a_small_table_by_hand():
     first, second, last = (SMALL.preview_quality(step) for step in SMALL.steps)
     assert first.spearman.value == pytest.approx((0.6 - 1) / 2)
@@ -105,9 +102,6 @@ def test_intervals_hold_the_mean_and_narrow_with_more_samples():
     assert lower < low < 0.5 < high < higher
     assert high - low == pytest.approx(2 * 1.96 * 0.5 / 1000**0.5, rel=0.1)
     assert (BootstrapMean.of([]), BootstrapMean.of([0.3])) == (None, BootstrapMean(0.3))
-
-
-# -- records ----------------------------------------------------------------------------------------------------------
 
 
 def test_it_makes_and_scores_every_step_once_and_never_again():
@@ -172,9 +166,6 @@ def test_a_plot_is_a_picture_and_without_matplotlib_it_says_what_to_install(tmp_
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"editcritic\[bench\]"):
         SMALL.plot(tmp_path / "plot.png")
-
-
-# -- plans ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -108,9 +108,6 @@ def test_an_editor_that_fails_is_a_try() -> None:
     assert result.winner is not None
 
 
-# -- paying -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_verifier_is_paid_for() -> None:
     ours, theirs = judge(), judge(name="theirs")
     result = retried(second(0.6, expert=theirs), samples=4, reward=graded(ours), feedback=None)

@@ -82,9 +82,6 @@ def as_json(selections: Selections) -> list[dict[str, Any]]:
     return [one.to_json() for one in selections]
 
 
-# -- sequential -------------------------------------------------------------------------------------------------------
-
-
 def test_the_best_of_each_step_goes_on():
     painter = Painter()
     for one in pick(SequentialEditing(4), compounds(3), editor=painter):
@@ -198,9 +195,6 @@ def test_more_candidates_give_a_better_first_step():
     assert all(column == tuple(sorted(column)) for column in zip(*first, strict=True))
 
 
-# -- what ends on the way ---------------------------------------------------------------------------------------------
-
-
 def test_a_step_without_a_score_ends_that_sample_and_keeps_what_was_chosen():
     painter = Painter(bad_seeds={STEP_SEED_STRIDE, STEP_SEED_STRIDE + 1})
     short = replace(compounds(1, OPERATIONS[:1])[0], id="short")
@@ -232,9 +226,6 @@ def test_a_budget_of_judge_calls_that_ends_before_the_last_step_leaves_no_winner
     assert one.reason == "step 3 of 3: the budget allows no candidate"
     assert one.stop_reason == "6 of 6 judge calls are spent"
     assert [worth(chosen) for chosen in one.steps] == [max(map(worth, at(one, step))) for step in (1, 2)]
-
-
-# -- chains -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_it():

@@ -67,9 +67,6 @@ def played(result: Iterable[Selection]) -> list[tuple[str, str]]:
     return [(match.first, match.second) for one in result for match in one.matches]
 
 
-# -- who wins ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
 @pytest.mark.parametrize("levels", [65536, 3])
 @pytest.mark.parametrize("ties", [None, graded(None, "second")])
@@ -158,9 +155,6 @@ def test_a_circle_is_decided_by_the_reward_then_the_second_one_then_the_seed():
     (one,) = pick(circle, editor=Painter(levels=1))
     assert won(one).id == "0"
     assert "the reward decides" in one.reason
-
-
-# -- what says nothing ------------------------------------------------------------------------------------------------
 
 
 class Stumbles:

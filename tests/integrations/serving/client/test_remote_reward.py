@@ -432,9 +432,6 @@ def test_what_means_nothing_is_refused_at_once(options, message):
     assert "secret" not in str(caught.value)
 
 
-# -- where a Reward is taken ------------------------------------------------------------------------------------------
-
-
 def test_trl_takes_it(server):
     columns = {"instruction": ["x"] * 4, "source": [sample.source for sample in synthetic_samples(4, size=TINY)]}
     columns["edited"] = [sample.edited for sample in synthetic_samples(4, size=TINY)]

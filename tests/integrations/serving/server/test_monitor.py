@@ -197,9 +197,6 @@ def test_images_of_a_step_are_bounded_by_their_bytes():
     assert monitor._kept_bytes == 10 * 2 * pixels.size
 
 
-# -- the page ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_page_runs_nothing_loads_nothing_and_escapes_names():
     monitor = StepMonitor(8)
     monitor.add([sample(str(row), edited=picture(row)) for row in range(8)], [Score.of(0.5)] * 8)

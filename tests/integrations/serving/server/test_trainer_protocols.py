@@ -136,9 +136,6 @@ def unirl(url: str, *items: dict[str, Any], status: int = 200) -> Any:
     return answer.json()
 
 
-# -- scores -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", ["/mode/logits_non_cot", "/mode/score_continue"])
 def test_edit_r1_gets_the_scores_of_its_pictures_in_order(path):
     with judge() as (url, kept):
@@ -333,9 +330,6 @@ def test_clients_without_headers_bear_the_token_in_their_url():
         for wrong in (url, inside.replace("horse", "cow")):
             assert [requests.post(wrong + path, data=b"", timeout=60).status_code for path in PICKLED] == [401] * 3
             assert requests.get(f"{wrong}/health", timeout=60).status_code == 401
-
-
-# -- what is refused --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", PICKLED)
