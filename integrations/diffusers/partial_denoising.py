@@ -1,11 +1,8 @@
 """Run a diffusers pipeline in parts: from any step to any other, with a preview decoded by the pipeline itself.
 
-During a call, public methods are patched; no private name is touched. `prepare_latents` gives the loop the latents of a
-paused state instead of fresh noise, in whatever layout the loop uses. The scheduler's `set_timesteps` restricts the
-loop to the steps of this part. Its `step` stores the true state and passes the predicted final latents to the loop, so
-that the pipeline decodes and returns the preview. At the last step the preview is the result.
-
-Only for solvers whose only state between steps is the latents: see `RESUMABLE_SCHEDULERS`.
+During a call, public methods are patched. `prepare_latents` gives the loop the latents of a paused state in place of
+noise; `set_timesteps` restricts it to the steps of this part; `step` stores the true state and passes the predicted
+final latents on, so that the pipeline decodes the preview. Only for `RESUMABLE_SCHEDULERS`.
 """
 
 from __future__ import annotations
@@ -49,13 +46,11 @@ def not_resumable_reason(pipeline: Any) -> str:
 
 
 class PartialDenoising:
-    """A context for one pipeline call that runs the steps from the states' own to `until_step`.
+    """A context for one pipeline call that runs the steps from the states' own to `until_step`, one row per state.
 
-        with PartialDenoising(pipeline, states, until_step) as run:
-            images = pipeline(…, generator=run.generators).images
-        states = run.states
-
-    The call must have one row per state, in their order. A state without arrays starts from its noise.
+    with PartialDenoising(pipeline, states, until_step) as run:
+        images = pipeline(…, generator=run.generators).images
+    states = run.states
     """
 
     def __init__(self, pipeline: Any, states: Sequence[DenoisingState], until_step: int) -> None:
@@ -280,9 +275,8 @@ def _to_tensor(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
 
 
 def _patch(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """Replace a method of this one object; the replacement gets the original as its first argument.
-
-    Pipelines inspect the signatures of these methods, so the signature is kept.
+    """Replace a method of this one object by one that gets the original first, and has its signature: pipelines inspect
+    it.
     """
     original = getattr(owner, name)
 

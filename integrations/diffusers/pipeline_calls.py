@@ -36,8 +36,7 @@ _locks_guard = threading.Lock()
 
 class PipelineCaller:
     """A pipeline and its call convention: `map_batches` splits states into batches that `generate` runs in one call.
-
-    nfe: per image, known in advance. single_pass_reason: why the pipeline cannot pause; empty if it can.
+    nfe: per image. single_pass_reason: why the pipeline cannot pause; empty if it can.
     """
 
     def __init__(self, pipeline: Any, family: PipelineFamily, batch: int, settings: Mapping[str, Any]) -> None:
@@ -189,10 +188,8 @@ class _SilentProgressBar:
 
 @contextmanager
 def finite_images(owner: Any) -> Iterator[Callable[[Sequence[Any]], list[Image | str]]]:
-    """A context for one call of a pipeline or of its decoding blocks. owner: what has the `image_processor`.
-
-    Yields a function of the PIL images that the call returned: one image per row, or the reason why it is none. Without
-    an image processor all are taken as they are.
+    """A context for one call of a pipeline or its decoding blocks. Yields a function of the PIL images that the call
+    returned: one image per row, or the reason why it is none. owner: what has the `image_processor`.
     """
     finite: list[bool] = []
 

@@ -1,7 +1,5 @@
-"""Editors from diffusers pipelines and from functions.
-
-`make_editor(pipeline)` creates either. Pipelines are called unmodified, one call at a time, and keep their progress
-bar, their methods and torch's global RNG state.
+"""Editors from diffusers pipelines and from functions. Pipelines are called unmodified, one call at a time, and keep
+their progress bar, their methods and torch's global RNG state.
 """
 
 from __future__ import annotations
@@ -225,9 +223,8 @@ def _unknown_pipeline_message(pipeline: Any) -> str:
 
 
 def pipeline_id(pipeline: Any, settings: Mapping[str, Any]) -> str:
-    """Class, origin, settings of the call, weights, solver and library. Raises ValueError for settings without an id.
-
-    The scale of adapters is not included unless they are fused into the weights.
+    """Class, origin, settings of the call, weights, solver and library; without the scale of adapters that are not
+    fused. Raises ValueError for settings without an id.
     """
     scheduler = pipeline.scheduler
     settings_json = json.dumps(dict(settings), sort_keys=True, default=_setting_id)

@@ -1,7 +1,4 @@
-"""Steps of a diffusion sampler as Gaussian transitions with a likelihood, for policy gradients.
-
-The mean of the next state depends on the denoiser's prediction; the standard deviation does not.
-"""
+"""Steps of a sampler as Gaussian transitions with a likelihood; only the mean depends on the denoiser's prediction."""
 
 from __future__ import annotations
 
@@ -18,12 +15,9 @@ from torch import Tensor
 from ..diffusers.partial_denoising import signal_and_noise_levels
 
 Sampling = Literal["sde", "cps"]
-"""How noise is added to the steps of a flow.
-
-sde: the stochastic equation with the marginals of the flow (Flow-GRPO: Liu et al. 2025, arXiv 2505.05470, section 4.1,
-equation 9), in one Euler step. With few large steps, and near the end, more noise remains than the next step expects.
-cps: replaces part of the predicted noise by fresh noise so that the noise level is exact (coefficients preserving
-sampling: Wang and Yu 2025, arXiv 2509.05952).
+"""How noise is added to the steps of a flow. sde: the stochastic equation with the flow's marginals (Flow-GRPO: arXiv
+2505.05470, equation 9), in one Euler step. cps: part of the predicted noise is replaced by fresh noise, so that the
+noise level is exact (coefficients preserving sampling: arXiv 2509.05952).
 """
 
 
@@ -33,9 +27,8 @@ TransitionFn = Callable[[Tensor, Tensor], tuple[Tensor, float]]
 
 @dataclass(frozen=True)
 class ForwardProcess:
-    """How images are noised before a step, and the denoiser's training target.
-
-    signal, noise: weights of image and noise. prediction_type: `flow`, or the solver's `prediction_type`.
+    """How images are noised before a step (signal, noise: weights), and the denoiser's training target.
+    prediction_type: `flow`, or the solver's.
     """
 
     signal: float
@@ -140,9 +133,7 @@ class DDIMTransitions:
 
 
 Transitions = FlowMatchingTransitions | DDIMTransitions
-"""dt: the length of a step in time, in (0, 1], which its variance has as a factor; 1 where the noise of a step is no
-discretised stochastic equation, as in `cps` and DDIM.
-"""
+"""dt: the length of a step, in (0, 1], where its variance has it as a factor; else 1, as in `cps` and DDIM."""
 
 
 def transitions_of(pipeline: Any, level: float, sampling: Sampling = "sde") -> Transitions:

@@ -1,7 +1,5 @@
-"""Checks the rows of a data set as the adapters of trainers will read them, before hours are spent.
-
-Each row becomes the sample that the trainer's adapter would make of it, by the same functions, with a picture that has
-the right size and no pixels. What they refuse is a problem of the row, in their words.
+"""Checks the rows of a data set as the adapters of trainers will read them: each becomes the sample that the adapter
+would make of it, by the same functions, with a picture of the right size without pixels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Preference pairs from scored candidates: for TRL's `DPOTrainer` and `RewardTrainer`, and for diffusion-DPO.
 
-    pairs = make_preference_pairs(select(BestOfN(8), samples, editor=editor, reward=reward), margin=0.1)
-    rows = Dataset.from_list(pairs.to_comparison_rows())  # or .to_image_rows(), or .to_text_rows()
-
-Neither TRL nor datasets is imported.
+pairs = make_preference_pairs(select(BestOfN(8), samples, editor=editor, reward=reward), margin=0.1)
+rows = Dataset.from_list(pairs.to_comparison_rows())  # or .to_image_rows(), or .to_text_rows()
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ _TOLERANCE = 1e-9  # so that 0.9 - 0.8 counts as a margin of 0.1
 
 @dataclass(frozen=True, slots=True)
 class PreferenceCandidate:
-    """A scored candidate. position: within its group, from 0. text: what the policy wrote. guarded: a guard rejected
-    the edit.
+    """A scored candidate. position: within its group. text: what the policy wrote. guarded: a guard rejected the
+    edit.
     """
 
     sample: EditSample

@@ -1,10 +1,8 @@
-"""Reward functions for `GRPOTrainer(reward_funcs=[...])` and other trainers with TRL's calling convention.
+"""Reward functions for `GRPOTrainer(reward_funcs=[...])` and other trainers with TRL's calling convention, which is
+that of TRL 1.16 (`GRPOTrainer._calculate_rewards`, read on 2026-11-23). TRL itself is not imported.
 
     reward = RewardFunction("any-edit", experts, editor=editor)
     trainer = GRPOTrainer(model, reward_funcs=[reward], train_dataset=rows, args=config)
-
-The calling convention is that of TRL 1.16: `GRPOTrainer._calculate_rewards`, read on 2026-11-23. TRL itself is not
-imported.
 """
 
 from __future__ import annotations
@@ -268,7 +266,6 @@ def score_rollouts(
     outage_timeout_s: float,
 ) -> tuple[list[Rollout], float]:
     """The scored rollouts, all from one call of the reward, with more for failed samples only, and its seconds.
-
     requests: the requested edits, or why a row is none. edits: of those that are one.
     """
     of_requests = iter(edits)

@@ -33,9 +33,8 @@ class AppliedEdits:
 
 
 class RolloutEditor:
-    """The edits of one training step, all from one seed: equal instructions on equal images are one edit.
-
-    A failed edit is not retried; later requests for it get the same error.
+    """The edits of one training step, all from one seed: equal instructions on equal images are one edit, also if it
+    failed.
     """
 
     def __init__(self, editor: Editor, seed: int) -> None:
@@ -46,9 +45,8 @@ class RolloutEditor:
         self._edited: dict[object, Image | FailedEdit] = {}
 
     def edit(self, requests: Sequence[EditSample]) -> list[Image | FailedEdit]:
-        """An image for each request (see `follow_up_request`), or why there is none.
-
-        Raises `EditorError` if the editor generated nothing at all in a few attempts.
+        """An image for each request, or why there is none. Raises `EditorError` if the editor generated nothing in a
+        few attempts.
         """
         keys = [_key(request) for request in requests]
         new_requests = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._edited}
@@ -97,8 +95,8 @@ def _after(edit: AppliedEdits, edited: Image | FailedEdit) -> AppliedEdits:
 
 
 def follow_up_request(sample: EditSample, image: Image, instruction: str) -> EditSample | FailedEdit:
-    """The request to the editor for the next instruction of a policy, applied to the current image; no edit is made for
-    one that is too long.
+    """The request for the next instruction of a policy, applied to the current image; no edit for one that is too
+    long.
     """
     try:
         return replace(sample, instruction=instruction, sources=(image, *sample.sources[1:]))

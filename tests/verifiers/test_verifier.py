@@ -34,9 +34,7 @@ PART = SCORED | st.sampled_from(
 
 
 @given(value=st.floats(0, 1), following=PART, keeping=PART, wanted=st.floats(0, 1), least=st.floats(0, 1))
-def test_every_threshold_has_to_be_reached(
-    value: float, following: Score, keeping: Score, wanted: float, least: float
-) -> None:
+def test_every_threshold_has_to_be_reached(value, following, keeping, wanted, least):
     """Kleene's conjunction of the conditions; a part that does not apply sets none."""
     score = Score.of(value, parts={"following": following, "keeping": keeping})
     rule = at_least(wanted, following=least, keeping=least)

@@ -204,9 +204,8 @@ class Selections(Sequence[Selection]):
 def contenders(scores: Sequence[Score], lowest: float | None) -> tuple[list[int], str]:
     """Indices of the scores that may be the best, in order; without any, why, unless no score has a value.
 
-    lowest: the lower bound of the reward's range. Scores of edits that a guard rejected contend only if there are no
-    other values. Nothing contends if all contenders were rejected or have the lowest value while others have no value:
-    a known bad edit is not preferred to an unknown one.
+    Rejected edits contend only if there are no other values. Nothing contends if all are rejected or have the lowest
+    value (the lower bound of the range) while others have none: a known bad edit is not preferred to an unknown one.
     """
     valued = [index for index, score in enumerate(scores) if score.value is not None]
     standing = [index for index in valued if not scores[index].rejected] or valued

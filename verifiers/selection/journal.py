@@ -1,10 +1,8 @@
 """The journal of a run: images and scores, cached and resumable.
 
-A folder with `journal.sqlite` (images and scores by the digest of their request), `answers.sqlite` (answers of experts:
-pass `Journal.answer_log` to the reward), `images/` (PNG) and `states/` (safetensors). It holds no selector state:
-selectors are deterministic, so a resumed run repeats its requests and finds them cached. Failures are not stored. Rows
-have checksums: a damaged one counts as not stored. What is intact and yet nothing that a run writes, somebody has made:
-it ends the run.
+A folder with `journal.sqlite` (images and scores by the digest of their request), `answers.sqlite` (of experts: pass
+`Journal.answer_log` to the reward), `images/` and `states/`. Selectors are deterministic: a resumed run finds its
+requests cached. Failures are not stored, damaged rows count as not stored, and what no run writes ends the run.
 """
 
 from __future__ import annotations

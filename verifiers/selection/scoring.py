@@ -18,11 +18,7 @@ from .journal import Journal
 
 
 class JournaledScorer:
-    """A reward with journaled scores and counted judge calls; those of a reward on a server are unknown.
-
-    Scores are kept under the reward's identity. Those of a metric without a spec are kept in memory only: no other
-    process can know that its metric is the same.
-    """
+    """A reward with scores journaled under its identity (in memory only without a spec), and counted judge calls."""
 
     def __init__(self, reward: BaseReward, journal: Journal) -> None:
         self._journal = journal

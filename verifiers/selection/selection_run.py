@@ -1,7 +1,5 @@
-"""A selection run: generates and scores candidates, accounts for their cost and journals them. Selectors decide.
-
-A selector is a function of a run and samples; `BestOfN` is the shortest. Selectors are deterministic: a resumed run
-repeats its requests and finds them in the journal.
+"""A selection run: generates and scores candidates, accounts for their cost and journals them. Selectors decide, and
+are deterministic, so that a resumed run finds its requests in the journal.
 """
 
 from __future__ import annotations

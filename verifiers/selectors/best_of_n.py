@@ -1,7 +1,5 @@
-"""Best-of-N, and an adaptive one that allocates NFE to the samples with the largest expected gain.
-
-What another candidate of a prompt is expected to gain is learnt in the run, or judged by the prompts of a calibration
-(`PastPrompts`).
+"""Best-of-N, and an adaptive one that allocates NFE to the samples with the largest expected gain, which is learnt in
+the run or from the prompts of a calibration (`PastPrompts`).
 """
 
 from __future__ import annotations
@@ -154,9 +152,7 @@ class AdaptiveBestOfN:
         return _GainsLearntBefore(self._past, *run.card.range)
 
     def _most_promising(self, expected: Gains, states: Sequence[_SampleState]) -> list[tuple[_SampleState, int]]:
-        """Candidates to start or to finish whose expected gain per image is above `min_gain`, largest first, at most
-        `max_per_round` per sample.
-        """
+        """Candidates to start or to finish whose expected gain per image is above `min_gain`, largest first."""
         promising: list[tuple[float, int, int]] = []
         for row, (state, (new_gain, gains)) in enumerate(zip(states, expected, strict=True)):
             start = len(state.done) + len(state.paused)
@@ -349,10 +345,8 @@ class Observation:
 
 
 class PastPrompts:
-    """The prompts of a calibration. preview_step: of the previews that are used; 0 for none.
-
-    A preview without a value counts as the lowest one, a final image without a value as no improvement. Raises
-    ValueError for a step that was not recorded, without any final value, and for more than 10 million candidates.
+    """The prompts of a calibration, with previews of a step (0: without). A preview without a value counts as the
+    lowest one, a final image without a value as no improvement. Raises ValueError.
     """
 
     def __init__(self, calibration: PreviewCalibration, preview_step: int) -> None:
@@ -389,11 +383,9 @@ class PastPrompts:
     def gain_rates(
         self, seen: Sequence[Observation], best: float, high: float | None, paused: Mapping[int, Observation]
     ) -> tuple[float, dict[int, float]]:
-        """The expected gain over `best` per NFE, of a new candidate and of the paused ones, by number.
-
-        seen: of the prompt's candidates, paused ones included. high: the maximum value, if any. With previews a new
-        candidate is finished only if its own is good enough; what counts is the best such rule, which has the highest
-        ratio of expected gain to expected NFE (the Gittins index of the candidate).
+        """The expected gain over `best` per NFE, of a new candidate and of the paused ones, by number. seen: of the
+        prompt's candidates. high: the maximum value. A new candidate is finished by the rule with the highest ratio of
+        expected gain to expected NFE (its Gittins index).
         """
         posterior = self._posterior(seen)
         weights = self._share * posterior[:, None]

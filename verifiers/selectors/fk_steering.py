@@ -146,8 +146,8 @@ class FKSteering:
 
 @dataclass(frozen=True, slots=True)
 class Particle:
-    """log_weight: since the last resampling, unnormalised. log_potential: sum over all checkpoints, including those of
-    its ancestors. max_reward: the highest preview reward, including those of its ancestors.
+    """log_weight: since the last resampling. log_potential: over all checkpoints, those of its ancestors included, as
+    is max_reward, the highest preview reward.
     """
 
     partial: PartialCandidate
@@ -182,9 +182,8 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
 
 
 def systematic_resample(weights: NDArray[np.float64], uniform: float) -> NDArray[np.int64]:
-    """Systematic resampling (Kitagawa 1996): the number of copies of each particle, within 1 of n times its weight.
-
-    uniform: a random number in [0, 1).
+    """The number of copies of each particle, within 1 of n times its weight (Kitagawa 1996). uniform: random, in [0,
+    1).
     """
     count = len(weights)
     sums = np.cumsum(weights)

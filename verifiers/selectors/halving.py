@@ -122,12 +122,12 @@ def stage_ends(run: SelectionRun, checkpoints: Sequence[int]) -> tuple[int, ...]
 def fit_to_budget(
     run: SelectionRun, rows: CandidateRows, ends: tuple[int, ...], plan_cost: Callable[[int], tuple[int, int]]
 ) -> tuple[list[list[PartialCandidate]], tuple[int, ...], tuple[str, ...]]:
-    """The rows reduced to the budget, the steps to stop at, and a note if the rows were reduced.
+    """The rows reduced to the budget, of which every sample has an equal part, the steps to stop at, and a note if
+    reduced.
 
-    plan_cost: number of candidates -> (NFE, images to score) of the plan for one sample; every sample has an equal part
-    of the budget. NFE are exact. If judge calls or seconds are limited, the first candidate advances to the first
-    checkpoint, and its score's cost is the estimate for all scores. If the plan does not fit for one candidate, each
-    row keeps one, which runs to the end without checkpoints.
+    plan_cost: number of candidates -> (NFE, images to score). If judge calls or seconds are limited, the first
+    candidate's first preview is the estimate for all scores. A plan that does not fit leaves one candidate without
+    checkpoints.
     """
     fitted = [list(row) for row in rows]
     count, limits = len(fitted[0]), run.budget.limits
@@ -171,8 +171,8 @@ def advance_interleaved(run: SelectionRun, rows: CandidateRows, until_step: int)
 
 
 def rank_by_preview(partials: Sequence[PartialCandidate], until_step: int) -> list[PartialCandidate]:
-    """Candidates at step `until_step`: the best preview first, then those that a guard rejected, then those without a
-    value; equal ones by seed.
+    """Candidates at step `until_step`: the best preview first, then rejected ones, then those without a value; then by
+    seed.
     """
     reached = [partial for partial in partials if partial.step == until_step and not partial.error]
     return sorted(
@@ -192,11 +192,9 @@ _FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class HalvingPlan:
-    """A halving and its expected performance.
-
-    nfe: per sample. nfe_fraction: of the NFE of best-of-n. regret: mean loss against best-of-n on the samples it was
-    chosen on. retained_gain: share of best-of-n's gain over a single candidate that remains, estimated on held-out
-    samples (cross-fitting); None for fewer than two samples, or without a gain.
+    """A halving, its NFE per sample and as a fraction of best-of-n's; regret: mean loss against best-of-n;
+    retained_gain: share of best-of-n's gain over one candidate, cross-fitted; None for fewer than two samples, or
+    without a gain.
     """
 
     halving: SuccessiveHalving
@@ -207,9 +205,8 @@ class HalvingPlan:
 
 
 def best_plan(values: ValueArray, steps: Sequence[int], share: float, most_checkpoints: int) -> HalvingPlan:
-    """The plan with the least regret within `share` of the NFE of best-of-n; see `PreviewCalibration.plan`.
-
-    values: (samples, n, steps); the last step is the final image; each sample has at least one final value.
+    """The plan with the least regret within `share` of the NFE of best-of-n. values: (samples, n, steps), final images
+    last.
     """
     finals = values[:, :, -1]
     best, worst, single = _best_values(finals), np.nanmin(finals, 1), np.nanmean(finals, 1)
@@ -230,10 +227,7 @@ def best_plan(values: ValueArray, steps: Sequence[int], share: float, most_check
 
 
 def rank_order(previews: ValueArray) -> NDArray[np.int64]:
-    """The order of `halving.rank_by_preview`: best first, equal ones by seed, those without a value last.
-
-    Values do not tell a guard's rejection from an equal value.
-    """
+    """The order of `halving.rank_by_preview`, of values alone."""
     return np.argsort(np.where(np.isfinite(previews), -previews, np.inf), axis=-1, kind="stable")
 
 

@@ -1,7 +1,4 @@
-"""Noise search (Ma et al. 2025, Inference-Time Scaling for Diffusion Models beyond Scaling Denoising Steps, figure 2).
-
-Of the paper's three algorithms, random search is `BestOfN`. Zero-order search and search over paths are here.
-"""
+"""Zero-order search and search over paths (Ma et al. 2025, Inference-Time Scaling for Diffusion Models, figure 2)."""
 
 from __future__ import annotations
 
@@ -160,8 +157,8 @@ def branch_candidate(partial: PartialCandidate, candidate_id: str, seed: int, re
 
 
 def _best_pivot(pivot: CandidateRequest, candidates: Sequence[Candidate]) -> CandidateRequest:
-    """The noise of the best candidate so far, the earliest of equals; the old pivot if none has a value, or if a guard
-    rejected all that have one.
+    """The noise of the best candidate so far, the earliest of equals; the old pivot if none has a value, or all are
+    rejected.
     """
     valued = [candidate for candidate in candidates if candidate.value is not None and not candidate.score.rejected]
     if not valued:

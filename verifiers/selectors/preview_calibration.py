@@ -64,10 +64,9 @@ class BootstrapMean:
 class PreviewQuality:
     """How well previews at one step predict final values, over samples whose final values differ; None without any.
 
-    spearman: rank correlation with the final values, within a sample; 0 if all previews are equal. top_hit_rate: how
-    often the best image, or one as good, is among the top fraction of previews (`TOP_FRACTIONS`). regret: how much
-    lower the best of that fraction is, in units of the reward; if none of it has a value, the worst counts. samples,
-    num_pairs: number of samples, and of candidates with both a preview value and a final value.
+    spearman: rank correlation within a sample; 0 if all previews are equal. top_hit_rate: how often the best image, or
+    one as good, is among the top fraction of previews (`TOP_FRACTIONS`). regret: how much lower the best of that
+    fraction is.
     """
 
     step: int

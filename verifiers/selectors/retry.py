@@ -12,8 +12,8 @@ from ..selection.selection_run import SelectionRun
 from ..verifier import Decision, Verifier, VerifierLike, at_least
 
 Feedback = Callable[[EditSample, Decision], str]
-"""(rejected sample with its edited image and the original instruction, decision) -> the next instruction. Must be
-deterministic for a journal to be of use.
+"""(rejected sample with its edited image and the original instruction, decision) -> the next instruction;
+deterministic.
 """
 
 

@@ -1,9 +1,6 @@
-"""Sequential editing: the operations of a compound instruction, or the turns of a chain, with a selection at each step.
-
-Complex-Edit (arXiv 2504.13143), section 5.4: the best of several candidates per step is kept. Chains are those of
-EdiVal (ICLR 2026), section 2. The steps of all samples are generated together, in batches.
-
-The choice is greedy: more candidates never lower the value of the first step, and may lower that of the last.
+"""Sequential editing: the operations of a compound instruction (Complex-Edit, arXiv 2504.13143, section 5.4), or the
+turns of a chain (EdiVal, ICLR 2026, section 2), with a selection at each step. The choice is greedy: more candidates
+never lower the value of the first step, and may lower that of the last.
 """
 
 from __future__ import annotations
@@ -199,9 +196,8 @@ class _StepwiseState:
 def run_stepwise(
     run: SelectionRun, samples: Sequence[EditSample], step_planner: StepPlanner, *, n: int, width: int = 1
 ) -> list[Selection]:
-    """`n` candidates per step in all, which continue the best `width` of the step before round-robin.
-
-    Raises ValueError before generation if the budget does not allow one candidate per step.
+    """`n` candidates per step, which continue the best `width` of the step before round-robin. Raises ValueError before
+    generation if the budget does not allow one candidate per step.
     """
     states = [_StepwiseState(sample) for sample in samples]
     _check_budget(run, states)

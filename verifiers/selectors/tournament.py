@@ -1,13 +1,7 @@
-"""Tournaments: the winner is chosen by pairwise comparisons.
-
-For judges that compare two images more reliably than they rate one (`PairwiseJudge`, whose match takes two queries).
-The run's reward scores all candidates first. Those that cannot be chosen (`SelectionRun.contenders`) do not play: a
-judge of pairs never sees what a guard rejected, such as instructions painted into an image. If a guard rejected all,
-nobody plays and the reward decides.
-
-An undecided match (a draw, a judge that abstains or fails twice, an exhausted budget) is decided by the reward, then by
-the tiebreak reward, then by the lowest seed; `reason` and `notes` say so. Without a comparison the scores are compared,
-and the winner is that of best-of-n. With one, a larger n can lower the winner's reward.
+"""Tournaments: the winner is chosen by pairwise comparisons, for judges that compare two images more reliably than they
+rate one. The run's reward scores all candidates first, and those that cannot be chosen do not play: a judge of pairs
+never sees what a guard rejected. An undecided match is decided by the reward, then the tiebreak reward, then the lowest
+seed.
 """
 
 from __future__ import annotations
@@ -87,8 +81,8 @@ class RoundRobinTournament:
 
 @dataclass
 class _Bracket:
-    """players: all candidates by id, in seed order; also those that do not play. remaining: ids of those that can still
-    win. decided_by: id -> what decided the matches that it won.
+    """players: all candidates by id, in seed order. remaining: ids of those that can still win. decided_by: id -> what
+    decided the matches that it won.
     """
 
     sample: EditSample
@@ -220,8 +214,8 @@ def _play_matches(
     pairs: Sequence[Sequence[CandidatePair]],
     comparison: PairwiseMetric | None,
 ) -> list[list[TournamentMatch | None]]:
-    """The match of each pair, samples round-robin; None without budget. A failed match is repeated once. All matches
-    are recorded in the brackets.
+    """The match of each pair, samples round-robin; None without budget. A failed match is repeated once; all are
+    recorded.
     """
     results: list[list[TournamentMatch | None]] = [[None] * len(row) for row in pairs]
 

@@ -1,12 +1,10 @@
-"""A `Reward` that is scored by one or several judge servers.
+"""A `Reward` that is scored by one or several judge servers, accepted in place of one.
 
     reward = RemoteReward(["http://127.0.0.1:8000", "http://127.0.0.1:8001"], token_env="JUDGE_TOKEN")
     scores = reward(samples)
 
-Trainers, verifiers and adapters accept it in place of a `Reward`. All clients of a server share the experts' weights,
-its batches, the engine's answer cache and its answer log, so rollouts of one source cost less together, and are sent to
-the same server (see `replicas`). Servers share nothing: each has its own weights (two processes on one GPU load them
-twice), its own memory, and its own log on a disk of its node. A client holds no weights and no answers.
+All clients of a server share its experts' weights, batches and answers; rollouts of one source are sent to the same
+server (see `replicas`). Servers share nothing, and a client holds no weights and no answers.
 """
 
 from __future__ import annotations

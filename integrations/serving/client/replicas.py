@@ -1,7 +1,5 @@
-"""Several judge servers with one reward: routing, backoff and health.
-
-Routing is by group (`reward.routing`): rollouts of one source and instruction go to the same server from every rank, so
-that its engine computes results about the source once. A server with more than its share of queued samples is skipped.
+"""Several judge servers with one reward: backoff, health, and routing by group (`reward.routing`), the same from every
+rank, so that results about a source are computed once. A server with more than its share of samples is skipped.
 """
 
 from __future__ import annotations
@@ -105,11 +103,10 @@ class RewardInfo:
 
 @dataclass(eq=False)
 class Replica(Server):
-    """A server. in_flight: samples that this client waits for. reported_load: queue length of all clients as last
-    reported, trusted for some seconds. unavailable_until: while it is busy. unavailable_reason: why it is not used;
-    empty while it is. rejected_reason: why it never will be. degraded: it responds, but some of its experts are down;
-    used if there is no other, and its scores then give the failures. reported_at: by `time.monotonic`. other_identity:
-    it serves another reward than the client uses; it is probed further, and used again if that changes.
+    """A server. in_flight: samples that this client waits for. reported_load: queue of all clients, as reported at
+    `reported_at`. unavailable_until: while it is busy. unavailable_reason: why it is not used. rejected_reason: why it
+    never will be. degraded: some experts are down; used if there is no other. other_identity: it serves another reward;
+    it is probed further.
     """
 
     reported_load: int = 0
@@ -168,10 +165,7 @@ class ReplicaPool:
 
     async def connect(self, call_start: float | None = None) -> RewardInfo:
         """The reward of the servers; requested once. Raises `RemoteError` if they differ, `ServersUnreachable` if none
-        responds for `outage_timeout_s`.
-
-        call_start: of the call that needs it for scores, by `time.monotonic`; without, it is asked for a minute only
-        where no server listens.
+        responds for `outage_timeout_s` from call_start on (without: a minute, where no server listens).
         """
         start = time.monotonic() if call_start is None else call_start
         async with self._connecting:
@@ -283,9 +277,8 @@ class ReplicaPool:
         return by_preference(self.all, group)
 
     def pick(self, group: str, count: int, avoid: Replica | None = None) -> Replica | None:
-        """The server for so many samples of a group; None while there is none.
-
-        avoid: a server that has just failed on them; used if there is no other.
+        """The server for so many samples of a group; None while there is none. avoid: one that has just failed on them;
+        used if there is no other.
         """
         now = time.monotonic()
         candidates = [

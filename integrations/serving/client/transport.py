@@ -1,7 +1,4 @@
-"""The HTTP transport of clients: request bodies with images, timeouts, and readable errors.
-
-It uses httpx2: asynchronous, with keep-alive and raw bodies, and installed with `openai`.
-"""
+"""The HTTP transport of clients, on httpx2: request bodies with images, timeouts, and readable errors."""
 
 from __future__ import annotations
 
@@ -65,7 +62,6 @@ class TransportResponse:
 
 class Transport:
     """The requests of one client to its servers. token_env: the environment variable with the token; empty for none.
-
     Raises ValueError if the variable is empty.
     """
 

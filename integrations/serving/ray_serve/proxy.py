@@ -1,13 +1,10 @@
-"""The limits of the judge server in Ray's HTTP proxies: before a body is buffered, and before Ray sees the request.
-
-A proxy of Ray reads a whole body into memory while no replica takes it, keeps idle and slow connections for ever, and
-obeys headers by which a client turns off time-outs. Ray calls `middlewares` in each proxy that starts with
+"""The limits of the judge server in Ray's HTTP proxies, which would buffer whole bodies, keep idle connections for
+ever, and let clients turn off time-outs. Ray calls `middlewares` in each proxy that starts with
 
     RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=editcritic.integrations.serving.ray_serve.proxy:middlewares
     EDITCRITIC_RAY_PROXY='{"token_env": "JUDGE_TOKEN", "max_connections": 512}'
 
-in its environment, as `editcritic serve --ray` does for a cluster of its own; the second variable has arguments of
-`JudgeSettings`. On a cluster that runs already, set both on its machines before Serve starts.
+in its environment, as with `editcritic serve --ray`; the second variable has arguments of `JudgeSettings`.
 """
 
 from __future__ import annotations
@@ -38,16 +35,12 @@ _MAX_SESSION_BYTES = 128
 _NOT_FOR_CLIENTS = frozenset(
     {b"x_request_timeout_seconds", b"x_request_disconnect_disabled", b"x_request_id", b"serve_multiplexed_model_id"}
 )
-"""Headers by which Ray's proxy lets clients turn off time-outs and cancellation, and name requests in logs; as Ray
-compares them, with underscores.
-"""
+"""Headers by which clients turn off Ray's time-outs and cancellation, and name requests in logs, with underscores."""
 
 
 def middlewares() -> list[Middleware]:
-    """What Ray's proxies put around their app; called by Ray in the proxy before it listens.
-
-    Connections are limited by the class of `connection`, which takes the place of uvicorn's default. Raises ValueError
-    for wrong settings, and if the token is not there: then the proxy does not start.
+    """What Ray's proxies put around their app, and around connections in place of uvicorn's class. Raises ValueError
+    for wrong settings or a token that is not there: then the proxy does not start.
     """
     from starlette.middleware import Middleware
     from uvicorn import config
@@ -97,10 +90,8 @@ class ProxyIntake:
 
 
 class RayApp:
-    """Ray's app in the words of the judge server.
-
-    A refusal while the body arrives is told to the client; Ray would take it for a crash. Answers of Ray itself, which
-    are plain text, become JSON; what says that there is no replica, or no application any more, 503.
+    """Ray's app in the words of the judge server: a refusal while the body arrives is told to the client, plain text
+    becomes JSON, and what says that there is no replica or application is 503.
     """
 
     def __init__(self, app: ASGIApp) -> None:

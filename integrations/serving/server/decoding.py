@@ -1,11 +1,6 @@
-"""Large pictures of clients are decoded in processes of their own, which end where a decoder would go on for minutes.
-
-Lossless WebP is decoded in one call, and a crafted one of 36 megapixels takes 26 s where noise takes 2 s: nothing but
-the end of a process stops that. The system gives a process the time and the memory that its picture may take; one that
-goes beyond, or crashes, is replaced. Processes start when they are needed, and some wait for the next picture.
-
-Requests of few pixels do not wait for those of many: each lane has threads of its own. How much there is to decode is
-known once headers were read; before anything is decoded, a request that has more than fits goes on to the next lane.
+"""Large pictures of clients are decoded in processes of their own, which the system ends where a decoder takes more
+time or memory than their size allows: a crafted lossless WebP takes 26 s. Requests of few pixels do not wait for those
+of many: each lane has threads of its own, and a request goes on to the next lane once headers tell how much there is.
 """
 
 from __future__ import annotations
@@ -85,9 +80,7 @@ _WALL_FACTOR = 10
 
 def decode_bounded(picture: EncodedImage, own_process_above: int) -> Pixels:
     """A picture to pixels; in a process of its own if it has more than `own_process_above` pixels, or may take longer
-    than they do: of a long file, or of a lossless WebP.
-
-    Raises ImageError, and what PIL raises: see `image_errors`.
+    than they do. Raises ImageError, and what PIL raises.
     """
     pixels = picture.size[0] * picture.size[1]
     most = min(own_process_above, _MAX_LOSSLESS_PIXELS) if is_lossless_webp(picture) else own_process_above

@@ -19,12 +19,8 @@ _CLOSE_S = 10.0
 
 
 class RewardMonitors:
-    """One `StepMonitor` per monitored reward, in a thread of their own: scoring never waits for them.
-
-    A complete step waits until the one before it is observed; steps that are complete meanwhile are dropped, and
-    counted in `StepMonitor.dropped`. So the images of at most three steps are in memory for each reward.
-
-    by_name: the monitors. Raises ValueError for the name of no reward.
+    """One `StepMonitor` per monitored reward, in a thread of their own: scoring never waits for them. Steps that are
+    complete while two others wait are dropped, and counted. Raises ValueError for the name of no reward.
     """
 
     def __init__(self, rewards: Mapping[str, Reward], monitors: Mapping[str, StepMonitor]) -> None:
@@ -115,8 +111,8 @@ class _Curve:
 
 @dataclass(frozen=True)
 class _Chart:
-    """alarms: positions and names. baseline: where the first steps end, 0 if they are not in it. zero: position of 0
-    where it is marked.
+    """alarms: positions and names. baseline: where the first steps end, else 0. zero: position of 0 where it is
+    marked.
     """
 
     title: str

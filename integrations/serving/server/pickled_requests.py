@@ -1,6 +1,5 @@
-"""Requests of trainers' own clients, as their pickles hold them, to edits. See `trainer_protocols`.
-
-What a pickle names many times is copied and walked once, or counted each time.
+"""Requests of trainers' own clients, as their pickles hold them, to edits. See `trainer_protocols`. What a pickle names
+many times is copied and walked once, or counted each time.
 """
 
 from __future__ import annotations
@@ -125,8 +124,8 @@ def _request(
 
 
 class _ImageNames:
-    """The names of images; equal ones have one name. A pickle may have one image in thousands of places: each object is
-    copied and hashed once. For contents that are alive as long as this.
+    """The names of images; equal ones have one name, and each object is copied and hashed once. Contents must outlive
+    it.
     """
 
     def __init__(self) -> None:
@@ -165,8 +164,8 @@ def _image_part(content: Any, sample: str) -> tuple[bytes, str]:
 
 
 def to_plain_json(value: Any, values_left: list[int], depth: int = 0) -> Any:
-    """A copy of JSON values. values_left: the remaining number of values, in a list of one: a pickle may repeat a list
-    many times within another, and that one many times again. A long text counts as several. Raises `APIError`.
+    """A copy of JSON values. values_left: how many there may still be, in a list of one, since a pickle may repeat a
+    list within itself; a long text counts as several. Raises `APIError`.
     """
     values_left[0] -= 1 + (len(value) // _TEXT_OF_A_VALUE if isinstance(value, str) else 0)
     if values_left[0] < 0 or depth > _MAX_DEPTH:

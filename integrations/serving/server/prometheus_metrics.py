@@ -38,10 +38,7 @@ class ServiceState(Protocol):
 
 
 class PrometheusMetrics:
-    """The metrics of one service, with their own registry, so that a process may have several.
-
-    replica: a label of all metrics, if one address has several services; empty for none.
-    """
+    """The metrics of one service, with their own registry. replica: a label of all metrics; empty for none."""
 
     replica = ""
 

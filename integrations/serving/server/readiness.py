@@ -16,7 +16,7 @@ _MAX_RETRY_S = 600.0
 
 class Readiness:
     """The state behind `/readyz`. An unavailable expert is retried after 30 s, then after doubling pauses of up to ten
-    minutes: clients that skip servers that are not ready would never trigger a retry.
+    minutes.
     """
 
     def __init__(self, rewards: Mapping[str, Reward]) -> None:

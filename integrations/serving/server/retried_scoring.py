@@ -1,7 +1,5 @@
-"""Scoring for clients that cannot leave a sample out: failed samples are asked again before the answer.
-
-The rounds are those of `reward.retry`: at once, then after pauses that grow if infrastructure failed. In a pause the
-request holds no samples of the queue, and the bytes of the images that it waits for.
+"""Scoring for clients that cannot leave a sample out: failed samples are asked again before the answer, in the rounds
+of `reward.retry`. In a pause the request holds no samples of the queue, but the bytes of its images.
 """
 
 from __future__ import annotations
@@ -24,10 +22,8 @@ _ANSWER_SHARE = 0.9
 async def score_with_retries(
     service: ScoringService, request: ScoreRequest, *, received_at: float, client_timeout_s: float
 ) -> list[Score]:
-    """One score per sample, in order; one that is late has failed for reasons of infrastructure.
-
-    received_at: when the request arrived, by `time.monotonic`. client_timeout_s: how long its client waits, in seconds.
-    Raises `ServerBusy` and `APIError` as `ScoringService.score`.
+    """One score per sample, in order; one that is late has failed for reasons of infrastructure. received_at: by
+    `time.monotonic`. client_timeout_s: how long its client waits. Raises as `ScoringService.score`.
     """
     until = received_at + _ANSWER_SHARE * client_timeout_s
     late = Score.failed(f"late: not scored within {until - received_at:g} s", cause="infrastructure")

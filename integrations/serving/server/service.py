@@ -33,10 +33,7 @@ RequestId = tuple[str, str]
 
 
 def fingerprint(request: ScoreRequest) -> str:
-    """A digest of a request's content: samples with the digests of their images, and the reward.
-
-    Deadline, detail and image encoding are not included.
-    """
+    """A digest of a request's content: samples with the digests of their images, and the reward."""
     rows = [sample_to_json(sample) for sample in request.samples]
     return hashlib.sha256(json.dumps([request.reward, rows], sort_keys=True).encode()).hexdigest()
 
@@ -74,10 +71,8 @@ NAMED_REWARD = re.compile(r"([A-Za-z_][\w.-]*)=(.+)")
 
 
 def served_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
-    """Rewards by name, on one engine and shared experts, unless a file names its own.
-
-    specs: a spec or a TOML file, with a name or without, as in mine=any-edit. experts: as in `load_experts`. Raises
-    ValueError for what is none, and for two of one name, and ImportError for a missing package.
+    """Rewards by name, on one engine and shared experts, of specs or TOML files, as in mine=any-edit. Raises ValueError
+    for what is none, and for two of one name, and ImportError for a missing package.
     """
     rewards: dict[str, Reward] = {}
     shared = load_experts(experts, default_experts()) if experts else default_experts()

@@ -1,37 +1,19 @@
-"""UniRL's reward service protocol on the judge server: POST /score, GET /health and /rewards.
+"""UniRL's reward service protocol on the judge server: POST /score, GET /health and /rewards. docs/trainers/unirl.md
+has the lines of a recipe.
 
-    backend:
-      _target_: unirl.reward.remote.RemoteRewardBackend
-      base_device: cpu
-      config:
-        _target_: unirl.reward.remote.RemoteRewardSpec
-        base_url: http://127.0.0.1:8321
-        required_rewards: [any-edit]
+Of github.com/Tencent-Hunyuan/UniRL, `unirl-reward-service/reward_service/schemas.py` (cb03dcd) and its README
+(03593c4); the client is `unirl/reward/remote.py` (0e713d6). Rewards have their names on the server; an item may require
+several.
 
-The protocol is that of github.com/Tencent-Hunyuan/UniRL, `unirl-reward-service/reward_service/schemas.py` (cb03dcd) and
-its README (03593c4); the client is `unirl/reward/remote.py` (0e713d6). Rewards have their names on the server, and one
-item may require several: each is scored separately, and has one number, `score`.
+history: the images in order, each later one edited from the one before by its text, or else by the text of the turn
+before; a history of two with different texts is rejected. Only images in base64 are read.
 
-history: the images in order, the first one before any edit. Each later one was edited from the one before by its text,
-or else by the text of the turn before: UniRL's own scorers read a history of two in this way, and its client puts the
-same text into both. A history of two with different texts is rejected. Only images in base64 are read: no videos, no
-shared memory, no paths. metadata: see `integrations.dataset_rows`.
+Failed samples are asked again before the answer. An item that still has no value is missing from `results`, with the
+reason in `errors`: UniRL then ends the run. A reward has one number in `results`, since the client makes one of all
+that it finds. It does not retry 4xx except 429, and 503 three times, a second apart.
 
-Failed samples are asked again before the answer (`retried_scoring`). An item that abstained, or failed for a reason
-that may be the edit's, has the lowest value of its reward's range, as in UniRL's own process (`trainers.unirl`). One
-that still has no value is missing from `results`, with the reason in `errors`, as in the protocol: UniRL then ends the
-run and names the samples; its client has no other way, as it takes neither null nor NaN for a score.
-
-A reward has one number in `results`. Its parts are not there: the client makes one number of all that it finds
-(`sub_metric_reduce`: the first, the mean or the maximum) and logs that, so that parts would change the reward.
-
-UniRL does not retry 4xx except 429; it retries 503 three times, a second apart, unless `max_retries` and `retry_delay`
-are set: increase them for a server that loads for minutes.
-
-Identities are echoed. `scorer_version` is the reward's signature, as in any-edit@1#0123abcd, joined by + for
-several rewards. A request may expect one, with or without the digits of the identity; if another one is served, it is
-rejected. Items that all have an `idempotency_key` are scored once when repeated together. Groups are determined by text
-and images; group_id is only echoed.
+Identities are echoed. `scorer_version` is the reward's signature, joined by + for several; another one that is expected
+is rejected. Items that all have an `idempotency_key` are scored once. Groups are of text and images.
 """
 
 from __future__ import annotations

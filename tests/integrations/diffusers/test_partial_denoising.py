@@ -96,13 +96,6 @@ def test_what_adds_noise_at_every_step_does_not_care_where_it_was_stopped(pipeli
     assert np.abs(whole - go(pipeline, fresh(2), STEPS)[1]).max() > 1e-3
 
 
-def test_batch_companions_change_nothing(pipeline):
-    _, together = in_pieces(pipeline, fresh(3), 2, STEPS)
-    for row, draft in enumerate(fresh(3)):
-        _, alone = in_pieces(pipeline, [draft], 2, STEPS)
-        assert np.abs(alone[0] - together[row]).max() < 1e-5
-
-
 def states_seen(pipeline, work) -> list[tuple[float, torch.Tensor, torch.Tensor]]:
     """Timestep, state and the model's output at each step of the solver."""
     seen = []

@@ -15,18 +15,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from editcritic.integrations.serving.http_protocol import (
-    APIError,
-    attach_images,
-    encode_image,
-    images_by_digest,
-    request_json,
-)
+from editcritic.integrations.serving.http_protocol import attach_images, encode_image, images_by_digest, request_json
 from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.request_decoding import decode_request
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.settings import MIB, ServerConfig, ServerLimits
 from editcritic.reward import Reward
@@ -210,9 +201,7 @@ WRONG: list[tuple[int, Any]] = [
 
 
 @pytest.mark.parametrize(("status", "body"), WRONG)
-def test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again(
-    server: tuple[httpx2.Client, ScoringService], status: int, body: Any
-) -> None:
+def test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again(server, status, body):
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = server[0].post("/v1/score", content=content, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["retryable"]) == (status, False), answer.text
@@ -246,9 +235,7 @@ def test_a_name_is_never_a_file(server: tuple[httpx2.Client, ScoringService], mo
         (400, 'multipart/form-data; boundary="', b'--"\r\n'),
     ],
 )
-def test_bodies_that_are_something_else_are_refused(
-    server: tuple[httpx2.Client, ScoringService], status: int, kind: str, body: bytes
-) -> None:
+def test_bodies_that_are_something_else_are_refused(server, status, kind, body):
     answer = server[0].post("/v1/score", content=body, headers={b"content-type": kind.encode("latin-1")})
     assert answer.status_code == status, answer.text
 
@@ -264,9 +251,7 @@ def test_what_is_not_there_is_said_in_the_same_way(server: tuple[httpx2.Client, 
         assert (answer.status_code, answer.json()["retryable"]) == (status, False)
 
 
-def test_a_mistake_of_ours_is_500_and_says_nothing_of_the_inside(
-    server: tuple[httpx2.Client, ScoringService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_of_ours_is_500_and_says_nothing_of_the_inside(server, monkeypatch):
     def broken(*args: Any) -> Any:
         raise KeyError("secret")
 
@@ -284,18 +269,14 @@ def test_a_picture_of_bare_pixels_has_to_be_as_large_as_it_says(server: tuple[ht
         assert answer.status_code == 400, (kind, answer.text)
 
 
-def test_a_large_body_that_is_announced_is_refused_before_it_is_sent(
-    server: tuple[httpx2.Client, ScoringService],
-) -> None:
+def test_a_large_body_that_is_announced_is_refused_before_it_is_sent(server):
     for length, status in ((2**30, 413), (10**18, 413), ("9" * 30, 400)):
         with raw(server[0]) as connection:
             connection.sendall(head(length, expect="100-continue"))
             assert status_of(connection) == status
 
 
-def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
-    server: tuple[httpx2.Client, ScoringService],
-) -> None:
+def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(server):
     with raw(server[0]) as connection:
         connection.sendall(b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         sent = 0
@@ -309,9 +290,7 @@ def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
 
 
 @pytest.mark.parametrize("drops", [b"GET /healthz HTTP/1.1\r\nx-", b"GET", head(1000) + b"{", b""])
-def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
-    hurried: tuple[httpx2.Client, ScoringService], drops: bytes
-) -> None:
+def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(hurried, drops):
     with raw(hurried[0]) as connection:
         connection.sendall(drops)
         connection.settimeout(0.1)
@@ -362,9 +341,7 @@ def test_who_does_not_read_the_answer_is_not_waited_for(monkeypatch: pytest.Monk
     service.close()
 
 
-def test_connections_that_do_nothing_cannot_keep_others_out_for_long(
-    hurried: tuple[httpx2.Client, ScoringService],
-) -> None:
+def test_connections_that_do_nothing_cannot_keep_others_out_for_long(hurried):
     idle = [socket.create_connection((hurried[0].base_url.host, hurried[0].base_url.port)) for _ in range(60)]
     until = time.monotonic() + PATIENCE_S
     status = 0
@@ -391,50 +368,6 @@ def test_what_is_no_http_is_refused(server: tuple[httpx2.Client, ScoringService]
     with raw(server[0]) as connection:
         connection.sendall(data)
         assert status_of(connection) in (400, 431, 505)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("a") | st.just(PNG),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=10,
-)
-FIELDS = (
-    *("id", "group", "instruction", "source", "sources", "edited", "boxes", "fractions", "mask", "reference", "task"),
-    *(
-        "operations",
-        "plan",
-        "targets",
-        "target_fractions",
-        "target_text",
-        "hint",
-        "dimensions",
-        "history",
-        "metadata",
-        "pools",
-        "x",
-    ),
-)
-
-
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            **dict.fromkeys(("schema", "key", "deadline_s", "detail", "reward", "images"), JSON),
-            "samples": st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON), max_size=3) | JSON,
-        },
-    )
-)
-def test_whatever_json_comes_it_is_a_request_or_the_clients_mistake(data: dict[str, Any]) -> None:
-    whole = {"images": {"a": PNG}, "samples": [{"instruction": "x", "source": "a", "edited": "a"}], **data}
-    try:
-        status = (
-            200 if decode_request(json.dumps(whole).encode(), "application/json", ServerLimits(**SMALL)).samples else 0
-        )
-    except APIError as error:
-        status = error.status
-    assert status == 200 or 400 <= status < 500
 
 
 def peak(process: int) -> int:

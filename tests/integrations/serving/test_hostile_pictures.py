@@ -174,9 +174,7 @@ def decoding_with(monkeypatch: pytest.MonkeyPatch, settings: str) -> None:
     monkeypatch.setattr(decoding, "python_command", lambda _: python_command(code))
 
 
-def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(
-    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(client, monkeypatch):
     """Here after a fifth of a second of a processor, that others wait less."""
     decoding_with(monkeypatch, "d.decoding_seconds = lambda picture: 0.2")
     picture = slow_webp(4000)
@@ -194,9 +192,7 @@ def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(
     assert sent(client, noise("PNG", (1200, 1000)))[0] == 200
 
 
-def test_a_picture_that_takes_too_much_memory_fails_alone(
-    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_that_takes_too_much_memory_fails_alone(client, monkeypatch):
     """No picture is known that takes what they may: so here they may take less."""
     decoding_with(monkeypatch, "d._SLACK_BYTES, d._BYTES_PER_PIXEL = 2**20, 1")
     statuses: list[tuple[int, str]] = []

@@ -124,9 +124,7 @@ def is_finite(log: Mapping[str, Any]) -> bool:
 
 
 @each_trainer
-def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others(
-    trainer: str, tmp_path: Path
-) -> None:
+def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others(trainer, tmp_path):
     title, step, formula = STEPS[trainer]
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
     advantages, log = step(judge.reward(on_failures="none"), tmp_path)

@@ -152,9 +152,7 @@ def second_group(query: Rate) -> bool:
     return query.prompt == batch(groups=2).prompts[4]
 
 
-def test_a_killed_run_goes_on_from_its_checkpoint_with_the_same_rewards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_goes_on_from_its_checkpoint_with_the_same_rewards(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER, str(tmp_path / "straight"))
     (tmp_path / "straight").mkdir()
     (tmp_path / "killed").mkdir()

@@ -140,9 +140,7 @@ def chosen_images(selection: Selection) -> list[Image]:
 @each_selector
 @settings(max_examples=8, deadline=None)  # each is a run or two
 @given(seed=st.integers(0, 1000), below=st.floats(0.1, 1.0), salt=st.integers(0, 7))
-def test_no_bad_candidate_is_chosen_for_having_no_value_or_a_rejection(
-    selector: Selector, how: str, seed: int, below: float, salt: int
-) -> None:
+def test_no_bad_candidate_is_chosen_for_having_no_value_or_a_rejection(selector, how, seed, below, salt):
     def hidden(picture: Image) -> bool:
         return read(picture) < below and bool(int(picture.digest[salt], 16) & 1)
 

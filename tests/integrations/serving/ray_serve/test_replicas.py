@@ -53,9 +53,7 @@ def client(judge: RayJudge) -> RemoteReward:
     return RemoteReward(judge.url, token_env="RAY_JUDGE_TOKEN", reward="rehearsal", chunk_size=10, max_concurrency=16)
 
 
-def test_of_thousands_of_samples_none_is_lost_while_replicas_are_added_killed_and_stopped(
-    judge: RayJudge, folder: Path
-) -> None:
+def test_of_thousands_of_samples_none_is_lost_while_replicas_are_added_killed_and_stopped(judge, folder):
     samples = synthetic_samples(8_000, size=8, group=10)
     assert len(judge.pids(REPLICA)) == 1
     scoring = THREADS.submit(client(judge), samples)

@@ -79,17 +79,6 @@ def test_scores_are_those_of_the_reward_however_the_pictures_come(way: Any, enco
         assert scores_of(answer, samples) == list(Reward(Rated(), {"preference": Fake(mixed)})(samples))
 
 
-def test_clients_at_once_each_get_their_own_scores() -> None:
-    requests = [edits(5, first=3 * number) for number in range(40)]
-    expected = [list(Reward(Rated(), {"preference": Fake(mixed)})(samples)) for samples in requests]
-    with server(Fake(mixed, jitter_s=0.01)) as (client, _), ThreadPoolExecutor(20) as threads:
-        answers = list(threads.map(lambda samples: client.post("/v1/score", **as_parts(samples)), requests))
-    all_scores = [scores_of(answer, samples) for answer, samples in zip(answers, requests, strict=True)]
-    assert [[score.value for score in scores] for scores in all_scores] == [
-        [score.value for score in scores] for scores in expected
-    ]
-
-
 def test_a_request_sent_again_in_another_wrapping_is_replayed_and_another_with_its_key_is_another() -> None:
     expert = Fake()
     with server(expert) as (client, service):
@@ -100,23 +89,6 @@ def test_a_request_sent_again_in_another_wrapping_is_replayed_and_another_with_i
         assert client.post("/v1/score", **as_parts(edits(3), key="k")).json() == first
     assert scores_of(other, edits(2, first=3)) == list(Reward(Rated(), {"preference": Fake()})(edits(2, first=3)))
     assert sum(expert.seen.values()) == 5
-
-
-def test_at_the_deadline_there_is_a_partial_answer_and_it_says_so() -> None:
-    opened = threading.Event()
-
-    def slow(query: Any) -> Any:
-        if query.image.digest != picture(0).digest:
-            opened.wait(30)
-        return known(query)
-
-    with server(Fake(slow, batch=1)) as (client, _):
-        answer = client.post("/v1/score", **as_json(edits(3), deadline_s=0.5)).json()
-        opened.set()
-    assert [row.get("late", False) for row in answer["scores"]] == [False, True, True]
-    assert answer["scores"][1]["status"] == "failed"
-    assert answer["scores"][1]["value"] is None
-    assert "0.5 s" in answer["scores"][1]["reason"]
 
 
 def test_a_full_server_says_when_to_come_back() -> None:

@@ -146,14 +146,6 @@ def test_edit_r1_gets_the_scores_of_its_pictures_in_order(path):
     assert len({one.group for one in kept.samples}) == 3, "the same words for two pictures are two groups"
 
 
-def test_edit_r1_waits_and_sends_again_what_may_succeed(monkeypatch):
-    monkeypatch.setattr(trainer_protocols, "_RETRY_AFTER_S", 0.01)
-    left = [Failure("the judge is elsewhere")]
-    with judge(Fake(lambda query: left.pop() if left else known(query))) as (url, _):
-        assert edit_r1(url) == [value(one) for one in AFTER]
-    assert not left
-
-
 def test_what_keeps_failing_is_refused_for_good_and_never_a_number(monkeypatch):
     monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
     with judge(Fake(lambda query: Failure("the judge is elsewhere", infrastructure=True))) as (url, _):
