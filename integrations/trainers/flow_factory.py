@@ -8,7 +8,7 @@ tensors: as PIL images they come after a guess at their range.
 It has no place for an edit without a value: one NaN makes every advantage NaN (a0b2bc5) or ends the run (5f6cda1), and
 what a model returns beside its rewards is dropped. `install` therefore wraps three methods, in the classes themselves:
 
-- `RewardProcessor._compute_pointwise_batch` keeps the columns of each sample as an attribute, neither stacked nor gathered.
+- `RewardProcessor._compute_pointwise_batch` keeps the columns of each sample as an attribute, which is not gathered.
 - `AdvantageProcessor.compute_advantages` is run on the rows without NaN (of `collect_group_rewards`; `_to_local` puts 0
   for the others). In the newer commit a reward that does not apply to a data set is NaN, too; such a row stays.
 - `AdvantageProcessor.pop_advantage_metrics` logs the means of the columns over all processes.

@@ -2,14 +2,12 @@
 
     editcritic serve ... --trainer-protocol edit-r1,verl-omni,omnigen2-rl,unirl
 
-| protocol | endpoints | read at |
-|---|---|---|
-| `edit-r1` | POST /mode/logits_non_cot, /mode/score_continue: pickled `{ref_images, images, prompts, metadatas}` |
-PKU-YuanGroup/Edit-R1 4217f25 |
-| `verl-omni` | POST /verl-omni: pickled `{images, prompts, metadata}` | verl-project/verl-omni a1139ba |
-| `omnigen2-rl` | POST /: pickled `{input_images, output_image, meta_datas, server_type}`; GET /ping |
-VectorSpaceLab/EditScore 6e0f1b9 |
-| `unirl` | POST /score, GET /health, /rewards: JSON | see `unirl_protocol` |
+- `edit-r1` (PKU-YuanGroup/Edit-R1 4217f25): POST /mode/logits_non_cot, /mode/score_continue, pickled `{ref_images,
+  images, prompts, metadatas}` -> pickled `{scores}`
+- `verl-omni` (verl-project/verl-omni a1139ba): POST /verl-omni, pickled `{images, prompts, metadata}` -> `{scores}`
+- `omnigen2-rl` (VectorSpaceLab/EditScore 6e0f1b9): POST /, pickled `{input_images, output_image, meta_datas,
+  server_type}` -> `{scores, rewards, strict_rewards, reasoning, meta_data}`; GET /ping
+- `unirl`: POST /score, GET /health, /rewards: JSON, see `unirl_protocol`
 
 Images are bytes of JPEG, PNG or WebP files, of OmniGen2-RL also images of PIL; `restricted_pickle` refuses other
 objects. Failed samples are asked again for half of their client's time-out. An edit without a value fails the whole

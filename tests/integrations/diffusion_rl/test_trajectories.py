@@ -324,10 +324,3 @@ def test_a_step_that_is_kept_predicts_for_other_states_what_the_pipeline_would(c
             expected = second.prediction(theirs, [1])
             assert torch.allclose(first.prediction(mine, [1], theirs.state[[1]]), expected, atol=1e-4)
             assert not torch.allclose(first.prediction(mine, [1]), expected, atol=1e-3)
-
-
-def test_the_final_state_is_what_the_last_step_came_to(small):
-    trajectory, _ = small.record(small.draft(0), small.draft(1))
-    last = trajectory.steps[-1]
-    assert trajectory.final.shape == last.state.shape
-    assert not torch.equal(trajectory.final, last.next_state)  # the last step has no noise and is not among them

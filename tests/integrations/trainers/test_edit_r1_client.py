@@ -67,13 +67,6 @@ def test_a_failure_that_passes_is_asked_again_on_the_server(monkeypatch):
     assert sum(judge.batches) == 16 + 2
 
 
-def test_64_edits_at_once_take_at_most_three_batches(monkeypatch):
-    edits, judge = batch(groups=16), Judge()
-    with client(monkeypatch, judge) as reward_fn:
-        assert call(reward_fn, edits) == values(edits)
-    assert len(judge.batches) <= 3
-
-
 def test_a_refusal_arrives_in_words(monkeypatch):
     monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
     too_large = pytest.raises(AttributeError, match="editcritic: HTTP 413: 16 samples: at most 8 are accepted")

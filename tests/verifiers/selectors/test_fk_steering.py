@@ -54,12 +54,6 @@ def test_weights_are_gains_since_the_last_preview_or_the_best_preview_so_far():
     assert log_weights(after) == pytest.approx([4 * 0.5, 4 * 0.3])
 
 
-def test_differences_add_up_to_the_last_reward_whatever_came_before():
-    _, first = particles([0.9, 0.1], scale=3.0)
-    kept = {name: [getattr(one, name) for one in first] for name in ("log_weight", "log_potential")}
-    assert log_weights(particles([0.2, 0.4], scale=3.0, **kept)[1]) == pytest.approx([3 * 0.2, 3 * 0.4])
-
-
 @pytest.mark.parametrize("potential", ["difference", "max"])
 def test_a_preview_without_a_value_weighs_as_the_lowest_value_would(potential):
     fields = {"log_weight": [0.0, math.log(2), 0.0], "max_reward": [0.3, 0.4, 0.5], "log_potential": [1.0, 2.0, 3.0]}
@@ -85,12 +79,6 @@ def test_no_particles_gain_weight_by_previews_without_a_value(drawn, potential, 
     unknown = [None if number in hidden else value for number, value in enumerate(values)]
     known, less = (shares(particles(row, potential, lowest=lowest)[1])[hidden].sum() for row in (values, unknown))
     assert less <= known + 1e-12
-
-
-def test_a_preview_without_a_value_is_made_good_by_the_next_one():
-    _, first = particles([0.6, None], scale=2.0)
-    kept = {name: [getattr(one, name) for one in first] for name in ("log_weight", "log_potential", "max_reward")}
-    assert shares(particles([0.6, 0.6], scale=2.0, **kept)[1]) == pytest.approx([0.5, 0.5])
 
 
 def test_those_that_failed_or_were_left_behind_have_no_weight():
@@ -128,12 +116,6 @@ def test_everyone_is_drawn_within_one_of_what_its_weight_says(result, first):
     assert counts.sum() == len(weights)
     assert (np.abs(counts - len(weights) * weights) < 1 + 1e-9).all()
     assert not counts[weights == 0].any()
-
-
-def test_resampling_is_unbiased():
-    weights = np.array([0.07, 0.53, 0.0, 0.4])
-    counts = [systematic_resample(weights, first) for first in (np.arange(1000) + 0.5) / 1000]
-    assert np.mean(counts, 0) == pytest.approx(4 * weights, abs=2e-3)
 
 
 def test_survivors_stay_in_their_places_and_copies_take_those_of_the_dropped():

@@ -125,12 +125,6 @@ def test_only_the_steps_that_were_chosen_are_looked_at_and_failed_candidates_are
     assert [len(rows) for rows in result.values.values()] == [3, 3]
 
 
-def test_later_previews_say_more():
-    result = calibrate_previews(Painter(), graded(), scenes(10), n=6)
-    means = [mean.value for step in result.steps if (mean := result.preview_quality(step).spearman)]
-    assert means[0] < means[3] < means[7] == pytest.approx(1)
-
-
 def test_what_cannot_be_calibrated_is_refused():
     for painter, options, error, message in (
         (Painter(), {"n": 1}, ValueError, "at least 2"),

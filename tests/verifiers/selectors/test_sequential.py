@@ -190,11 +190,6 @@ def test_the_steps_of_all_samples_are_made_together():
     assert painter.calls == [6, 4, 4]
 
 
-def test_more_candidates_give_a_better_first_step():
-    first = [[worth(one.steps[0]) for one in pick(SequentialEditing(n), compounds(2))] for n in range(1, 7)]
-    assert all(column == tuple(sorted(column)) for column in zip(*first, strict=True))
-
-
 def test_a_step_without_a_score_ends_that_sample_and_keeps_what_was_chosen():
     painter = Painter(bad_seeds={STEP_SEED_STRIDE, STEP_SEED_STRIDE + 1})
     short = replace(compounds(1, OPERATIONS[:1])[0], id="short")

@@ -282,16 +282,6 @@ def test_a_comparison_that_nobody_can_answer_is_refused_before_anything_is_made(
     assert painter.calls == []
 
 
-def test_matches_that_failed_are_asked_again_in_the_next_run_and_nothing_else():
-    journal = Journal()
-    down = graded(referee(Stumbles(math.inf)), on_failures="none")
-    pick(RoundRobinTournament(4, JUDGE), reward=down, journal=journal)
-    expert = referee(honest)
-    (one,) = pick(RoundRobinTournament(4, JUDGE), reward=graded(expert), journal=journal)
-    assert sum(expert.calls) == 12
-    assert one.notes == ()
-
-
 @pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
 def test_a_tournament_is_built_from_a_table(selector):
     table = {"use": f"{selector.__module__}:{selector.__name__}", "comparison": spec_of(JUDGE)}

@@ -62,7 +62,9 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
     """
     num_train_timesteps = int(config.sample.num_steps * config.train.timestep_fraction)
     stat_tracker = PerPromptStatTracker(
-        config.sample.global_std, config.sample.ban_std_thres, config.sample.ban_mean_thres
+        config.sample.global_std,
+        config.sample.ban_std_thres,
+        config.sample.ban_mean_thres,
     )
     executor = futures.ThreadPoolExecutor(max_workers=8)
     reward_fn = getattr(flow_grpo.rewards, "multi_score")("cpu", config.reward_fn)  # noqa: B009
@@ -80,7 +82,7 @@ def main(config: Config, batches: list[Any], wandb: Any, evaluated: Iterable[Any
                 f"reward_{k}": v.mean()
                 for k, v in gathered_rewards_dict.items()
                 if "_strict_accuracy" not in k and "_accuracy" not in k
-            }
+            },
         }
     )
 

@@ -72,7 +72,10 @@ def train_step(
     rewards = torch.tensor(rewards, dtype=torch.float32, device=accelerator.device)
 
     advantages, prompt_stats = process_grpo_rewards(
-        rewards=rewards, prompts=instruction, accelerator=accelerator, std_level=args.rl.get("std_level", "group")
+        rewards=rewards,
+        prompts=instruction,
+        accelerator=accelerator,
+        std_level=args.rl.get("std_level", "group"),
     )
 
     logs: Any = defaultdict(list)
