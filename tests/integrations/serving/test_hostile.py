@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,18 @@ import pytest
 from editcritic.integrations.serving.http_protocol import attach_images, encode_image, images_by_digest, request_json
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import MIB, ServerConfig, ServerLimits
+from editcritic.integrations.serving.server.settings import MIB
 from editcritic.reward import Reward
 
 from ...reward.fakes import Fake, Rated, picture, sample
 from .processes import judge
+from .raw_http import connect, read_answer, request
+from .served import PATIENCE_S, eventually, idle, serving
 
 SMALL = {
     "max_samples": 8, "max_body_bytes": MIB, "max_pixels": MIB, "max_image_pixels": MIB // 4,
     "max_queued_bytes": 8 * MIB,
 }  # fmt: skip
-PATIENCE_S = 60.0  # for what is at hand in no time, unless the machine is busy
 ONE = sample("a")
 ASKED = attach_images(request_json([ONE]), images_by_digest([ONE]))
 
@@ -46,11 +48,11 @@ def png(width: int, height: int, rows: bytes = b"") -> bytes:
 
 @contextlib.contextmanager
 def small(**patience: Any) -> Iterator[tuple[httpx2.Client, ScoringService]]:
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}), limits=ServerLimits(**SMALL))
-    settings = ServerConfig(port=0, max_connections=40, **patience)
-    with serve_in_thread(service, settings) as url, httpx2.Client(base_url=url, timeout=60) as client:
+    with (
+        serving(limits=SMALL, max_connections=40, **patience) as (url, service),
+        httpx2.Client(base_url=url, timeout=60) as client,
+    ):
         yield client, service
-    service.close()
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +78,7 @@ def goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
         while (status := scored(client)) in (0, 408, 503) and time.monotonic() < until:
             time.sleep(0.05)
         assert status == 200
-        while (service.bytes.used or service.samples.used or service.active_requests) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert (service.bytes.used, service.samples.used, service.active_requests) == (0, 0, 0)
+        eventually(partial(idle, service))
 
 
 def scored(client: httpx2.Client) -> int:
@@ -92,34 +92,16 @@ def scored(client: httpx2.Client) -> int:
     return answer.status_code
 
 
-@contextlib.contextmanager
-def raw(client: httpx2.Client) -> Iterator[socket.socket]:
-    with socket.create_connection((client.base_url.host, client.base_url.port), timeout=15) as connection:
-        yield connection
+def raw(client: httpx2.Client) -> socket.socket:
+    return connect(f"http://{client.base_url.host}:{client.base_url.port}")
 
 
 def head(length: int | str, **headers: str) -> bytes:
-    lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return "\r\n".join(
-        [
-            "POST /v1/score HTTP/1.1",
-            "host: localhost",
-            "content-type: application/json",
-            f"content-length: {length}",
-            *lines,
-        ]
-    ).encode() + (b"\r\n\r\n")
+    return request("POST", "/v1/score", content_type="application/json", content_length=str(length), **headers)
 
 
 def status_of(connection: socket.socket) -> int:
-    """Of the answer; 0 where the connection was closed without one."""
-    received = b""
-    while b"\r\n" not in received:
-        more = connection.recv(4096)
-        if not more:
-            return 0
-        received += more
-    return int(received.split()[1])
+    return read_answer(connection).status
 
 
 def changed(**fields: Any) -> dict[str, Any]:

@@ -19,27 +19,22 @@ import pytest
 
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server import decoding
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import ServerConfig
-from editcritic.reward import Image, ImageError, Reward, encoded_images
+from editcritic.reward import Image, ImageError, encoded_images
 from editcritic.reward.child_python import python_command
 from editcritic.reward.image_decoding import Pixels, image_errors
 
 from ...forked import forked, needs_fork
-from ...reward.fakes import Fake, Rated, sample
+from ...reward.fakes import sample
 from ...reward.test_encoded_images import encoded, exif_junk, im_in_webp, many_scans, png, segment, with_segments
+from .served import PATIENCE_S, serving
 
-PATIENCE_S = 60.0
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx2.Client]:
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
-    with serve_in_thread(service, ServerConfig(port=0)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+    with serving() as (url, _), httpx2.Client(base_url=url, timeout=60) as client:
         yield client
-    service.close()
 
 
 def sent(client: httpx2.Client, picture: bytes) -> tuple[int, str]:
@@ -70,8 +65,8 @@ def test_a_server_refuses_crafted_pictures(client: httpx2.Client, picture: bytes
 
 def test_a_request_of_few_pixels_waits_for_none_of_many() -> None:
     """Decoders of large pictures are all at work: 36 megapixels wait for them, and so does a long lossless WebP."""
-    service, opened = ScoringService(Reward(Rated(), {"preference": Fake()})), threading.Event()
-    with serve_in_thread(service, ServerConfig(port=0)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+    opened = threading.Event()
+    with serving() as (url, service), httpx2.Client(base_url=url, timeout=60) as client:
         for _ in range(service.limits.decode_threads):
             service._lanes._pools[-1].submit(opened.wait, PATIENCE_S)
         statuses: list[tuple[int, str]] = []
@@ -87,7 +82,6 @@ def test_a_request_of_few_pixels_waits_for_none_of_many() -> None:
         for thread in large:
             thread.join()
         assert {status for status, _ in statuses} == {422, 200}
-    service.close()
 
 
 def test_raw_pixels_have_the_sides_of_files(client: httpx2.Client) -> None:

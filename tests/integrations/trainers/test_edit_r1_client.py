@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from editcritic.integrations.serving.server import retried_scoring
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
 from editcritic.reward import EditSample, Image, Program, Reward, Score
 
@@ -126,7 +124,4 @@ def trainer_step(url: str) -> list[float]:
 
 
 def test_a_trainer_that_is_killed_and_restarted_has_the_same_values():
-    def add(app: Any, service: ScoringService) -> None:
-        add_trainer_protocols(app, service, "edit-r1")
-
-    assert killed_and_restarted(f"{__name__}:trainer_step", Judge(), add=add) == (values(EDITS), 16)
+    assert killed_and_restarted(f"{__name__}:trainer_step", Judge(), "edit-r1") == (values(EDITS), 16)

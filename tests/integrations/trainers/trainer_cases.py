@@ -12,15 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.serving.server.app import create_app, serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import ServerConfig, ServerLimits
-from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, ask
 from editcritic.reward.queries import Abstention, Failure, Rate
 from editcritic.reward.queries.kinds import Outcome
 
 from ...reward.fakes import Fake, known, picture
+from ..serving.served import serving
 
 REWARD = "parted"
 PARTS = ("following", "preservation", "guard")
@@ -111,17 +108,16 @@ class Parted:
 
 @contextlib.contextmanager
 def served(
-    reward: Reward | Mapping[str, Reward], protocol: str = "", *, token: str = "", on_unscored: str = "", **limits: int
+    reward: Reward | Mapping[str, Reward],
+    protocol: str = "",
+    *,
+    token: str = "",
+    on_unscored: str = "refuse",
+    **limits: int,
 ) -> Iterator[str]:
     """The URL of a judge server, with the protocol of a trainer's own client."""
-    service = ScoringService(reward, limits=ServerLimits(**limits))
-    settings = ServerConfig(port=0, token=token)
-    app = create_app(service, settings)
-    if protocol:
-        add_trainer_protocols(app, service, protocol, **({"on_unscored": on_unscored} if on_unscored else {}))
-    with serve_in_thread(service, settings, app) as url:
+    with serving(reward, protocol, token=token, on_unscored=on_unscored, limits=limits) as (url, _):
         yield url
-    service.close()
 
 
 def values(edits: Batch) -> list[float]:

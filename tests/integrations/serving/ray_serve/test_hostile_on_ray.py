@@ -44,6 +44,8 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 class Held:
     """What the only replica holds, as the tests read it of a `ScoringService`."""
 
+    in_flight = 0
+
     def __init__(self, judge: RayJudge) -> None:
         self._judge = judge
         self.bytes = self.samples = self
