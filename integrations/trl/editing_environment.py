@@ -24,8 +24,19 @@ from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row, sample_or_reason
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S
-from .reward_function import Rollout, log_columns, resolve_reward, rollout_metrics, rollout_values, score_rollouts
-from .rollout_editor import AppliedEdits, FailedEdit, RolloutEditor, follow_up_request, resolve_editor
+from .reward_function import (
+    AppliedEdits,
+    FailedEdit,
+    Rollout,
+    RolloutEditor,
+    follow_up_request,
+    log_columns,
+    resolve_editor,
+    resolve_reward,
+    rollout_metrics,
+    rollout_values,
+    score_rollouts,
+)
 
 _NO_PICTURE = "There is no picture to edit."
 

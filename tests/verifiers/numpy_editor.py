@@ -20,7 +20,7 @@ from editcritic.reward.metrics import Gate
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.verifiers import Candidate, Selection, edit_request, select
 from editcritic.verifiers.selection import DenoisingState, NoiseSpec, Selections, Selector
-from editcritic.verifiers.selection.budget import Cost
+from editcritic.verifiers.selection.candidate import Cost
 
 from ..reward.fakes import Fake, Says
 

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from ...reward import EditSample, Image
 from ...reward.queries.identity import content_digest
-from .budget import Cost
-from .candidate import Preview
+from .candidate import Cost, Preview
 from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor, is_editor_down
 from .journal import Journal, JournalError
 

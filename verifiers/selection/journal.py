@@ -26,7 +26,7 @@ from ...reward.digests import record_checksum
 from ...reward.engine.shared_database import SharedDatabase
 from ...reward.regular_files import open_regular
 from ...reward.strict_json import parse_json
-from .budget import Cost
+from .candidate import Cost
 
 SCHEMA = 3
 

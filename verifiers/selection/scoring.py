@@ -13,7 +13,7 @@ from ...reward.engine.program import Ask, map_asks
 from ...reward.metrics import Metric
 from ...reward.queries.identity import content_digest
 from ...reward.sample_files import sample_to_json
-from .budget import Cost
+from .candidate import Cost
 from .journal import Journal
 
 

@@ -14,8 +14,18 @@ from typing import Any, Protocol
 from ...reward import BaseReward, Box, Card, EditSample, Image, Reward, Score, TooManyFailures
 from ...reward.boxes import boxes_of_corners
 from ...reward.metrics.pairwise import PairedSampleMetric, PairwiseMetric, compare_scores, pack_pair
-from .budget import Budget, Cost, sum_costs
-from .candidate import Candidate, CandidateStatus, Preview, Selection, Selections, TournamentMatch, contenders
+from .candidate import (
+    Budget,
+    Candidate,
+    CandidateStatus,
+    Cost,
+    Preview,
+    Selection,
+    Selections,
+    TournamentMatch,
+    contenders,
+    sum_costs,
+)
 from .editor import Editor, EditorError, NoiseSpec
 from .generation import CandidateGenerator, CandidateRequest, GeneratedImage, PartialCandidate
 from .journal import Journal

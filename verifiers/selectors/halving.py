@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...reward import EditSample
-from ..selection.budget import Cost, unit_name
-from ..selection.candidate import Selection
+from ..selection.candidate import Cost, Selection, unit_name
 from ..selection.generation import PartialCandidate
 from ..selection.selection_run import SelectionRun
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from ...reward import EditSample
 from ...reward.metrics.pairwise import PairwiseMetric
-from ..selection.budget import Cost, sum_costs
-from ..selection.candidate import Candidate, Selection, TournamentMatch
+from ..selection.candidate import Candidate, Cost, Selection, TournamentMatch, sum_costs
 from ..selection.selection_run import SelectionRun
 
 CandidatePair = tuple[str, str]

@@ -31,10 +31,9 @@ from ....reward.retry import FailureWindow
 from ....reward.reward import OnFailures
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding
-from .background_loop import BackgroundLoop, background_loop
 from .dispatch import RESPONSE_GRACE_S, Dispatcher, DispatchOptions, DispatchStats
 from .replicas import RemoteError, Replica, ReplicaPool, RewardInfo, ServersUnreachable
-from .transport import Transport, validate_urls
+from .transport import BackgroundLoop, Transport, background_loop, validate_urls
 
 __all__ = ["RemoteError", "RemoteReward"]
 

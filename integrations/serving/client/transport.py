@@ -7,12 +7,15 @@ import hashlib
 import json
 import os
 import ssl
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from ....reward import EditSample
+from ....reward.engine.workers import start_daemon
 from ....reward.experts.judging.http_errors import retry_after_seconds
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding, attach_images, encode_image, images_by_digest, one_line, request_json
@@ -211,3 +214,50 @@ def _cause(error: BaseException) -> str:
     while cause is not None:
         last, cause = cause, cause.__cause__ or cause.__context__
     return f"{type(last).__name__}: {last}" if str(last) else type(error).__name__
+
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """An event loop that runs until the process ends."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._work, name="editcritic-clients", daemon=True)
+        start_daemon(self.thread, self.stop)
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine, from any thread but the loop's own."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def stop(self) -> None:
+        """Cancel all tasks and end the thread."""
+        if self.loop.is_running():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def _work(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.close()
+
+
+_process_loop: BackgroundLoop | None = None
+_loop_lock = threading.Lock()
+
+
+def background_loop() -> BackgroundLoop:
+    """The loop of this process. A forked process creates its own, since threads are not inherited."""
+    global _process_loop  # noqa: PLW0603  (one per process)
+    with _loop_lock:
+        if _process_loop is None or _process_loop.pid != os.getpid() or not _process_loop.thread.is_alive():
+            _process_loop = BackgroundLoop()
+        return _process_loop

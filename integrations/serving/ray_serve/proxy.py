@@ -14,10 +14,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ..http_protocol import APIError
-from ..server.capacity import Capacity, ServerBusy
 from ..server.connection import http_protocol
 from ..server.middleware import ASGIApp, AuthAndLimitsMiddleware, Message, Receive, Send
-from ..server.settings import JudgeSettings, ServerLimits
+from ..server.settings import Capacity, JudgeSettings, ServerBusy, ServerLimits
 
 if TYPE_CHECKING:
     from starlette.middleware import Middleware

@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ...foreign_pages import foreign_page
 from ..http_protocol import APIError
-from .capacity import Capacity, ServerBusy
-from .settings import ServerLimits
+from .settings import Capacity, ServerBusy, ServerLimits
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -41,12 +41,10 @@ from ...trainers.omnigen2_rl import evaluation
 from ...trainers.trainer_reward import describe_unscored
 from ..http_protocol import APIError, ScoreRequest
 from .app import unless_disconnected
-from .capacity import ServerBusy
 from .pickled_requests import read_edit_r1, read_omnigen2_rl, read_verl_omni
 from .restricted_pickle import PickleError, dumps, error_pickle, loads
-from .retried_scoring import score_with_retries
-from .service import ScoringService
-from .settings import ServerLimits
+from .service import ScoringService, score_with_retries
+from .settings import ServerBusy, ServerLimits
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response

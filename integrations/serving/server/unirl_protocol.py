@@ -35,8 +35,7 @@ from ...dataset_rows import sample_row
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, from_base64
 from .app import unless_disconnected
 from .request_decoding import BodyParts, decode_request_json, read_json
-from .retried_scoring import score_with_retries
-from .service import ScoringService
+from .service import ScoringService, score_with_retries
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from editcritic.integrations.serving.server import retried_scoring
+from editcritic.integrations.serving.server import service
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
 from editcritic.reward import EditSample, Image, Program, Reward, Score
 
@@ -66,7 +66,7 @@ def test_a_failure_that_passes_is_asked_again_on_the_server(monkeypatch):
 
 
 def test_a_refusal_arrives_in_words(monkeypatch):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
     too_large = pytest.raises(AttributeError, match="editcritic: HTTP 413: 16 samples: at most 8 are accepted")
     with client(monkeypatch, Judge(), max_samples=8, max_queued_samples=8) as reward_fn, too_large:
         call(reward_fn)

@@ -18,7 +18,7 @@ import yaml  # type: ignore[import-untyped]
 from accelerate import Accelerator
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
-from editcritic.integrations.serving.server import retried_scoring
+from editcritic.integrations.serving.server import service
 from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, OmniGen2Reward, log_scores, process_grpo_rewards
 from editcritic.reward import Reward
 from editcritic.reward.image import PixelFormatError
@@ -100,7 +100,7 @@ def run(
 
 @pytest.mark.parametrize("std_level", ["group", "batch"])
 def test_by_its_client_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, std_level):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[14].digest})
     with configured(judge) as config:
         got = run(config, std_level=std_level)
@@ -180,7 +180,7 @@ def test_the_noise_may_be_what_was_measured_and_one_that_is_unknown_is_refused()
 
 
 def test_a_refusal_is_words_in_the_trainers_log_and_no_number(monkeypatch, caplog):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
     with configured(Judge(failing=Judge.always(EDITS.edited[5])), on_unscored="refuse") as config:
         with pytest.raises(TypeError, match="NoneType"):
             run(config)

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from editcritic.integrations.serving.server import retried_scoring
+from editcritic.integrations.serving.server import service
 from editcritic.reward import Image
 
 from .restated import edit_r1_client, verl_omni_client
@@ -45,7 +45,7 @@ def test_what_its_own_client_sends_is_refused_in_words():
 
 
 def test_a_failed_edit_is_an_error_in_words_an_abstention_the_lowest_and_the_others_have_their_scores(monkeypatch):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
     arrived = sent(EDITS)
     judge = Judge(failing=Judge.always(arrived.edited[5]), abstaining={arrived.edited[14].digest})
     with served(judge.reward(), "verl-omni") as url:

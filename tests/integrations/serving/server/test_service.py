@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from editcritic.integrations.serving.http_protocol import APIError, ScoreRequest
-from editcritic.integrations.serving.server.capacity import ServerBusy
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import MIB, ServerLimits
+from editcritic.integrations.serving.server.settings import MIB, ServerBusy, ServerLimits
 from editcritic.reward import Card, EditSample, Engine, Expert, Program, Reward, Score
 from editcritic.reward.queries import Failure
 

@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 from urllib3.util.retry import Retry
 
 from editcritic.cli.serve import serve
-from editcritic.integrations.serving.server import retried_scoring, trainer_protocols
+from editcritic.integrations.serving.server import service as scoring_service
+from editcritic.integrations.serving.server import trainer_protocols
 from editcritic.integrations.serving.server.app import create_app
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.trainer_protocols import TRAINER_PROTOCOLS, add_trainer_protocols
@@ -137,7 +138,7 @@ def test_edit_r1_gets_the_scores_of_its_pictures_in_order(path):
 
 
 def test_what_keeps_failing_is_refused_for_good_and_never_a_number(monkeypatch):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(scoring_service, "_RETRY_SHARE", 0.0)
     with judge(Fake(lambda query: Failure("the judge is elsewhere", infrastructure=True))) as (url, _):
         body = pickle.dumps({"ref_images": BEFORE, "images": AFTER, "prompts": PROMPTS})
         answers = [requests.post(f"{url}/mode/logits_non_cot", data=body, timeout=60) for _ in range(4)]
@@ -218,7 +219,7 @@ def test_a_request_that_is_repeated_is_not_scored_again():
 
 
 def test_missing_scores_are_nan_where_that_is_wanted(monkeypatch):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(scoring_service, "_RETRY_SHARE", 0.0)
 
     def rule(query: Any) -> Any:
         return Failure("away", infrastructure=True) if query.image == Image.of(AFTER[1]) else known(query)
