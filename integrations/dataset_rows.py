@@ -48,9 +48,7 @@ class UnusableRow(ValueError):
 
 
 def table_of_row(row: Any, owner: str) -> dict[str, Any]:
-    """The plain fields of a row or of a trainer's metadata (a table, or JSON text that names `editcritic`), from its
-    table `editcritic`; empty where it has none. Raises ValueError and `UnusableRow`; owner: the row, for errors.
-    """
+    """The table `editcritic` of a row, or of JSON text that names it. Raises ValueError and `UnusableRow`."""
     if isinstance(row, str):
         row = parse_text(row, f"{owner}: the metadata") if METADATA_KEY in row else None
     table = row.get(METADATA_KEY) if isinstance(row, Mapping) else None
@@ -58,9 +56,7 @@ def table_of_row(row: Any, owner: str) -> dict[str, Any]:
 
 
 def read_fields(table: Any, owner: str) -> dict[str, Any]:
-    """The fields of a table, or of its JSON text, as plain JSON values, without those that are absent. Raises
-    ValueError for what is no table or JSON and for unknown fields, and `UnusableRow`; owner: names the table in errors.
-    """
+    """The fields that are there, as plain JSON values. Raises ValueError, `UnusableRow`; owner: whose table it is."""
     if isinstance(table, str):
         table = parse_text(table, owner)
     if is_absent(table):
@@ -75,9 +71,7 @@ def read_fields(table: Any, owner: str) -> dict[str, Any]:
 
 
 def read_field(name: str, value: Any, owner: str) -> Any:
-    """The value of a field of `METADATA_FIELDS` as plain JSON values, or None where it is absent. Values of other types
-    are left to whoever reads the field. Raises ValueError and `UnusableRow`; owner: whose field it is, for errors.
-    """
+    """A field of `METADATA_FIELDS`, None where absent. Raises ValueError, `UnusableRow`; owner: whose field it is."""
     owner = f"{owner}: `{name}`"
     if name in TEXT_FIELDS:
         return None if is_absent(value) else value
@@ -92,9 +86,7 @@ def read_field(name: str, value: Any, owner: str) -> Any:
 
 
 def parse_text(value: Any, owner: str) -> Any:
-    """The values of JSON text, None for text without any, and other values as they are. Raises ValueError for text that
-    is no JSON, and `UnusableRow` beyond the limits of `parse_json`.
-    """
+    """Text as JSON, None for empty text, other values as they are. Raises ValueError, `UnusableRow` beyond limits."""
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -255,9 +247,7 @@ def _fields(columns: DatasetRow, owner: str) -> dict[str, Any]:
 
 
 def _sample(fields: dict[str, Any], images: Mapping[str, Image], owner: str) -> EditSample:
-    """The sample of fields as in sample files, with images by name. Raises ValueError, and `SampleTooLarge` and
-    `UnusableRow` for that row alone; owner: the row, for errors.
-    """
+    """Of fields as in sample files. Raises ValueError; `SampleTooLarge` and `UnusableRow` for that row alone."""
     try:
         if "plan" in fields:
             fields["plan"] = plan_from_json(fields["plan"])
@@ -298,9 +288,7 @@ def _check_characters(sample: EditSample) -> None:
 
 
 def sample_or_reason(to_sample: Callable[[Mapping[str, Any]], EditSample], row: Mapping[str, Any]) -> EditSample | str:
-    """The sample of a row, or the reason why it is none: an `UnusableRow`, `SampleTooLarge` or `ImageError` of
-    `to_sample`, or a lone surrogate.
-    """
+    """The sample of a row, or why it is none: `UnusableRow`, `SampleTooLarge`, `ImageError`, or a lone surrogate."""
     try:
         sample = to_sample(row)
         _check_characters(sample)
@@ -320,9 +308,7 @@ def build_samples(
     sources: Sequence[Sequence[Image | str]],
     metadata: Sequence[Any] | None = None,
 ) -> list[EditSample | str]:
-    """One edit per row, with the id of `row_name`, or the reason why it is none. Raises ValueError if the lists differ
-    in length, or if `editcritic` in a row's metadata has unknown fields.
-    """
+    """One edit per row, or the reason why it is none. Raises ValueError for other lengths and unknown fields."""
     rows = [None] * len(edited) if metadata is None else list(metadata)
     counts = {"prompts": len(prompts), "images": len(edited), "sources": len(sources), "metadata": len(rows)}
     if len(set(counts.values())) > 1:
@@ -359,9 +345,7 @@ def _rollout_or_reason(
 
 
 def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, metadata: Any) -> dict[str, Any]:
-    """An edit as in sample files, with image names and the fields of its metadata. Raises ValueError for metadata, and
-    `UnusableRow` for an empty prompt, no source, and metadata beyond limits.
-    """
+    """As in sample files, with image names. Raises ValueError, and `UnusableRow` for that row alone."""
     extra = table_of_row(metadata, name)
     if not isinstance(prompt, str) or not prompt.strip():
         raise UnusableRow(f"{name}: the prompt is the edit instruction and must not be empty, got {prompt!r:.80}")
@@ -385,9 +369,7 @@ def with_requirement(metadata: Any) -> Any:
 
 
 def parse_metadata(metadata: Any) -> Any:
-    """The metadata of a row, decoded if the trainer passes JSON. Raises ValueError for text that is none; text beyond
-    limits stays what it is, so that `sample_row` fails that row alone.
-    """
+    """Decoded if the trainer passes JSON. Raises ValueError; text beyond limits stays: `sample_row` fails its row."""
     try:
         return parse_text(metadata, "the metadata")
     except UnusableRow:
@@ -397,9 +379,7 @@ def parse_metadata(metadata: Any) -> Any:
 def score_usable(
     scorer: Callable[[Sequence[EditSample]], Sequence[Score]], rows: Sequence[EditSample | str]
 ) -> list[Score]:
-    """One score per row, failed where a row is a reason; all samples in one call. Raises ValueError for another number
-    of scores, and what the scorer raises.
-    """
+    """One score per row, failed where it is a reason; all samples in one call. Raises ValueError for another number."""
     samples = [row for row in rows if isinstance(row, EditSample)]
     scores = list(scorer(samples)) if samples else []
     if len(scores) != len(samples):
@@ -413,9 +393,7 @@ def score_usable(
 
 
 def completion_text(completion: Any) -> str:
-    """The completion as text: the string itself, or the texts of a conversation's last message that is no tool's, empty
-    if it has none. Raises TypeError for what is no message.
-    """
+    """The text, or that of a conversation's last message that is no tool's. Raises TypeError for other things."""
     if isinstance(completion, str):
         return completion
     messages = [message for message in completion or () if message.get("role") != "tool"]

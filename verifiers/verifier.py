@@ -53,9 +53,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions(Sequence[Decision]):
-    """Decisions on a batch, in order. stats: `seconds` and `reward_calls`, each with `reward`, `samples` and engine
-    counts.
-    """
+    """In order. stats: `seconds` and `reward_calls`, each with `reward`, `samples` and engine counts."""
 
     decisions: tuple[Decision, ...]
     ids: tuple[str, ...]

@@ -38,9 +38,7 @@ PREVIEW_SCHEDULERS = (*_REPORT_PRED_ORIGINAL, *_PRED_ORIGINAL_FROM_SIGMA)
 
 
 class SchedulerTracker:
-    """A context that knows the predicted final latents after each step of a scheduler, whose steps are unchanged.
-    Raises TypeError for a scheduler that is not in `PREVIEW_SCHEDULERS`.
-    """
+    """Knows the predicted final latents after each step. Raises TypeError but for `PREVIEW_SCHEDULERS`."""
 
     def __init__(self, scheduler: Any) -> None:
         if (name := type(scheduler).__name__) not in PREVIEW_SCHEDULERS:
@@ -74,9 +72,7 @@ class SchedulerTracker:
 
     @property
     def pred_original_sample(self) -> torch.Tensor:
-        """The final latents predicted before the last step: as the scheduler reports them, or from the model's output,
-        which is a velocity (flow matching), noise, image, or v-prediction (Salimans and Ho 2022, appendix D).
-        """
+        """As the scheduler reports them, or from the model's output (Salimans and Ho 2022, appendix D)."""
         if self._last is None:
             raise RuntimeError(f"no step of {type(self._scheduler).__name__} was taken in this context")
         output, sample, result = self._last
@@ -99,9 +95,7 @@ class SchedulerTracker:
 
 @dataclass(frozen=True, slots=True)
 class LatentDecoder:
-    """variables: of the loop, besides the latents. decode: maps a pipeline, latents (B, …) and those to the output of
-    its autoencoder, (B, 3, H, W), about in [-1, 1].
-    """
+    """variables: of the loop, besides the latents. decode: pipeline, latents and those -> (B, 3, H, W), in [-1, 1]."""
 
     variables: tuple[str, ...]
     decode: Callable[[Any, torch.Tensor, Mapping[str, Any]], torch.Tensor]
@@ -119,9 +113,7 @@ def latent_decoder_of(pipeline: Any) -> LatentDecoder:
 
 @torch.no_grad()
 def decode_latents(pipeline: Any, latents: torch.Tensor, **variables: Any) -> list[Image | str]:
-    """One image per row, as the pipeline would return them for these final latents, or the reason why it is none.
-    Raises TypeError for an unknown pipeline, ValueError for missing variables of `latent_decoder_of(pipeline)`.
-    """
+    """One image per row as the pipeline would return it, or why it is none. Raises TypeError and ValueError."""
     decoder = latent_decoder_of(pipeline)
     if missing := [name for name in decoder.variables if variables.get(name) is None]:
         raise ValueError(f"{type(pipeline).__name__} decodes latents with {', '.join(missing)}: pass them by name")

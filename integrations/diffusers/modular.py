@@ -40,9 +40,7 @@ def with_previews(blocks: Any, scorer: PreviewScorer, *, workflow: str | None = 
 
 
 class PreviewBlock(ModularPipelineBlocks):
-    """A block of a denoising loop that scores a preview after a step; it does nothing once the batch is stopped.
-    decoding_blocks: those that make `images` from the loop's latents.
-    """
+    """Scores a preview after a step, until the batch is stopped. decoding_blocks: make `images` from latents."""
 
     def __init__(self, block: Any, scorer: PreviewScorer, decoding_blocks: Sequence[Any]) -> None:
         super().__init__()

@@ -275,9 +275,7 @@ def _to_tensor(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
 
 
 def _patch(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """Replace a method of this one object by one that gets the original first, and has its signature: pipelines inspect
-    it.
-    """
+    """Replace a method of this object by one that gets the original first; pipelines inspect its signature."""
     original = getattr(owner, name)
 
     @functools.wraps(original)

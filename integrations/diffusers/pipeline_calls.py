@@ -188,9 +188,7 @@ class _SilentProgressBar:
 
 @contextmanager
 def finite_images(owner: Any) -> Iterator[Callable[[Sequence[Any]], list[Image | str]]]:
-    """A context for one call of a pipeline or its decoding blocks. Yields a function of the PIL images that the call
-    returned: one image per row, or the reason why it is none. owner: what has the `image_processor`.
-    """
+    """A context for one call; yields a function of its PIL images: one image per row, or the reason why it is none."""
     finite: list[bool] = []
 
     def postprocess(original: Callable[..., Any], image: Any, *args: Any, **kwargs: Any) -> Any:

@@ -223,9 +223,7 @@ def _unknown_pipeline_message(pipeline: Any) -> str:
 
 
 def pipeline_id(pipeline: Any, settings: Mapping[str, Any]) -> str:
-    """Class, origin, settings of the call, weights, solver and library; without the scale of adapters that are not
-    fused. Raises ValueError for settings without an id.
-    """
+    """Class, origin, settings, weights, solver and library. Raises ValueError for settings without an id."""
     scheduler = pipeline.scheduler
     settings_json = json.dumps(dict(settings), sort_keys=True, default=_setting_id)
     # Without diffusers' own notes, whose order differs between processes.

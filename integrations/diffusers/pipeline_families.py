@@ -18,9 +18,7 @@ from .partial_denoising import patched
 
 
 def omnigen_prompt(instruction: str, num_images: int) -> str:
-    """The instruction with a placeholder for each image, `<img><|image_1|></img>` for the first; those that it lacks
-    are prepended in order.
-    """
+    """The instruction with a placeholder for each image, as `<img><|image_1|></img>`; missing ones are prepended."""
     placeholders = (f"<img><|image_{number}|></img>" for number in range(1, num_images + 1))
     return " ".join([*(placeholder for placeholder in placeholders if placeholder not in instruction), instruction])
 
@@ -39,9 +37,7 @@ def omnigen_arguments(
 
 
 def call_omnigen(pipeline: Any, **arguments: Any) -> Any:
-    """Call the pipeline with sources encoded by the mean of the autoencoder's distribution, which it would sample from
-    torch's global RNG.
-    """
+    """Sources are encoded by the mean of the autoencoder's distribution: it would be sampled from the global RNG."""
 
     def encode(original: Callable[..., Any], pixels: Sequence[torch.Tensor], device: Any = None) -> list[torch.Tensor]:
         vae = pipeline.vae
@@ -148,9 +144,7 @@ def _known_arguments(pipeline: Any) -> tuple[Mapping[str, inspect.Parameter], Ma
 
 
 def _with_token_counts(pipeline: Any, original: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Encode prompts, with correct token counts of the concepts for their attention masks: the pipeline's own count the
-    padding.
-    """
+    """With correct token counts of the concepts for attention masks: the pipeline's own count the padding."""
     *encoded, counts = original(**kwargs)
     if counts is not None:
         tokenizer = getattr(pipeline, "tokenizer_2", None) or pipeline.tokenizer
@@ -277,9 +271,7 @@ output has the aspect ratio of the source, unless `height` and `width` are set.
 """
 
 QWEN_EDIT_PLUS = PipelineFamily(("QwenImageEditPlusPipeline",), _first_decides_size, multi_source=True, in_context=True)
-"""Qwen-Image-Edit-2509 and later. The output has the aspect ratio of the first source, unless `height` and `width` are
-set.
-"""
+"""Qwen-Image-Edit-2509 and later. The aspect ratio is that of the first source, unless `height` and `width` are set."""
 
 FLUX2 = PipelineFamily(("Flux2Pipeline", "Flux2KleinPipeline"), _all_sources, multi_source=True, in_context=True)
 """FLUX.2. The output has the size of the first source, unless `height` and `width` are set."""

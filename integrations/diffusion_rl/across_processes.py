@@ -108,9 +108,7 @@ class UpdateGuard:
         self._in_a_row = 0
 
     def skips(self, norm: float, place: str, losses: Sequence[str]) -> bool:
-        """Whether the gradient of all processes, of this norm, or the loss of a row of any (losses: those of this one)
-        is NaN or infinite. Raises FloatingPointError as `skip`. place: step and mini-batch.
-        """
+        """Whether the gradient, or the loss of a row of any process, is NaN or infinite. Raises as `skip`."""
         is_bad = torch.tensor(float(bool(losses) or not math.isfinite(norm)), device=self._accelerator.device)
         if not float(self._accelerator.reduce(is_bad, "sum")):
             self._in_a_row = 0

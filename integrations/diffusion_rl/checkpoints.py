@@ -56,9 +56,7 @@ def write_checkpoint(
     save: Callable[[Path], None],
     save_total_limit: int,
 ) -> None:
-    """Write a checkpoint of this state (JSON, with `global_step`), renamed into place once complete, and remove the
-    oldest before it. save: writes the LoRA into a folder.
-    """
+    """Renamed into place once complete; the oldest is removed before. save: writes the LoRA into a folder."""
     name = f"{_PREFIX}{state['global_step']}"
     temporary, checkpoint = folder / f".{name}", folder / name
     shutil.rmtree(temporary, ignore_errors=True)
@@ -75,9 +73,7 @@ def write_checkpoint(
 
 
 def newest_sound(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that can be read and whose numbers are finite, None if there is none at all; and the newer
-    ones with the reasons why they were left out. Raises ValueError if none is sound.
-    """
+    """The newest that can be read and is finite, or None; and newer ones with why not. ValueError if none is sound."""
     left_out: list[str] = []
     for path in reversed(checkpoints(folder)):
         try:

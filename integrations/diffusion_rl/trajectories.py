@@ -181,9 +181,7 @@ def denoiser(pipeline: Any) -> nn.Module:
 
 
 def guided_prediction(output: Any, state: Tensor, guidance: tuple[float, float]) -> Tensor:
-    """The prediction that a pipeline passes to its solver, from its denoiser's output: image tokens precede those of
-    the sources; three times as many rows are InstructPix2Pix's text and image guidance.
-    """
+    """What a pipeline passes to its solver: without tokens of the sources, with InstructPix2Pix's two guidances."""
     prediction = output[0] if isinstance(output, tuple) else output.sample
     if prediction.shape[0] == 3 * state.shape[0]:
         text_guided, image_guided, unguided = prediction.chunk(3)
@@ -250,9 +248,7 @@ def _check(trajectory: Trajectory, index: int, raw_output: Any, output: Tensor, 
 
 @dataclass(slots=True)
 class RolloutBatch:
-    """The images of one process in a step. calls: trajectories with the indices in `samples` of their rows. failures:
-    index in `samples` -> why there is no image; its `edited` is the source.
-    """
+    """calls: with the rows in `samples`. failures: row -> why there is no image; its `edited` is the source."""
 
     step: int
     samples: list[EditSample]
@@ -267,9 +263,7 @@ class RolloutBatch:
 
     @property
     def nonfinite(self) -> dict[int, str]:
-        """Of `failures`, those whose latents are NaN or infinite: they take no part in training. Where only pixels are,
-        the editor can learn to avoid their latents.
-        """
+        """Of `failures`, those whose latents are: they take no part. Of mere pixels, the editor can learn."""
         return {rows[index]: reason for call, rows in self.calls for index, reason in call.nonfinite.items()}
 
     def made(self, values: Sequence[T]) -> list[T]:

@@ -27,9 +27,7 @@ TransitionFn = Callable[[Tensor, Tensor], tuple[Tensor, float]]
 
 @dataclass(frozen=True)
 class ForwardProcess:
-    """How images are noised before a step (signal, noise: weights), and the denoiser's training target.
-    prediction_type: `flow`, or the solver's.
-    """
+    """How images are noised before a step, and the training target. prediction_type: `flow`, or the solver's."""
 
     signal: float
     noise: float

@@ -288,9 +288,7 @@ def _not_applicable(reward: Reward, sample: EditSample) -> str:
 
 
 def _decided(program: Program[Score], part: Score | None = None) -> Score | None:
-    """The score of a program that asks no expert and looks at no pixel; else None. part: stands for gathered programs
-    that ask an expert.
-    """
+    """The score of a program that asks no expert and sees no pixel; else None. part: for programs that ask."""
     try:
         score: Score = _value(program, part)
         return score

@@ -244,9 +244,7 @@ _UNKNOWN_SIZE: Size = (10_900, 10_900)  # about the largest: boxes of any pictur
 
 @dataclass(frozen=True, slots=True)
 class RowPicture:
-    """image: of the right size, without pixels. name: equal for pictures of one path, or of equal bytes. is_measured:
-    whether the size is known.
-    """
+    """image: without pixels. name: equal for one path, or equal bytes. is_measured: whether the size is known."""
 
     image: Image
     name: bytes
@@ -254,9 +252,7 @@ class RowPicture:
 
 
 class PictureReader:
-    """Reads the pictures of rows. folder: of relative paths, and the only place, unless others are trusted, where files
-    are opened. turns: whether the size is that of the picture as EXIF turns it.
-    """
+    """folder: of relative paths, and the only place unless others are trusted. turns: the size is as EXIF turns it."""
 
     def __init__(self, folder: Path | None, check: PictureCheck, *, turns: bool) -> None:
         self.folder = folder
@@ -265,9 +261,7 @@ class PictureReader:
         self._last: dict[str, Size] = {}
 
     def read(self, value: Any) -> RowPicture:
-        """Of a path, the bytes of a file, or a table with either, as `datasets` keeps undecoded pictures. Raises
-        ImageError.
-        """
+        """Of a path, bytes, or a table with either, as `datasets` keeps undecoded pictures. Raises ImageError."""
         value = stored_picture(value)
         if isinstance(value, str) and self.check != "none":
             value = encoded_in_text(value) or value

@@ -85,9 +85,7 @@ class TrainerLayout:
 
 
 def value_at(row: Any, path: str) -> Any:
-    """The value at a path of nested tables, some of which may be JSON text; None where there is none. Raises
-    ValueError.
-    """
+    """The value at a path of nested tables, or of JSON text; None where there is none. Raises ValueError."""
     *tables, last = path.split(".")
     for name in tables:
         row = parse_text(row.get(name), f"`{name}`") if isinstance(row, Mapping) else None

@@ -179,9 +179,7 @@ Decoder = Callable[[EncodedImage], Pixels]
 def parse_request(
     data: Any, parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None, decoder: Decoder = pixels_of
 ) -> ScoreRequest:
-    """Decode a request. parts: of a multipart request, bytes and content type of each image. decoder: for files.
-    Raises `APIError`.
-    """
+    """Decode a request. parts: bytes and content type of each image. decoder: for files. Raises `APIError`."""
     try:
         body = _ScoreRequestBody.model_validate(data)
     except ValidationError as error:

@@ -64,8 +64,7 @@ class RecordedReward:
     recorded: list[TrainerScores] | None = None
 
     def recording(self) -> RecordedReward:
-        """A copy for one call, which appends to `recorded` and returns numbers only: NaN is put back after Flow-Factory
-        has checked that a reward model returns none."""
+        """For one call: it appends to `recorded` and returns no NaN, which would be refused; it is put back after."""
         copied = copy.copy(self)
         copied.recorded = []
         return copied
@@ -80,9 +79,7 @@ class _Hooks:
 
 
 def install(columns: Sequence[str], *, leave_out: bool) -> None:
-    """Wrap the methods of the Flow-Factory that is installed, once. columns: to log, added to those of other calls.
-    leave_out: see `_Hooks`; once asked for, it stays. Raises `UnknownTrainerError`.
-    """
+    """Wrap the installed Flow-Factory, once. columns: added to others'. leave_out: once asked for, it stays."""
     processors = {
         "RewardProcessor": _CODE.attribute("flow_factory.rewards", "RewardProcessor"),
         "AdvantageProcessor": _CODE.attribute("flow_factory.advantage", "AdvantageProcessor"),
@@ -189,9 +186,7 @@ def _applies(sample: Any, name: str) -> bool:
 def _reduced(
     processor: Any, columns: Sequence[str], samples: Sequence[Any], missing: Sequence[bool]
 ) -> tuple[dict[str, float], int]:
-    """Means of the columns over the samples of all processes, and the number of missing samples: one reduction of the
-    same size in all, for every reward of the run.
-    """
+    """Means of the columns and the number of missing samples, of all processes, in one reduction of equal size."""
     import torch
 
     names = sorted(processor.reward_weights)

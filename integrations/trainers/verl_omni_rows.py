@@ -19,9 +19,7 @@ from ...reward.regular_files import open_regular
 
 
 def add_sources(source: Path, target: Path) -> int:
-    """Write `source` with `extra_info.source_img` to `target`; the number of rows. Raises ValueError for another
-    layout, a row without a picture, and what is no parquet; FileExistsError for a target that exists; OSError.
-    """
+    """Write `source` with `extra_info.source_img`; the number of rows. Raises ValueError and OSError."""
     import pyarrow
     import pyarrow.parquet
 

@@ -44,9 +44,7 @@ _PIXEL_TOLERANCE = 16  # of 255: differences that image decoders cause everywher
 
 
 def describe_changes(sample: EditSample) -> str:
-    """The default description of an image for `look`: its size, and how much of it differs from the source, and where,
-    from pixels only.
-    """
+    """The default for `look`: the size, and how much differs from the source and where, from pixels only."""
     before, after = sample.source.pixels.astype(int), sample.edited.pixels.astype(int)
     (height, width), (old_height, old_width) = after.shape[:2], before.shape[:2]
     if before.shape != after.shape:
@@ -314,9 +312,7 @@ class EnvironmentReward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Called by TRL after the rollouts. Raises `EditorError` if the editor generated no image at all, and
-        `TooManyFailures`.
-        """
+        """Called by TRL. Raises `EditorError` if the editor generated no image at all, and `TooManyFailures`."""
         step = getattr(trainer_state, "global_step", None)
         self.factory.end_round(step)
         own = {

@@ -24,9 +24,7 @@ _TOLERANCE = 1e-9  # so that 0.9 - 0.8 counts as a margin of 0.1
 
 @dataclass(frozen=True, slots=True)
 class PreferenceCandidate:
-    """A scored candidate. position: within its group. text: what the policy wrote. guarded: a guard rejected the
-    edit.
-    """
+    """A scored candidate. position: within its group. text: what the policy wrote. guarded: a guard rejected it."""
 
     sample: EditSample
     value: float

@@ -54,9 +54,7 @@ class AppliedEdits:
 
 
 class RolloutEditor:
-    """The edits of one training step, all from one seed: equal instructions on equal images are one edit, also if it
-    failed.
-    """
+    """The edits of one step, all from one seed: equal instructions on equal images are one, also if it failed."""
 
     def __init__(self, editor: Editor, seed: int) -> None:
         self.editor = editor
@@ -66,9 +64,7 @@ class RolloutEditor:
         self._edited: dict[object, Image | FailedEdit] = {}
 
     def edit(self, requests: Sequence[EditSample]) -> list[Image | FailedEdit]:
-        """An image for each request, or why there is none. Raises `EditorError` if the editor generated nothing in a
-        few attempts.
-        """
+        """An image for each request, or why there is none. Raises `EditorError` if a few attempts generated nothing."""
         keys = [_key(request) for request in requests]
         new_requests = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._edited}
         for start in range(0, len(new_requests), self.editor.batch_size):
@@ -116,9 +112,7 @@ def _after(edit: AppliedEdits, edited: Image | FailedEdit) -> AppliedEdits:
 
 
 def follow_up_request(sample: EditSample, image: Image, instruction: str) -> EditSample | FailedEdit:
-    """The request for the next instruction of a policy, applied to the current image; no edit for one that is too
-    long.
-    """
+    """The policy's next instruction on the current image; no edit for one that is too long."""
     try:
         return replace(sample, instruction=instruction, sources=(image, *sample.sources[1:]))
     except SampleTooLarge as error:
@@ -370,9 +364,7 @@ def score_rollouts(
     offload: bool,
     outage_timeout_s: float,
 ) -> tuple[list[Rollout], float]:
-    """The scored rollouts, all from one call of the reward, with more for failed samples only, and its seconds.
-    requests: the requested edits, or why a row is none. edits: of those that are one.
-    """
+    """The scored rollouts, and the reward's seconds. requests: or why a row is none. edits: of those that are one."""
     of_requests = iter(edits)
     applied = [AppliedEdits(FailedEdit(one)) if isinstance(one, str) else next(of_requests) for one in requests]
     edited = [_edited(request, edit) for request, edit in zip(requests, applied, strict=True)]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.integrations.trl.editing_environment import EditingEnvironments
 from editcritic.integrations.trl.reward_function import RewardFunction
@@ -206,8 +205,3 @@ def test_a_trainer_is_told_that_it_has_no_score(trainer: str, case: str, tmp_pat
     with pytest.raises(UnscoredError) as error:
         ENTRIES[trainer](reward(), missing="raise")(rows)
     check(list(ENTRIES[trainer](reward(), missing="nan")(rows)), [str(error.value)], reason)
-
-
-def test_a_sample_from_a_row_is_named_in_the_error() -> None:
-    with pytest.raises(ValueError, match=r"the row 'seven': `plan`: .*at most 16 items"):
-        sample_from_row({**rows_with({"plan": PLAN})[1], "id": "seven"})

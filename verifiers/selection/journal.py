@@ -194,8 +194,7 @@ class Journal:
         return picture if picture.digest == digest else None
 
     def _is_file(self, path: Path, limit: float = math.inf) -> bool:
-        """Whether there is such a file in the folder. Raises `JournalError` for what could not even be replaced, or is
-        more than `limit` bytes."""
+        """Raises `JournalError` for what could not be replaced, or has more than `limit` bytes."""
         try:
             with open_regular(path, inside=self.folder) as file:
                 if (size := file.seek(0, 2)) > limit:

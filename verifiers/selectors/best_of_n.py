@@ -345,9 +345,7 @@ class Observation:
 
 
 class PastPrompts:
-    """The prompts of a calibration, with previews of a step (0: without). A preview without a value counts as the
-    lowest one, a final image without a value as no improvement. Raises ValueError.
-    """
+    """Of a calibration, with previews of a step (0: without). What has no value counts as the lowest."""
 
     def __init__(self, calibration: PreviewCalibration, preview_step: int) -> None:
         if preview_step and preview_step not in calibration.steps[:-1]:

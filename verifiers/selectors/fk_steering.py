@@ -146,9 +146,7 @@ class FKSteering:
 
 @dataclass(frozen=True, slots=True)
 class Particle:
-    """log_weight: since the last resampling. log_potential: over all checkpoints, those of its ancestors included, as
-    is max_reward, the highest preview reward.
-    """
+    """log_weight: since resampling. log_potential, max_reward: over all checkpoints, those of ancestors included."""
 
     partial: PartialCandidate
     log_weight: float = 0.0
@@ -182,9 +180,7 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
 
 
 def systematic_resample(weights: NDArray[np.float64], uniform: float) -> NDArray[np.int64]:
-    """The number of copies of each particle, within 1 of n times its weight (Kitagawa 1996). uniform: random, in [0,
-    1).
-    """
+    """Copies of each particle, within 1 of n times its weight (Kitagawa 1996). uniform: random, in [0, 1)."""
     count = len(weights)
     sums = np.cumsum(weights)
     points = np.minimum(

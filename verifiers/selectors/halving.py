@@ -170,9 +170,7 @@ def advance_interleaved(run: SelectionRun, rows: CandidateRows, until_step: int)
 
 
 def rank_by_preview(partials: Sequence[PartialCandidate], until_step: int) -> list[PartialCandidate]:
-    """Candidates at step `until_step`: the best preview first, then rejected ones, then those without a value; then by
-    seed.
-    """
+    """At step `until_step`: the best preview first, then rejected ones, then those without a value; then by seed."""
     reached = [partial for partial in partials if partial.step == until_step and not partial.error]
     return sorted(
         reached, key=lambda partial: (partial.value is None, partial.rejected, -(partial.value or 0.0), _seed(partial))
@@ -204,9 +202,7 @@ class HalvingPlan:
 
 
 def best_plan(values: ValueArray, steps: Sequence[int], share: float, most_checkpoints: int) -> HalvingPlan:
-    """The plan with the least regret within `share` of the NFE of best-of-n. values: (samples, n, steps), final images
-    last.
-    """
+    """The least regret within `share` of best-of-n's NFE. values: (samples, n, steps), final images last."""
     finals = values[:, :, -1]
     best, worst, single = _best_values(finals), np.nanmin(finals, 1), np.nanmean(finals, 1)
     total = values.shape[1] * steps[-1]

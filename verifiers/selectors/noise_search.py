@@ -157,9 +157,7 @@ def branch_candidate(partial: PartialCandidate, candidate_id: str, seed: int, re
 
 
 def _best_pivot(pivot: CandidateRequest, candidates: Sequence[Candidate]) -> CandidateRequest:
-    """The noise of the best candidate so far, the earliest of equals; the old pivot if none has a value, or all are
-    rejected.
-    """
+    """The noise of the best candidate so far, the earliest of equals; the old pivot if there is none."""
     valued = [candidate for candidate in candidates if candidate.value is not None and not candidate.score.rejected]
     if not valued:
         return pivot

@@ -12,9 +12,7 @@ from ..selection.selection_run import SelectionRun
 from ..verifier import Decision, Verifier, VerifierLike, at_least
 
 Feedback = Callable[[EditSample, Decision], str]
-"""(rejected sample with its edited image and the original instruction, decision) -> the next instruction;
-deterministic.
-"""
+"""(rejected sample with its edited image and the original instruction, decision) -> the next one; deterministic."""
 
 
 def append_rejection_reason(sample: EditSample, decision: Decision) -> str:

@@ -196,9 +196,7 @@ class _StepwiseState:
 def run_stepwise(
     run: SelectionRun, samples: Sequence[EditSample], step_planner: StepPlanner, *, n: int, width: int = 1
 ) -> list[Selection]:
-    """`n` candidates per step, which continue the best `width` of the step before round-robin. Raises ValueError before
-    generation if the budget does not allow one candidate per step.
-    """
+    """`n` candidates per step, which continue the best `width` of the one before. Raises ValueError before any."""
     states = [_StepwiseState(sample) for sample in samples]
     _check_budget(run, states)
     for step in range(1, max((state.count for state in states), default=0) + 1):

@@ -80,9 +80,7 @@ class RoundRobinTournament:
 
 @dataclass
 class _Bracket:
-    """players: all candidates by id, in seed order. remaining: ids of those that can still win. decided_by: id -> what
-    decided the matches that it won.
-    """
+    """players: by id, in seed order. remaining: ids that can still win. decided_by: id -> what decided its matches."""
 
     sample: EditSample
     players: dict[str, Candidate]
@@ -213,9 +211,7 @@ def _play_matches(
     pairs: Sequence[Sequence[CandidatePair]],
     comparison: PairwiseMetric | None,
 ) -> list[list[TournamentMatch | None]]:
-    """The match of each pair, samples round-robin; None without budget. A failed match is repeated once; all are
-    recorded.
-    """
+    """One per pair, samples round-robin; None without budget. A failed one is repeated once; all are recorded."""
     results: list[list[TournamentMatch | None]] = [[None] * len(row) for row in pairs]
 
     def play(positions: Sequence[tuple[int, int]]) -> None:

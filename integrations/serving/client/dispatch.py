@@ -73,9 +73,7 @@ class DispatchStats:
 
 
 class Dispatcher:
-    """Sends the chunks of one batch. received: the scores that the client's servers have sent. call_start: by
-    `time.monotonic`; the call's deadline and its share of an outage count from it.
-    """
+    """Sends the chunks of one batch. received: scores of all batches. call_start: from which deadlines count."""
 
     def __init__(
         self,
@@ -110,9 +108,7 @@ class Dispatcher:
         return scores
 
     async def _retry_failed(self, key: str, chunk: RequestChunk) -> None:
-        """Retry failed samples: once immediately, then after growing pauses while most scores are failures, as long as
-        an outage may last.
-        """
+        """Once immediately, then after growing pauses while most scores are failures, as long as an outage may last."""
         outage, retries = self._replicas.outage, 0
         while failed := [index for index in failed_rows(chunk.scores) if index not in chunk.refused]:
             reason = str(chunk.scores[failed[0]])

@@ -277,9 +277,7 @@ class ReplicaPool:
         return by_preference(self.all, group)
 
     def pick(self, group: str, count: int, avoid: Replica | None = None) -> Replica | None:
-        """The server for so many samples of a group; None while there is none. avoid: one that has just failed on them;
-        used if there is no other.
-        """
+        """The server for samples of a group; None while there is none. avoid: one that failed on them, if possible."""
         now = time.monotonic()
         candidates = [
             replica for replica in self.all if not replica.rejected_reason and replica.unavailable_until <= now

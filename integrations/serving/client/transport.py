@@ -33,9 +33,7 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class TransportError(Exception):
-    """No response. request_sent: whether the server may have seen the request. timed_out: whether it timed out, or sent
-    a response that is not read.
-    """
+    """request_sent: the server may have seen it. timed_out: it did, or its response is not read."""
 
     def __init__(self, message: str, *, request_sent: bool = False, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -64,9 +62,7 @@ class TransportResponse:
 
 
 class Transport:
-    """The requests of one client to its servers. token_env: the environment variable with the token; empty for none.
-    Raises ValueError if the variable is empty.
-    """
+    """token_env: the environment variable with the token; empty for none. Raises ValueError if it is empty."""
 
     def __init__(self, urls: Sequence[str], *, token_env: str, connections: int) -> None:
         try:
@@ -100,9 +96,7 @@ class Transport:
     async def post(
         self, url: str, body: bytes, content_type: str, timeout_s: float, group: str = ""
     ) -> TransportResponse:
-        """group: requests of one group name the same session, by which a proxy may send them to one server. Raises
-        `TransportError`.
-        """
+        """group: names the session, by which a proxy may send its requests to one server. Raises `TransportError`."""
         return await self._request("POST", url, body, content_type, timeout_s, group)
 
     async def close(self) -> None:

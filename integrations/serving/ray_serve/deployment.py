@@ -26,9 +26,7 @@ _STARTS = 3
 
 
 def application(args: Mapping[str, Any]) -> Any:
-    """The builder for `serve run` and config files. args: see `JudgeSettings`. Raises ValueError for wrong arguments,
-    and ImportError without Ray.
-    """
+    """For `serve run` and config files. args: see `JudgeSettings`. Raises ValueError, and ImportError without Ray."""
     return judge_deployment(JudgeSettings.of(args)).bind(JudgeSettings.of(args))
 
 
@@ -94,9 +92,7 @@ class JudgeReplica:
         return self.judge_app
 
     def check_health(self) -> None:
-        """Called by Ray every ten seconds; raises RuntimeError if only a new replica helps, and not for an unavailable
-        expert.
-        """
+        """Called by Ray every ten seconds. Raises RuntimeError if only a new replica helps."""
         self.service.readiness.unavailable_experts()  # schedules retries, even without requests
         if not all(engine.is_open for engine in self.service.engines):
             raise RuntimeError("an engine has crashed")

@@ -38,9 +38,7 @@ _NOT_FOR_CLIENTS = frozenset(
 
 
 def middlewares() -> list[Middleware]:
-    """What Ray's proxies put around their app, and around connections in place of uvicorn's class. Raises ValueError
-    for wrong settings or a token that is not there: then the proxy does not start.
-    """
+    """Around the app of Ray's proxies, and their connections. Raises ValueError: then the proxy does not start."""
     from starlette.middleware import Middleware
     from uvicorn import config
 
@@ -89,9 +87,7 @@ class ProxyIntake:
 
 
 class RayApp:
-    """Ray's app in the words of the judge server: a refusal while the body arrives is told to the client, plain text
-    becomes JSON, and what says that there is no replica or application is 503.
-    """
+    """Ray's app in the judge server's words: refusals are told, plain text becomes JSON, no replica is 503."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

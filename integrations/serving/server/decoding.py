@@ -79,9 +79,7 @@ _WALL_FACTOR = 10
 
 
 def decode_bounded(picture: EncodedImage, own_process_above: int) -> Pixels:
-    """A picture to pixels; in a process of its own if it has more than `own_process_above` pixels, or may take longer
-    than they do. Raises ImageError, and what PIL raises.
-    """
+    """In a process of its own above so many pixels, or if it may take as long. Raises as PIL, and ImageError."""
     pixels = picture.size[0] * picture.size[1]
     most = min(own_process_above, _MAX_LOSSLESS_PIXELS) if is_lossless_webp(picture) else own_process_above
     if pixels <= most and len(picture.content) <= _MAX_THREAD_BYTES:

@@ -174,9 +174,7 @@ def _is_of_another_machine(address: str) -> bool:
 
 
 def _bearer_token(header: bytes) -> bytes:
-    """The token of a header: `Bearer token`, or the password of `Basic`, of the URL http://any:token@host; else
-    empty.
-    """
+    """Of `Bearer token`, or the password of `Basic`, of the URL http://any:token@host; else empty."""
     scheme, _, token = header.partition(b" ")
     if scheme.lower() != b"basic":
         return token.strip() if scheme.lower() == b"bearer" else b""

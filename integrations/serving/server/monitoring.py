@@ -19,9 +19,7 @@ _CLOSE_S = 10.0
 
 
 class RewardMonitors:
-    """One `StepMonitor` per monitored reward, in a thread of their own: scoring never waits for them. Steps that are
-    complete while two others wait are dropped, and counted. Raises ValueError for the name of no reward.
-    """
+    """One `StepMonitor` per reward, in a thread; steps complete while two wait are dropped, and counted."""
 
     def __init__(self, rewards: Mapping[str, Reward], monitors: Mapping[str, StepMonitor]) -> None:
         if unknown := [name for name in monitors if name not in rewards]:
@@ -111,9 +109,7 @@ class _Curve:
 
 @dataclass(frozen=True)
 class _Chart:
-    """alarms: positions and names. baseline: where the first steps end, else 0. zero: position of 0 where it is
-    marked.
-    """
+    """alarms: positions and names. baseline: where the first steps end, else 0. zero: position of 0 where marked."""
 
     title: str
     curves: list[_Curve]

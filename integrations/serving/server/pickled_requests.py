@@ -124,9 +124,7 @@ def _request(
 
 
 class _ImageNames:
-    """The names of images; equal ones have one name, and each object is copied and hashed once. Contents must outlive
-    it.
-    """
+    """Equal images have one name, and each object is copied and hashed once. Contents must outlive it."""
 
     def __init__(self) -> None:
         self._by_content: dict[tuple[bytes, str], str] = {}
@@ -164,9 +162,7 @@ def _image_part(content: Any, sample: str) -> tuple[bytes, str]:
 
 
 def to_plain_json(value: Any, values_left: list[int], depth: int = 0) -> Any:
-    """A copy of JSON values. values_left: how many there may still be, in a list of one, since a pickle may repeat a
-    list within itself; a long text counts as several. Raises `APIError`.
-    """
+    """A copy of JSON values. values_left: how many there may still be, in a list of one. Raises `APIError`."""
     values_left[0] -= 1 + (len(value) // _TEXT_OF_A_VALUE if isinstance(value, str) else 0)
     if values_left[0] < 0 or depth > _MAX_DEPTH:
         raise APIError("the metadata has too many values or levels", 413)

@@ -15,9 +15,7 @@ _MAX_RETRY_S = 600.0
 
 
 class Readiness:
-    """The state behind `/readyz`. An unavailable expert is retried after 30 s, then after doubling pauses of up to ten
-    minutes.
-    """
+    """The state behind `/readyz`. An unavailable expert is retried after pauses that double, from 30 to 600 s."""
 
     def __init__(self, rewards: Mapping[str, Reward]) -> None:
         self.on_unavailable: Callable[[str], None] | None = None

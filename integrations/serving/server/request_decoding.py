@@ -57,9 +57,7 @@ def decode_request(content: bytes, content_type: str, limits: ServerLimits) -> S
 
 
 def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> ScoreRequest:
-    """The request of JSON and its images: bytes and content type by name, to which the images in the JSON are added.
-    Raises `APIError`.
-    """
+    """The request of JSON, and its images: bytes and content type by name. Raises `APIError`."""
     if not isinstance(data, dict):
         raise APIError(f"the request must be a JSON object, got {type(data).__name__}", 400)
     _check_fields("the request", data)

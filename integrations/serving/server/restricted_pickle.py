@@ -41,9 +41,7 @@ it does not matter. Those of text are different in each process."""
 
 @dataclass(eq=False)
 class PickledImage:
-    """An image of PIL as its pickle has it: mode, (width, height), and the bytes of its pixels; nothing of it is
-    checked.
-    """
+    """An image of PIL as its pickle has it: mode, size and the bytes of its pixels; nothing of it is checked."""
 
     mode: Any = ""
     size: Any = ()
@@ -84,9 +82,7 @@ def dumps(value: Any) -> bytes:
 
 
 def error_pickle(message: str) -> bytes:
-    """A pickle that Python's reader refuses with an AttributeError that has the message (one line), for clients that
-    unpickle whatever comes back: it names an attribute that `builtins` does not have, and calls nothing.
-    """
+    """Python's reader refuses it with an AttributeError with this message; it calls nothing."""
     return b"cbuiltins\n" + message.encode("utf-8", "backslashreplace") + b"\n."
 
 

@@ -72,9 +72,7 @@ NAMED_REWARD = re.compile(r"([A-Za-z_][\w.-]*)=(.+)")
 
 
 def served_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
-    """Rewards by name, on one engine and shared experts, of specs or TOML files, as in mine=any-edit. Raises ValueError
-    for what is none, and for two of one name, and ImportError for a missing package.
-    """
+    """By name, on one engine, of specs or TOML files, as in mine=any-edit. Raises ValueError and ImportError."""
     rewards: dict[str, Reward] = {}
     shared = load_experts(experts, default_experts()) if experts else default_experts()
     for text in specs:

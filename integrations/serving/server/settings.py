@@ -80,9 +80,7 @@ _MAX_TOKEN_BYTES = 2**16
 
 
 def read_token(variable: str | None, path: Path | None) -> str:
-    """The token in an environment variable or a file; empty if neither is given. Raises ValueError if there is none in
-    it, or if both are given, and OSError.
-    """
+    """Of an environment variable or a file; empty if neither is given. Raises ValueError and OSError."""
     if variable and path is not None:
         raise ValueError("give either --token-env or --token-file")
     text = os.environ.get(variable, "") if variable else ""
@@ -208,9 +206,7 @@ class JudgeSettings(_Settings):
         return int(least), int(most or least)
 
     def server_config(self, host: str = "", port: int = 8321) -> ServerConfig:
-        """With the token of this machine. host: by default all addresses, if there is a token or none is wanted. Raises
-        ValueError and OSError if there is no token where it should be.
-        """
+        """With this machine's token. host: all addresses if there is one, or none is wanted. Raises as `read_token`."""
         is_open = bool(self.no_auth or self.token_env or self.token_file)
         return ServerConfig(
             host or ("0.0.0.0" if is_open else "127.0.0.1"),

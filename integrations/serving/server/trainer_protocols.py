@@ -201,10 +201,7 @@ def values_or_error(
     on_unscored: OnUnscored,
     may_retry: Callable[[], bool],
 ) -> list[float]:
-    """The values in training, with NaN if allowed. lowest: of the reward's range; None: that of the edit's group.
-    may_retry: whether the client may repeat the request. Raises `ServerBusy` and `APIError`, naming the edits without a
-    value.
-    """
+    """With NaN if allowed, else raises `ServerBusy` and `APIError`. lowest: None: that of the edit's group."""
     values = training_values(scores, [sample.group for sample in samples], lowest=lowest)
     lacking = [value is None for value in values]
     if on_unscored == "nan" or not any(lacking):

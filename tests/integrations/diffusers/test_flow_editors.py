@@ -234,27 +234,6 @@ def test_pictures_of_earlier_turns_are_handed_over_behind_the_source_where_they_
     assert image == Image.of(case.plain(shown, WORDS[0], 0))
 
 
-def test_sources_of_different_sizes_do_not_share_a_call(small):
-    editor = small.editor()
-    sources = [(small.picture(0),), (picture(1, 48, 32),), (small.picture(2),)]
-    rows, spying = calls_of(small.pipeline)
-    with spying:
-        edited = editor.edit(sources, WORDS, range(3))
-    assert rows == [2, 1]
-    for number in range(3):
-        (alone,) = editor.edit([sources[number]], [WORDS[number]], [number])
-        assert same(edited[number], alone)
-
-
-def test_a_negative_prompt_goes_with_every_row(small):
-    guided = {"negative_prompt": "Add star", "true_cfg_scale": 3.0}
-    editor = small.editor(**guided)
-    edited = editor.edit([(small.picture(n),) for n in range(2)], WORDS[:2], range(2))
-    for number in range(2):
-        alone = small.plain((small.picture(number),), WORDS[number], number, **guided)
-        assert same(edited[number], Image.of(alone))
-
-
 def test_the_evaluations_are_known_beforehand_and_checked(small):
     assert small.editor().nfe == STEPS
     assert make_editor(small.pipeline).nfe == 28

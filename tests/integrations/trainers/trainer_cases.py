@@ -130,6 +130,22 @@ def values(edits: Batch) -> list[float]:
     return [score.value for score in scores if score.value is not None]
 
 
+def advantages_without(
+    rewards: Sequence[float], lacking: Sequence[int], of_group: bool | None, ddof: float, epsilon: float
+) -> list[float]:
+    """As if those that lack a reward were not there; 0 for them. of_group: whose deviation divides; None: none does."""
+    known = np.array([row not in lacking for row in range(len(rewards))])
+    values, groups = np.array(rewards), np.arange(len(rewards)) // 4
+    result = np.zeros(len(rewards))
+    for group in np.unique(groups[known]):
+        rows = known & (groups == group)
+        over = values[rows] if of_group else values[known]
+        result[rows] = values[rows] - values[rows].mean()
+        if of_group is not None:
+            result[rows] /= over.std(ddof=ddof) + epsilon
+    return result.tolist()
+
+
 def check_log(trainer: str, log: Mapping[str, Any], *, parts: bool = True, share: float = 1 / 16) -> None:
     """Ours in a log are the names that docs/trainers.md has for the trainer, without those of parts if the reward has
     none, and they are finite. share: the fraction of unscored edits, and of abstained ones.
