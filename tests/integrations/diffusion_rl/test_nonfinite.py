@@ -27,9 +27,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 def broken(
     trainer: DiffusionTrainer, when: Callable[[int], bool], rows: Sequence[int] = (1,), gradient: float = math.nan
 ) -> Any:
-    """The denoiser's output is NaN in these rows of a call, where `when` says so of the number of calls so far, and its
-    gradient NaN or 0.
-    """
+    """NaN in these rows of a call, where `when` says so of the number of calls so far; gradients NaN or 0."""
     calls = 0
 
     def spoil(module: Any, args: Any, output: Any) -> Any:

@@ -113,9 +113,7 @@ def found_by(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def with_nan(folder: Path, rank: int) -> dict[str, Any]:
-    """Weights before, after each step and at the end, log and error of a run whose second process has a row of NaN in
-    the first step, and NaN in its gradient in all others.
-    """
+    """Of a run whose second process has a row of NaN in the first step, and NaN in its gradient in all others."""
     run = trainer_of(folder, "nan", bright, max_steps=9, save_steps=1, overlap=False)
     weights = [digest(run)]
     run.callbacks = [lambda it, *_: weights.append(digest(it))]

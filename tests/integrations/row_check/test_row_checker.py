@@ -464,10 +464,7 @@ def test_parquet_without_pyarrow_names_what_to_install(folder: Path, monkeypatch
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_memory_does_not_grow_with_a_file(folder: Path) -> None:
-    """A row group of 200 MB, which is one column chunk, in pages of a row: a page is held whole, whatever is asked.
-
-    `ru_maxrss` would be that of the process that forks, which has the rows.
-    """
+    """A row group of 200 MB in pages of a row; `ru_maxrss` would be that of the process that forks."""
     header, noise = encoded(1), os.urandom(2**20)
     rows = [{"instruction": f"Make it {number}", "source": {"bytes": header + noise}} for number in range(200)]
     for name, count in (("small", 2), ("large", 200)):

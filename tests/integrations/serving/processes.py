@@ -34,10 +34,7 @@ def judge(
     settings: Mapping[str, Any] | None = None,
     **environment: str,
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address and the process of a server that loads its reward from `judge_server_process`.
-
-    seconds: a sample takes. settings: the table of its file.
-    """
+    """Address and process of a server of `judge_server_process`. seconds: a sample takes. settings: of its file."""
     with (
         config_file(settings or {}) as config,
         subprocess.Popen(

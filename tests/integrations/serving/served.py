@@ -13,7 +13,7 @@ from editcritic.reward import Expert, Reward
 
 from ...reward.fakes import Fake, Rated
 
-PATIENCE_S = 60.0  # for what is at hand in no time, unless the machine is busy
+PATIENCE_S = 90.0  # for what is at hand in no time, unless the machine is busy
 TOKEN = "the-token-of-the-test"
 
 

@@ -2,11 +2,12 @@
 
 import signal
 import threading
-import time
 import urllib.request
 
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from studies.load_test.synthetic_reward import SyntheticServer, synthetic_samples
+
+from .served import eventually
 
 BATCH = synthetic_samples(200, size=16, group=4)
 CALM = [float(number) for number in range(200)]
@@ -18,14 +19,6 @@ def start_scoring(remote, batch=BATCH):
     thread = threading.Thread(target=lambda: results.append(remote(batch)))
     thread.start()
     return thread, results
-
-
-def wait_until_scored(server, count):
-    """Until a server has scored so many."""
-    until = time.monotonic() + 60
-    while scored_by(server) < count:
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def scored_by(server):
@@ -45,7 +38,7 @@ def test_a_server_that_is_killed_is_replaced_by_the_other():
         remote = RemoteReward([first.url, second.url], chunk_size=4, max_concurrency=8)
         remote(BATCH[:8])
         thread, results = start_scoring(remote)
-        wait_until_scored(first, 20)
+        eventually(lambda: scored_by(first) >= 20)
         first.kill()
         scores = wait_for(thread, results)
     assert scores.values == CALM
@@ -77,7 +70,7 @@ def test_a_server_that_stops_in_order_finishes_what_it_took():
         remote = RemoteReward([first.url, second.url], chunk_size=4)
         remote(BATCH[:8])
         thread, results = start_scoring(remote)
-        wait_until_scored(first, 20)
+        eventually(lambda: scored_by(first) >= 20)
         first.process.terminate()
         scores = wait_for(thread, results)
         assert first.process.wait(20) == 0

@@ -18,12 +18,10 @@ import httpx2
 import pytest
 
 from editcritic.integrations.serving.http_protocol import attach_images, encode_image, images_by_digest, request_json
-from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.settings import MIB
-from editcritic.reward import Reward
 
-from ...reward.fakes import Fake, Rated, picture, sample
+from ...reward.fakes import picture, sample
 from .processes import judge
 from .raw_http import connect, read_answer, request
 from .served import PATIENCE_S, eventually, idle, serving
@@ -305,22 +303,19 @@ def test_a_second_request_on_a_connection_may_not_dawdle_either(hurried: tuple[h
 
 def test_who_does_not_read_the_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("editcritic.integrations.serving.server.connection._WRITE_S", 0.3)
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
     rows = [{**ASKED["samples"][0], "id": f"{number}" * 4000} for number in range(1000)]
     body = json.dumps(changed(samples=rows)).encode()  # the answer is as long as its ids: more than sockets hold
-    with serve_in_thread(service) as url, socket.socket() as connection:
+    with serving() as (url, service), socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", int(url.rpartition(":")[2])))
         connection.sendall(head(len(body)) + body)
-        while service.active_requests or not service.metrics.samples_per_second():
-            time.sleep(0.02)
+        eventually(lambda: not service.active_requests and service.metrics.samples_per_second())
         time.sleep(1)  # ends before its time only in a server that waits
         got = 0
         with contextlib.suppress(ConnectionError):
             while more := connection.recv(2**20):
                 got += len(more)
         assert got < len(body) / 2
-    service.close()
 
 
 def test_connections_that_do_nothing_cannot_keep_others_out_for_long(hurried):

@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from editcritic.reward.image_decoding import Pixels, image_errors
 from ...forked import forked, needs_fork
 from ...reward.fakes import sample
 from ...reward.test_encoded_images import encoded, exif_junk, im_in_webp, many_scans, png, segment, with_segments
-from .served import PATIENCE_S, serving
+from .served import PATIENCE_S, eventually, serving
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,8 +73,7 @@ def test_a_request_of_few_pixels_waits_for_none_of_many() -> None:
         large = [threading.Thread(target=lambda one=one: statuses.append(sent(client, one))) for one in pictures]
         for thread in large:
             thread.start()
-        while service.active_requests < len(large):
-            time.sleep(0.01)
+        eventually(lambda: service.active_requests >= len(large))
         assert [sent(client, noise("PNG"))[0] for _ in range(3)] == [200] * 3
         assert not statuses
         opened.set()
@@ -259,10 +257,8 @@ def test_a_decoding_ends_with_the_server_although_a_child_lives_on() -> None:
         try:
             server.wait(PATIENCE_S)
             status = Path(f"/proc/{decoder}/stat")
-            end = time.monotonic() + PATIENCE_S / 2
-            while status.exists() and ") Z " not in status.read_text(encoding="ascii"):  # nobody may wait for it
-                assert time.monotonic() < end, "it goes on"
-                time.sleep(0.05)
+            # nobody may wait for it
+            eventually(lambda: not status.exists() or ") Z " in status.read_text(encoding="ascii"), "it goes on")
         finally:
             os.kill(child, signal.SIGKILL)
 

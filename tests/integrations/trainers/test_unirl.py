@@ -57,9 +57,7 @@ def rollout(edits: Batch, generated: Images | None = None) -> Sample:
 
 
 def service(client: bool = False, url: str = ADDRESS, **changes: Any) -> Any:
-    """The RewardService of the documented recipe, with the line for missing scores, or of UniRL's own client; changes:
-    of its backend.
-    """
+    """Of the documented recipe with missing scores, or UniRL's own client; changes: of its backend."""
     recipe_text, missing, of_client = documented("UniRL", "yaml")
     text = (of_client if client else recipe_text + missing).replace(ADDRESS, url)
     recipe: Any = OmegaConf.to_container(OmegaConf.create(text), resolve=True)

@@ -372,10 +372,7 @@ Script = Sequence[str]
 
 
 def scripted(trainer: Any, scripts: Sequence[Script]) -> None:
-    """Have the policy say what the scripts say, rollout by rollout in every batch, in its own tokens.
-
-    A rollout goes on with the first script that begins with what it has said so far.
-    """
+    """Have the policy say, in its own tokens, the first script that begins with what it has said so far."""
     tokenizer = trainer._tokenizer
 
     def generate(input_ids: Any, **_: Any) -> Any:

@@ -42,10 +42,7 @@ def server():
 
 @contextmanager
 def answering(*answers):
-    """A server that says it is ready, and answers requests with these, one after the other, the last for ever.
-
-    Each: (status, headers, JSON or a function that makes it of the request).
-    """
+    """A ready server that gives (status, headers, JSON or a function of the request) in order, the last for ever."""
     requests, description = [], {"identity": IDENTITY, "card": {"name": "rehearsal", "version": 1, "summary": "s"}}
     lock = threading.Lock()
 

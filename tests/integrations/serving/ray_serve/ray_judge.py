@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from studies.load_test.synthetic_reward import SyntheticExpert
 
 NEEDS = ("ray",)
 ROOT = Path(__file__).parents[4]
-PATIENCE_S = 90.0
 
 
 class Noted(SyntheticExpert):
@@ -104,14 +102,6 @@ def ray_judge(folder: Path = ROOT, **settings: Any) -> Iterator[RayJudge]:
     finally:
         if judge.process.poll() is None:
             judge.kill()
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Wait until it holds."""
-    until = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < until, f"not within {PATIENCE_S:g} s: {what}"
-        time.sleep(0.1)
 
 
 def descendants(root: int) -> dict[int, str]:

@@ -14,7 +14,8 @@ from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from studies.load_test.synthetic_reward import synthetic_reward, synthetic_samples
 
-from .ray_judge import RayJudge, eventually, notes, ray_judge
+from ..served import eventually
+from .ray_judge import RayJudge, notes, ray_judge
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 

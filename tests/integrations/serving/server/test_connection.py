@@ -38,9 +38,7 @@ def judge(
 
 @contextlib.contextmanager
 def flood(url: str, hold: int, greeting: bytes) -> Iterator[Callable[[], int]]:
-    """Somebody who holds so many connections, and opens another one for each that is closed, or for the oldest; gives
-    the number opened so far.
-    """
+    """So many connections, another for each that is closed, or for the oldest; gives the number opened so far."""
     stop, opened = threading.Event(), [0]
 
     def go_on() -> None:
@@ -60,8 +58,7 @@ def flood(url: str, hold: int, greeting: bytes) -> Iterator[Callable[[], int]]:
     thread = threading.Thread(target=go_on)
     thread.start()
     try:
-        while opened[0] < 2 * hold:
-            time.sleep(0.01)
+        eventually(lambda: opened[0] >= 2 * hold)
         yield lambda: opened[0]
     finally:
         stop.set()
@@ -74,9 +71,7 @@ def requests_counted(service: ScoringService) -> float:
 
 
 def until_let_in(url: str, data: bytes, attempts: int = 30) -> int:
-    """The status of a request on a new connection; one that is lost, on a machine without time, is sent again: several
-    times where a flood reopens faster than a busy machine comes to read what is sent.
-    """
+    """The status of a request on a new connection; one that is lost, on a machine without time, is sent again."""
     for _ in range(attempts):
         with contextlib.suppress(OSError), connect(url) as connection:
             connection.sendall(data)
@@ -112,8 +107,7 @@ def test_what_is_scored_and_who_has_shown_the_token_outlast_a_flood() -> None:
         scored.sendall(request("POST", "/v1/score", BODY, **WITH_TOKEN))
         eventually(lambda: service.in_flight)
         with flood(url, 150, request()) as reopened:
-            while reopened() < 450:
-                time.sleep(0.01)
+            eventually(lambda: reopened() >= 450)
             opened.set()
             assert read_answer(scored).status == 200
             for connection in (idle, scored):
@@ -169,9 +163,8 @@ def test_without_the_token_there_is_one_answer_to_a_connection(asked: bytes, sta
         assert (answer.status, answer.closed) == (status, True)
         assert is_closed(connection)
         assert httpx2.post(f"{url}/v1/score", content=BODY, headers=WITH_TOKEN).status_code == 200
-        while (counted := requests_counted(service)) < 2:
-            time.sleep(0.01)
-        assert counted == 2
+        eventually(lambda: requests_counted(service) >= 2)
+        assert requests_counted(service) == 2
 
 
 def test_a_refusal_arrives_although_the_body_is_still_being_sent() -> None:

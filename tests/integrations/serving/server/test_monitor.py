@@ -40,17 +40,13 @@ def served(monitor: StepMonitor | None, **settings: Any) -> Iterator[tuple[str, 
         yield running
 
 
-def until(monitor: StepMonitor, observed: int) -> None:
-    eventually(lambda: len(monitor.history) >= observed, "steps were not observed")
-
-
 def train(url: str, monitor: StepMonitor, hack: Hack | None, steps: int) -> None:
     """As a trainer does, of whose policy the server knows nothing."""
     policy = Policy(13, hack, start=20)
     with closing(RemoteReward(url)) as remote:
         for number in range(steps):
             remote([edit.sample for edit in policy.step(number)])
-            until(monitor, number + 1)
+            eventually(lambda seen=number + 1: len(monitor.history) >= seen)
 
 
 def numbers(text: str) -> dict[str, float]:
@@ -127,7 +123,7 @@ def test_each_reward_has_a_monitor_of_its_own_and_some_have_none():
         assert monitor.steps == 0
         with closing(RemoteReward(url, reward="mine")) as mine:
             mine(edits)
-        until(monitor, 1)
+        eventually(lambda: len(monitor.history) >= 1)
     with pytest.raises(ValueError, match="no reward 'none' to monitor: served are mine"):
         ScoringService({"mine": reward()}, monitors={"none": monitor})
 
@@ -140,7 +136,7 @@ def test_a_request_that_is_repeated_counts_once():
             body = attach_images({**request_json(edits), "key": key}, images_by_digest(edits))
             assert httpx2.post(f"{url}/v1/score", json=body).status_code == 200
             assert monitor.steps == (key == "b")
-        until(monitor, 1)
+        eventually(lambda: len(monitor.history) >= 1)
         assert 'editcritic_samples_total{status="replayed"} 4.0' in service.metrics.text().decode()
 
 
@@ -163,7 +159,7 @@ def test_scoring_does_not_wait_for_a_held_out_reward_and_steps_are_dropped():
         assert (monitor.steps, monitor.dropped) == (10, 8)
         assert service.samples.used == 0
         release.set()
-        until(monitor, 2)
+        eventually(lambda: len(monitor.history) >= 2)
         page = httpx2.get(f"{url}/monitor").text
     assert "10 steps of 8 edits; 8 of them not observed, since the one before took too long" in page
 
