@@ -212,10 +212,8 @@ class SelectionRun:
             sample, score, status = request.with_image(previews[-1].picture), previews[-1].score, "made"
         else:
             sample = request.with_image(previews[-1].picture) if previews else None
-            score, status = (
-                Score.abstained(f"stopped after {partial.step} of {self.nfe_per_image} evaluations"),
-                "stopped",
-            )
+            score = Score.abstained(f"stopped after {partial.step} of {self.nfe_per_image} evaluations")
+            status = "stopped"
         return Candidate(request.id, request.noise, sample, score, cost, status, request.step, request.parent, previews)  # type: ignore[arg-type]
 
     def contenders(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
@@ -241,11 +239,8 @@ class SelectionRun:
             return updated, None, reason
         top = max(candidate.value for candidate in valued if candidate.value is not None)
         tied = [candidate for candidate in valued if candidate.value == top]
-        lower = sorted(
-            (candidate.value for candidate in valued if candidate.value is not None and candidate.value < top),
-            reverse=True,
-        )
-        reason = f"the highest of {len(valued)}, {top:.4g}" + (f"; the next has {lower[0]:.4g}" if lower else "")
+        lower = [value for candidate in valued if (value := candidate.value) is not None and value < top]
+        reason = f"the highest of {len(valued)}, {top:.4g}" + (f"; the next has {max(lower):.4g}" if lower else "")
         if len(tied) == 1:
             return updated, tied[0], reason
         reason = f"{len(tied)} of {len(valued)} have the highest value, {top:.4g}"
@@ -261,15 +256,9 @@ class SelectionRun:
                 rescored = replace(tied[number], tiebreak_score=score, cost=tied[number].cost + cost)
                 updated[updated.index(tied[number])] = rescored
                 tied[number] = rescored
-            best_tiebreak = max(
-                (
-                    candidate.tiebreak_score.value
-                    for candidate in tied
-                    if candidate.tiebreak_score and candidate.tiebreak_score.value is not None
-                ),
-                default=None,
-            )
-            if best_tiebreak is not None:
+            scores = [candidate.tiebreak_score for candidate in tied if candidate.tiebreak_score]
+            if values := [score.value for score in scores if score.value is not None]:
+                best_tiebreak = max(values)
                 tied = [one for one in tied if one.tiebreak_score and one.tiebreak_score.value == best_tiebreak]
                 name = self._tiebreak_scorer.reward.card.name
                 reason += f"; {name} is highest for {len(tied)} of them, {best_tiebreak:.4g}"
@@ -336,9 +325,8 @@ class SelectionRun:
             self._others[reward] = JournaledScorer(reward, self.journal)
         scorer = self._others[reward]
         is_own = scorer.identity == self._scorer.identity
-        scored = iter(
-            scorer([] if is_own else [candidate.sample for candidate in candidates if candidate.sample is not None])
-        )
+        samples = [candidate.sample for candidate in candidates if candidate.sample is not None]
+        scored = iter(scorer([] if is_own else samples))
         rescored = []
         for candidate in candidates:
             score = candidate.score
@@ -359,15 +347,8 @@ class SelectionRun:
             max_candidates: Finished candidates that the selector may make.
         """
         updated, winner, reason = self.choose(candidates)
-        return Selection(
-            sample,
-            winner,
-            reason,
-            tuple(updated),
-            self.full_cost(updated, max_candidates),
-            stop_reason=self.stop_reason,
-            notes=notes,
-        )
+        cost = self.full_cost(updated, max_candidates)
+        return Selection(sample, winner, reason, tuple(updated), cost, stop_reason=self.stop_reason, notes=notes)
 
     def full_cost(self, candidates: Sequence[Candidate], max_candidates: int) -> Cost:
         """The cost of `max_candidates` finished candidates, each scored once, extrapolated from the average finished

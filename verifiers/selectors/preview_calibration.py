@@ -258,10 +258,9 @@ def calibrate_previews(
     `select` with the same seed, and a shared journal reuses them.
 
     Raises:
-        ValueError: For an editor that is not a `StepwiseEditor`, and `SelectionStopped` if the editor or the reward is
-            down.
-        TypeError: For an editor that is not a `StepwiseEditor`, and `SelectionStopped` if the editor or the reward is
-            down.
+        ValueError: For fewer than two candidates, and for steps that the editor does not have or that do not increase.
+        TypeError: For an editor that is not a `StepwiseEditor`.
+        SelectionStopped: If the editor or the reward is down.
     """
     if n < 2:
         raise ValueError(f"a calibration compares candidates: n must be at least 2, got {n}")

@@ -66,9 +66,8 @@ class RoundRobinTournament:
 
     def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
         brackets = _new_brackets(run, samples, self.n, self.comparison)
-        results = _play_matches(
-            run, brackets, [_round_robin_pairs(bracket.remaining) for bracket in brackets], self.comparison
-        )
+        pairs = [_round_robin_pairs(bracket.remaining) for bracket in brackets]
+        results = _play_matches(run, brackets, pairs, self.comparison)
         for bracket, matches in zip(brackets, results, strict=True):
             if len(bracket.remaining) > 1:
                 bracket.remaining = [bracket.leader(run, [match for match in matches if match is not None])]
@@ -117,13 +116,8 @@ class _Bracket:
         if len(tied) > 1:
             reason += f"; {', '.join(tied)} have the highest"
             mutual_means = _mean_shares(tied, matches)
-            if mutual_means and len(
-                leaders := [
-                    candidate_id
-                    for candidate_id in mutual_means
-                    if mutual_means[candidate_id] == max(mutual_means.values())
-                ]
-            ) < len(tied):
+            leaders = [name for name, mean in mutual_means.items() if mean == max(mutual_means.values())]
+            if 0 < len(leaders) < len(tied):
                 tied = leaders
                 reason += f", {', '.join(tied)} in the matches between them"
         winner = self.by_reward(run, tied)
@@ -235,11 +229,7 @@ def _mean_shares(candidate_ids: Sequence[str], matches: Sequence[TournamentMatch
         if match.score.value is not None and match.first in candidate_ids and match.second in candidate_ids:
             shares.setdefault(match.first, []).append(match.score.value)
             shares.setdefault(match.second, []).append(1.0 - match.score.value)
-    return {
-        candidate_id: round(math.fsum(shares[candidate_id]) / len(shares[candidate_id]), 9)
-        for candidate_id in candidate_ids
-        if candidate_id in shares
-    }
+    return {name: round(math.fsum(shares[name]) / len(shares[name]), 9) for name in candidate_ids if name in shares}
 
 
 def _extrapolated_cost(costs: Sequence[Cost], count: int) -> Cost:

@@ -101,8 +101,8 @@ class ServerConfig:
 
     Args:
         token: Bearer token of clients; without one, `host` must be a loopback address unless `allow_no_token` is set.
-        header_timeout_s: Seconds for the head and the body of a request.
-        body_timeout_s: Seconds for the head and the body of a request.
+        header_timeout_s: Seconds for the head of a request.
+        body_timeout_s: Seconds for its head and its body.
         keep_alive_timeout_s: How long an idle connection is kept.
         max_connections: Concurrent ones; for who has to give way, see `connection`.
         drain_timeout_s: After a stop signal, for accepted requests.

@@ -248,14 +248,6 @@ def test_a_chain_goes_on_from_turns_that_were_made_before():
     assert judged.pools == Pools(("cup", "fork", "plum"), ("cup", "plum"), ("cup",))
 
 
-def test_a_chain_ends_where_no_candidate_of_a_turn_has_a_score():
-    painter = Painter(bad_seeds={2 * STEP_SEED_STRIDE, 2 * STEP_SEED_STRIDE + 1})
-    (one,) = pick(MultiTurnEditing(2), compounds(), editor=painter)
-    assert one.winner is None
-    assert "step 3 of 3" in one.reason
-    assert [chosen.step for chosen in one.steps] == [1, 2]
-
-
 class Twins(Painter):
     """Makes the same image of each two seeds."""
 
