@@ -121,12 +121,8 @@ class PartialDenoising:
             return original(*bound.args, **bound.kwargs)
 
         # A state with latents samples nothing: its generator stays as it is.
-        prepared = prepare_with(
-            [
-                torch.Generator() if _LATENTS in state.arrays else generator
-                for state, generator in zip(self._states, self.generators, strict=True)
-            ]
-        )
+        rows = zip(self._states, self.generators, strict=True)
+        prepared = prepare_with([torch.Generator() if _LATENTS in state.arrays else drawn for state, drawn in rows])
         latents = prepared[0] if isinstance(prepared, tuple) else prepared
         if latents.shape[0] != len(self._states):
             raise ValueError(f"there are {len(self._states)} states, but the call has {latents.shape[0]} rows")

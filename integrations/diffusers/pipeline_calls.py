@@ -46,11 +46,7 @@ class PipelineCaller:
             if name in _RESERVED_ARGUMENTS:
                 raise ValueError(f"{name} is set by the editor itself for {type(pipeline).__name__}: leave it out")
             if name not in parameters and not open_ended:
-                supported = ", ".join(
-                    supported_name
-                    for supported_name in parameters
-                    if supported_name not in ("self", *_RESERVED_ARGUMENTS)
-                )
+                supported = ", ".join(one for one in parameters if one not in ("self", *_RESERVED_ARGUMENTS))
                 raise ValueError(f"{type(pipeline).__name__} takes no {name}; it takes {supported}")
         self.pipeline = pipeline
         self.batch = batch

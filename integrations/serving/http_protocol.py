@@ -216,13 +216,8 @@ def response_json(
     rows = []
     for sample, score in zip(samples, scores, strict=True):
         final_score = score or Score.failed(late or "not scored in time", cause="infrastructure")
-        rows.append(
-            {
-                "id": sample.id,
-                **_trim_to_detail(final_score, detail).to_json(),
-                **({"late": True} if score is None else {}),
-            }
-        )
+        is_late = {"late": True} if score is None else {}
+        rows.append({"id": sample.id, **_trim_to_detail(final_score, detail).to_json(), **is_late})
     signature = signature_with_identity(reward.signature, identity)
     return {"schema": SCHEMA, "reward": signature, "identity": identity, "scores": rows}
 

@@ -69,12 +69,9 @@ class RolloutEditor:
         new_requests = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._edited}
         for start in range(0, len(new_requests), self.editor.batch_size):
             batch = dict(list(new_requests.items())[start : start + self.editor.batch_size])
-            candidates = self._generator.generate(
-                [
-                    CandidateRequest(str(number), request, request, NoiseSpec(self._seed))
-                    for number, request in enumerate(batch.values())
-                ]
-            )
+            noise = NoiseSpec(self._seed)
+            wanted = [CandidateRequest(str(number), one, one, noise) for number, one in enumerate(batch.values())]
+            candidates = self._generator.generate(wanted)
             for key, candidate in zip(batch, candidates, strict=True):
                 self._edited[key] = candidate.picture or FailedEdit(candidate.error, candidate.editor_down)
         return [self._edited[key] for key in keys]

@@ -285,15 +285,10 @@ class _GainModel:
         values = np.array([value for state in samples for value in state.values])
         self.lowest = float(values.min()) if len(values) else 0.0
         self._mean = float(values.mean()) if len(values) else 0.0
-        pairs = np.array(
-            [
-                (self.expected(state, number), candidate.value)
-                for state in samples
-                for number, candidate in state.done.items()
-                if candidate.value is not None
-            ]
-        ).reshape(-1, 2)
-        self._expected, self._off = pairs[:, 0], pairs[:, 1] - pairs[:, 0]
+        done = [(state, number, one.value) for state in samples for number, one in state.done.items()]
+        pairs = [(self.expected(state, number), value) for state, number, value in done if value is not None]
+        self._expected, final = np.array(pairs).reshape(-1, 2).T
+        self._off = final - self._expected
         spread = float(values.std()) if len(values) else 0.0
         count = max(len(pairs), 1)
         # Silverman's rule; with fewer than two errors, a standard deviation of 0.25 is assumed.
@@ -303,11 +298,8 @@ class _GainModel:
 
     def expected(self, state: _SampleState, number: int) -> float:
         """The mean of the sample's other values, shrunk towards the mean of all."""
-        values = [
-            candidate.value
-            for index, candidate in state.done.items()
-            if index != number and candidate.value is not None
-        ]
+        others = [candidate.value for index, candidate in state.done.items() if index != number]
+        values = [value for value in others if value is not None]
         return (sum(values) + _SHRINKAGE * self._mean) / (len(values) + _SHRINKAGE)
 
     def gain(self, expected: float, best: float, high: float | None) -> float:

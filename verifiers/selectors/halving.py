@@ -89,11 +89,8 @@ class SuccessiveHalving:
             rows = advance_interleaved(run, rows, until_step)
             kept = [rank_by_preview(row, until_step)[:count] for row in rows]
             for row_dropped, row, survivors in zip(dropped, rows, kept, strict=True):
-                row_dropped += [
-                    partial
-                    for partial in row
-                    if partial.request.id not in {survivor.request.id for survivor in survivors}
-                ]
+                names = {survivor.request.id for survivor in survivors}
+                row_dropped += [partial for partial in row if partial.request.id not in names]
             rows = kept
         candidates = [[run.to_candidate(partial) for partial in sorted(row, key=_seed)] for row in dropped]
         return [

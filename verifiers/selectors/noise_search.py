@@ -64,14 +64,11 @@ class ZeroOrderSearch:
 
     def _around(self, run: SelectionRun, pivot: CandidateRequest, round_index: int) -> list[CandidateRequest]:
         """Neighbours of the pivot. Rounds have separate seed ranges, so that no noise is sampled twice."""
+        seeds = [run.candidate_noise(number, round_index + 2).seed for number in range(self.neighbours)]
+        noises = [pivot.noise.perturbed(seed, self.radius) for seed in seeds]
+        names = [f"{round_index + 1}.{number}" for number in range(self.neighbours)]
         return [
-            replace(
-                pivot,
-                id=f"{round_index + 1}.{number}",
-                noise=pivot.noise.perturbed(run.candidate_noise(number, round_index + 2).seed, self.radius),
-                parent=pivot.id,
-            )
-            for number in range(self.neighbours)
+            replace(pivot, id=name, noise=noise, parent=pivot.id) for name, noise in zip(names, noises, strict=True)
         ]
 
 

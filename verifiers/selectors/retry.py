@@ -110,14 +110,8 @@ class _RetryState:
             reason = f"none of {len(self.candidates)} attempts was accepted{last}; {selection.reason}"
             return replace(selection, reason=reason)
         reason = f"accepted at attempt {len(self.candidates)} of {max_attempts}: {self.reason}"
-        return Selection(
-            self.sample,
-            self.accepted,
-            reason,
-            tuple(self.candidates),
-            run.full_cost(self.candidates, max_attempts),
-            notes=notes,
-        )
+        cost = run.full_cost(self.candidates, max_attempts)
+        return Selection(self.sample, self.accepted, reason, tuple(self.candidates), cost, notes=notes)
 
 
 def _verify_candidates(

@@ -272,15 +272,8 @@ class RemoteReward(BaseReward):
         options = DispatchOptions(
             self.detail, self.image_encoding, self.reward, self.timeout_s, self.on_failures == "wait"
         )
-        dispatcher = Dispatcher(
-            connection.replicas,
-            connection.transport,
-            connection.slots,
-            connection.received,
-            options,
-            self.deadline_s,
-            start,
-        )
+        parts = (connection.replicas, connection.transport, connection.slots, connection.received)
+        dispatcher = Dispatcher(*parts, options, self.deadline_s, start)
         nonce = uuid.uuid4().hex
         chunks = self._chunk_indices(connection.replicas, batch)
         tasks = (

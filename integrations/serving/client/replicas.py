@@ -69,11 +69,7 @@ class RewardInfo:
     def of(data: Mapping[str, Any]) -> RewardInfo:
         """Raises ValueError if the data has no card, one that no reward has, or no identity."""
         try:
-            values = {
-                card_field.name: data["card"][card_field.name]
-                for card_field in fields(Card)
-                if card_field.name in data["card"]
-            }
+            values = {one.name: data["card"][one.name] for one in fields(Card) if one.name in data["card"]}
             card = TypeAdapter(Card).validate_python(values)
             low, high = (math.nan if end is None else end for end in card.range)
             if not card.name or low >= high or math.inf in (abs(low), abs(high)):

@@ -32,6 +32,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -177,13 +178,8 @@ def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Ca
             scores = await unless_disconnected(request, scoring)
             if scores is None:
                 return Response(status_code=499)
-            values = values_or_error(
-                score_request.samples,
-                scores,
-                service.reward().card.range[0],
-                on_unscored,
-                lambda: retry_counter.may_retry(score_request.key),
-            )
+            lowest, may_retry = service.reward().card.range[0], partial(retry_counter.may_retry, score_request.key)
+            values = values_or_error(score_request.samples, scores, lowest, on_unscored, may_retry)
         except (APIError, ServerBusy) as error:
             log.warning("rejected a request to %s: %s", request.url.path, error)  # its client may not show it
             raise

@@ -92,17 +92,9 @@ def add_unirl_routes(app: FastAPI, service: ScoringService) -> None:
             body += chunk
         batch, score_requests = await service.run_in_decoder(_read, service, body)
         body = bytearray()
-        tasks = [
-            asyncio.create_task(
-                unless_disconnected(
-                    request,
-                    score_with_retries(
-                        service, score_request, received_at=received_at, client_timeout_s=CLIENT_TIMEOUT_S
-                    ),
-                )
-            )
-            for score_request in score_requests.values()
-        ]
+        times = {"received_at": received_at, "client_timeout_s": CLIENT_TIMEOUT_S}
+        scorings = [score_with_retries(service, one, **times) for one in score_requests.values()]
+        tasks = [asyncio.create_task(unless_disconnected(request, scoring)) for scoring in scorings]
         try:
             results = await asyncio.gather(*tasks)
         finally:
