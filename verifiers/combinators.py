@@ -24,7 +24,6 @@ class _Connective:
 
     @property
     def rewards(self) -> tuple[BaseReward, ...]:
-        """The rewards of all verifiers, in order."""
         return _rewards(self.verifiers)
 
     def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:

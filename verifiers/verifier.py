@@ -263,7 +263,6 @@ def _undecided_reason(name: str, score: Score) -> str:
 
 
 def _parts_by_depth(score: Score) -> Iterator[Mapping[str, Score]]:
-    """The parts, level by level from the outermost."""
     level = [score]
     while level:
         below: dict[str, Score] = {}

@@ -67,7 +67,6 @@ class SchedulerTracker:
 
     @property
     def has_stepped(self) -> bool:
-        """Whether there was a step in this context."""
         return self._last is not None
 
     @property

@@ -91,7 +91,6 @@ class PartialDenoising:
 
     @property
     def states(self) -> list[DenoisingState]:
-        """The states at `until_step`."""
         if self._state is None or self._clean is None:
             raise RuntimeError(f"{type(self._pipeline).__name__} did not run to step {self._until}")
         signal, noise = (levels.astype(np.float32) for levels in signal_and_noise_levels(self._scheduler))

@@ -112,7 +112,6 @@ class PipelineCaller:
         )
 
     def check_nfe(self, nfe: int) -> None:
-        """Raise ValueError if an image took another number of evaluations than expected."""
         if self._family.nfe is None and nfe != self.nfe:
             raise ValueError(
                 f"an image took {nfe} evaluations, expected {self.nfe}: pass num_inference_steps as "
@@ -128,7 +127,6 @@ class PipelineCaller:
         return tuple(dict.fromkeys((*state.images, *earlier)))
 
     def _batches(self, states: Sequence[DenoisingState]) -> list[list[int]]:
-        """The indices of the rows of each call."""
         groups: dict[Any, list[int]] = {}
         for row, state in enumerate(states):
             sources = self._input_images(state)
@@ -164,8 +162,6 @@ def _nfe(pipeline: Any, settings: Mapping[str, Any]) -> int:
 
 
 class _SilentProgressBar:
-    """Replaces the progress bar."""
-
     def __init__(self, original: Any, iterable: Any = (), total: int | None = None) -> None:
         self._iterable = iterable
 

@@ -212,7 +212,6 @@ def _initial_states(
 
 
 def _unknown_pipeline_message(pipeline: Any) -> str:
-    """Why no family is known for this pipeline."""
     name = type(pipeline).__name__
     supported = ", ".join(pipeline_name for family in FAMILIES for pipeline_name in family.pipelines)
     parameters = inspect.signature(type(pipeline).__call__).parameters
@@ -259,7 +258,6 @@ def _config_id(value: Any) -> Any:
 
 
 def _setting_id(value: Any) -> Any:
-    """The id of a setting."""
     if isinstance(value, Image):
         return value.digest
     if isinstance(value, torch.Tensor):

@@ -139,7 +139,6 @@ def ledits_nfe(pipeline: Any, settings: Mapping[str, Any]) -> int:
 
 
 def _known_arguments(pipeline: Any) -> tuple[Mapping[str, inspect.Parameter], Mapping[str, inspect.Parameter]]:
-    """The parameters of `invert` and of the call."""
     return inspect.signature(pipeline.invert).parameters, inspect.signature(type(pipeline).__call__).parameters
 
 

@@ -59,7 +59,6 @@ def batch_advantages(
 
 
 def _without_evidence(score: Score) -> Score:
-    """What is sent to other processes."""
     parts, credits = (
         {name: _without_evidence(part) for name, part in scores.items()} for scores in (score.parts, score.credits)
     )

@@ -267,7 +267,6 @@ class RolloutBatch:
         return {rows[index]: reason for call, rows in self.calls for index, reason in call.nonfinite.items()}
 
     def made(self, values: Sequence[T]) -> list[T]:
-        """Of a value per sample, those of samples that have an image."""
         return [value for row, value in enumerate(values) if row not in self.failures]
 
 

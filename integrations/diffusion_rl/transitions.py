@@ -35,12 +35,10 @@ class ForwardProcess:
 
     @staticmethod
     def of(scheduler: Any, index: int) -> ForwardProcess:
-        """Before step `index` of the solver's current schedule."""
         signal, noise = (float(levels[index]) for levels in signal_and_noise_levels(scheduler))
         return ForwardProcess(signal, noise, scheduler.config.get("prediction_type", "flow"))
 
     def target(self, clean: Tensor, noise: Tensor) -> Tensor:
-        """The correct prediction."""
         if self.prediction_type == "flow":
             return noise - clean
         if self.prediction_type == "v_prediction":
@@ -57,7 +55,6 @@ class FlowMatchingTransitions:
     sampling: Sampling = "sde"
 
     def at(self, index: int) -> TransitionFn:
-        """The transition of a step, in the current schedule."""
         sigma, next_sigma = (float(self.scheduler.sigmas[step]) for step in (index, index + 1))
         if not self.noise_level or not next_sigma:  # noise of the last step would stay in the image
             return lambda velocity, state: (state.float() + (next_sigma - sigma) * velocity.float(), 0.0)
@@ -65,7 +62,6 @@ class FlowMatchingTransitions:
         return partial(step, sigma=sigma, next_sigma=next_sigma, level=self.noise_level)
 
     def dt(self, index: int) -> float:
-        """See `Transitions`."""
         sigma, next_sigma = (float(self.scheduler.sigmas[step]) for step in (index, index + 1))
         return 1.0 if self.sampling == "cps" else sigma - next_sigma
 
@@ -97,7 +93,6 @@ class DDIMTransitions:
     noise_level: float
 
     def at(self, index: int) -> TransitionFn:
-        """The transition of a step, in the current schedule."""
         scheduler = copy.copy(self.scheduler)  # a later call may have another number of steps
         timestep = int(scheduler.timesteps[index])
         previous_timestep = timestep - scheduler.config.num_train_timesteps // scheduler.num_inference_steps
@@ -126,7 +121,6 @@ class DDIMTransitions:
         return transition
 
     def dt(self, index: int) -> float:
-        """See `Transitions`."""
         return 1.0
 
 

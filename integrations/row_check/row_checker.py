@@ -209,7 +209,6 @@ class _Checker:
         self._edits.append(_hash(instruction.encode("utf-8", "surrogatepass"), *(one.name for one in pictures)))
 
     def _sample(self, instruction: str, images: list[Image], row: Mapping[str, Any]) -> EditSample:
-        """The sample that the adapter makes of a row. Raises `_Problem`."""
         if self._layout.name != "trl":
             metadata = self._layout.metadata_of(row)
             metadata = with_requirement(metadata) if self._layout.name == "edit-r1" else metadata

@@ -220,7 +220,6 @@ def _rows(value: Any, kept: Rows) -> Any:
 
 
 def _scattered(part: NDArray[Any], kept: Rows) -> NDArray[np.float64]:
-    """The rows of a result where they belong, and 0 elsewhere."""
     whole = np.zeros((len(kept), *part.shape[1:]))
     whole[kept] = part
     return whole

@@ -294,7 +294,6 @@ def warn_if_collectives_end_first(outage_timeout_s: float) -> None:
 
 
 def _group_devices(group: Any) -> Iterator[Any]:
-    """Those for which the process group has a backend here."""
     for device in group._device_types:
         with suppress(RuntimeError):  # such as CUDA where there is none
             group._get_backend(device)

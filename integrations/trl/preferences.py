@@ -215,7 +215,6 @@ def _first(ordered: Sequence[tuple[int, PreferencePair]], per_group: int) -> lis
 def _balanced_pairs(
     ordered: Sequence[tuple[int, PreferencePair]], per_group: int, length: Callable[[str], int], rng: random.Random
 ) -> list[PreferencePair]:
-    """Every pair that has an opposite, next to its opposite."""
     sides: dict[tuple[int, int], deque[tuple[int, PreferencePair]]] = {}
     for group_index, pair in ordered:
         longer = _sign(length(pair.chosen.text) - length(pair.rejected.text))

@@ -77,7 +77,6 @@ class RolloutEditor:
         return [self._edited[key] for key in keys]
 
     def close(self) -> None:
-        """Drop the cached images."""
         self._journal.close()
         self._edited.clear()
 
@@ -395,7 +394,6 @@ def rollout_values(rollouts: Sequence[Rollout], reward: BaseReward, abstained: A
 
 
 def _scores_of_edits(rollouts: Sequence[Rollout]) -> list[Score | None]:
-    """None for a row that is no edit."""
     return [None if rollout.sample is None else rollout.score for rollout in rollouts]
 
 

@@ -60,7 +60,6 @@ class Limits:
 
     @property
     def limits(self) -> dict[str, float]:
-        """Name -> limit, for the limits that are set."""
         return {item.name: limit for item in fields(self) if (limit := getattr(self, item.name)) is not None}
 
     @classmethod

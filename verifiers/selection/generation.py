@@ -90,7 +90,6 @@ class CandidateGenerator:
         self._consecutive_failures = 0
 
     def generate(self, requests: Sequence[CandidateRequest]) -> list[GeneratedImage]:
-        """The finished images of the requests."""
         keys = [self._key(request, self.editor.nfe) for request in requests]
         seeded = [number for number, request in enumerate(requests) if request.noise.parent is None]
         images = self._generate_all(
@@ -106,7 +105,6 @@ class CandidateGenerator:
         return [images[number] for number in range(len(requests))]
 
     def require_stepwise(self) -> None:
-        """Raise TypeError for an editor that is not a `StepwiseEditor`."""
         if not isinstance(self.editor, StepwiseEditor):
             raise TypeError(f"{self.editor.id} is not a StepwiseEditor: use a selector that needs no previews")
 

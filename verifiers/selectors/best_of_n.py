@@ -234,7 +234,6 @@ class _SampleState:
 
     @property
     def best_preview(self) -> int:
-        """The paused candidate that ranks first."""
         first = rank_by_preview(list(self.paused.values()), self.pause)[0]
         return next(number for number, partial in self.paused.items() if partial is first)
 

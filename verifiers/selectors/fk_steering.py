@@ -154,7 +154,6 @@ class Particle:
     max_reward: float = -math.inf
 
     def rewarded(self, reward: float, reward_scale: float, potential: Potential) -> Particle:
-        """The particle after multiplication by the potential of a preview's reward."""
         peak = max(self.max_reward, reward)
         gain = reward_scale * reward - self.log_potential if potential == "difference" else reward_scale * peak
         return replace(

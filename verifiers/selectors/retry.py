@@ -73,8 +73,6 @@ class RetryUntilAccepted:
 
 
 class _RetryState:
-    """A sample, its candidates so far and the decisions on them."""
-
     def __init__(self, sample: EditSample, instruction: str) -> None:
         self.sample = sample
         self.instruction = instruction

@@ -172,7 +172,6 @@ class _StepwiseState:
 
     @property
     def count(self) -> int:
-        """Number of steps."""
         return len(operations_of(self.sample))
 
 

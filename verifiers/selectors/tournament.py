@@ -102,7 +102,6 @@ class _Bracket:
         return winner
 
     def leader(self, run: SelectionRun, matches: Sequence[TournamentMatch]) -> str:
-        """The winner of a round robin."""
         means = _mean_shares(self.remaining, matches)
         if not means:
             winner = self.by_reward(run, self.remaining)
@@ -125,7 +124,6 @@ class _Bracket:
         return winner
 
     def by_reward(self, run: SelectionRun, candidate_ids: Sequence[str]) -> str:
-        """The candidate that the reward chooses."""
         updated, chosen, _ = run.choose([self.players[candidate_id] for candidate_id in candidate_ids])
         self.players |= {candidate.id: candidate for candidate in updated}
         assert chosen is not None  # all players have a score
@@ -233,7 +231,6 @@ def _mean_shares(candidate_ids: Sequence[str], matches: Sequence[TournamentMatch
 
 
 def _extrapolated_cost(costs: Sequence[Cost], count: int) -> Cost:
-    """The cost of `count` matches at the average cost of these."""
     total, factor = sum_costs(costs), count / max(len(costs), 1)
     return Cost(0, round(total.judge_calls * factor), total.seconds * factor)
 

@@ -67,7 +67,6 @@ class DispatchStats:
     replicas: Counter[str] = field(default_factory=Counter)
 
     def stats(self, seconds: float) -> dict[str, Any]:
-        """The statistics in `Scores.stats`."""
         stats = {"seconds": round(seconds, 4), "requests": self.requests, "retries": dict(self.retries)}
         return stats | {"late": list(self.late), "replicas": dict(self.replicas)}
 
@@ -192,7 +191,6 @@ class Dispatcher:
     async def _handle_rejection(
         self, key: str, chunk: RequestChunk, indices: Sequence[int], replica: Replica, response: TransportResponse
     ) -> None:
-        """Handle a rejected request: split it, if its samples may be the reason."""
         reason = f"{replica.url} rejected it (HTTP {response.status}): {response.message}"
         await self._refuse(key, chunk, indices, reason, split=response.status in (400, 413, 422))
 
@@ -224,7 +222,6 @@ class Dispatcher:
     def _read_response(
         self, replica: Replica, response: TransportResponse, samples: Sequence[EditSample]
     ) -> list[Score] | str:
-        """The scores of a response, or an error message if it is invalid."""
         reward_info = self._replicas.reward_info
         try:
             scores = list(scores_from_json(response.data, [sample.id for sample in samples]))

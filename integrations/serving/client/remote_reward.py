@@ -320,7 +320,6 @@ class RemoteReward(BaseReward):
         return scores
 
     def _record(self, score: Score, scores: Sequence[Score]) -> None:
-        """Raises `TooManyFailures`."""
         self._window.add(score)
         if self.on_failures == "none" or score.status != "failed" or not self._window.exceeded:
             return
@@ -347,8 +346,6 @@ class RemoteReward(BaseReward):
 
 @dataclass(frozen=True)
 class _Connection:
-    """The connection state of a client in one process."""
-
     loop: BackgroundLoop
     transport: Transport
     replicas: ReplicaPool

@@ -86,7 +86,6 @@ class RewardInfo:
         return signature_with_identity(self.card.signature, self.identity)
 
     def difference(self, other: RewardInfo) -> str:
-        """The difference to another reward as a message; empty if they are the same."""
         if self.identity == other.identity:
             return ""
         details = ["other options"] if self.spec.get("reward") != other.spec.get("reward") else []
@@ -124,7 +123,6 @@ class Replica(Server):
         return max(self.in_flight, self.reported_load) if recent else self.in_flight
 
     def update_reported_load(self, response: TransportResponse) -> None:
-        """Update the queue length from a response header."""
         waiting = response.headers.get("x-queued-samples", "")
         self.reported_load = int(waiting) if waiting.isdecimal() and len(waiting) < _MAX_LOAD_DIGITS else 0
         self.reported_at = time.monotonic()
@@ -269,7 +267,6 @@ class ReplicaPool:
     # -- routing ------------------------------------------------------------------------------------------------------
 
     def order(self, group: str) -> list[Replica]:
-        """The servers in this group's order of preference."""
         return by_preference(self.all, group)
 
     def pick(self, group: str, count: int, avoid: Replica | None = None) -> Replica | None:
@@ -303,7 +300,6 @@ class ReplicaPool:
         self._changed.set()
 
     def mark_busy(self, replica: Replica, retry_after_s: float | None) -> None:
-        """Back off from a server at capacity."""
         seconds = _BUSY_S if retry_after_s is None else min(max(retry_after_s, _MIN_BUSY_S), _MAX_RETRY_AFTER_S)
         replica.unavailable_until = time.monotonic() + seconds * self._rng.uniform(1.0, 1.1)
 
@@ -317,7 +313,6 @@ class ReplicaPool:
             replica.probing = asyncio.get_running_loop().create_task(self._probe_until_up(replica))
 
     def problems(self) -> str:
-        """Why no server is available."""
         now = time.monotonic()
         reasons = {
             replica.url: replica.rejected_reason

@@ -51,13 +51,11 @@ class TransportResponse:
 
     @property
     def message(self) -> str:
-        """The server's message, in one line."""
         message = self.data.get("error", self.data) if isinstance(self.data, Mapping) else self.data
         return one_line(message if isinstance(message, str) else json.dumps(message), 300) if message else "no message"
 
     @property
     def retry_after_s(self) -> float | None:
-        """Seconds from `Retry-After`; None if the server sends none."""
         return retry_after_seconds(self.headers)
 
 
@@ -90,7 +88,6 @@ class Transport:
         return bool(self._token)
 
     async def get(self, url: str) -> TransportResponse:
-        """Raises `TransportError`."""
         return await self._request("GET", url, None, "", _PROBE_TIMEOUT_S)
 
     async def post(
@@ -223,11 +220,9 @@ class BackgroundLoop:
         start_daemon(self.thread, self.stop)
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start a coroutine, from any thread but the loop's own."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def stop(self) -> None:
-        """Cancel all tasks and end the thread."""
         if self.loop.is_running():
             self.loop.call_soon_threadsafe(self.loop.stop)
 

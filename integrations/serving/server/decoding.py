@@ -92,8 +92,6 @@ def decode_bounded(picture: EncodedImage, own_process_above: int) -> Pixels:
 
 
 class _DecodingProcess:
-    """Decodes one picture at a time."""
-
     def __init__(self) -> None:
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
@@ -111,7 +109,6 @@ class _DecodingProcess:
         return self._owner == os.getpid() and self._process.poll() is None
 
     def decode(self, picture: EncodedImage) -> Pixels:
-        """Raises `ImageError`."""
         seconds, source, target = decoding_seconds(picture), self._process.stdin, self._process.stdout
         assert source is not None
         assert target is not None
@@ -136,7 +133,6 @@ class _DecodingProcess:
         raise ImageError(reply)
 
     def close(self) -> None:
-        """End it."""
         self._process.kill()
         self._process.wait()
         self.close_pipes()

@@ -166,7 +166,6 @@ def _view(name: str, monitor: StepMonitor) -> dict[str, Any]:
 
 
 def _hacks(history: Sequence[tuple[int, Mapping[str, float]]]) -> list[_Hack]:
-    """Of each hack, the one that gains most first."""
     gains: dict[str, list[float]] = {}
     for _, numbers in history:
         for name in filter(is_gain, numbers):
@@ -201,7 +200,6 @@ def _chart(
     monitor: StepMonitor,
     history: Sequence[tuple[int, Mapping[str, float]]],
 ) -> _Chart | None:
-    """None where no step has a number of it."""
     shown = [name for name in names if any(name in numbers for _, numbers in history)]
     if not shown:
         return None

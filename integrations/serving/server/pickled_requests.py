@@ -132,7 +132,6 @@ class _ImageNames:
 
     @property
     def parts(self) -> BodyParts:
-        """Bytes and content type by name."""
         return {name: content for content, name in self._by_content.items()}
 
     def of(self, content: Any, sample: str) -> str:
@@ -143,7 +142,6 @@ class _ImageNames:
 
 
 def _image_part(content: Any, sample: str) -> tuple[bytes, str]:
-    """Bytes and content type of an image. Raises `APIError`."""
     if isinstance(content, bytes | bytearray):
         return bytes(content), ""
     if not isinstance(content, PickledImage):

@@ -87,7 +87,6 @@ class PrometheusMetrics:
         return recent / min(max(now - self._begun, 1.0), _WINDOW_S)
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
         from prometheus_client import generate_latest
 
         return generate_latest(_Labelled(self.registry, self.replica) if self.replica else self.registry)
@@ -160,8 +159,6 @@ class PrometheusMetrics:
 
 
 class _Labelled:
-    """A registry whose metrics have one label more."""
-
     def __init__(self, registry: Any, replica: str) -> None:
         self._registry, self._replica = registry, replica
 

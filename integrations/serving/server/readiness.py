@@ -30,7 +30,6 @@ class Readiness:
 
     @property
     def engines(self) -> list[Engine]:
-        """The engines of the rewards, each once."""
         return list({id(reward.engine): reward.engine for reward in self._rewards.values()}.values())
 
     def load(self) -> None:
@@ -39,7 +38,6 @@ class Readiness:
             self._prepare(engine, expert, role)
 
     def loading(self) -> str:
-        """The experts that are still loading, in one line."""
         return ", ".join(sorted(name for name, future in self._loading.items() if not future.done()))
 
     def unavailable_experts(self) -> dict[str, str]:

@@ -129,7 +129,6 @@ class _StackMachine:
         return self.stack.pop()
 
     def top(self, type_: type) -> Any:
-        """The top of the stack, which must have this type."""
         value = self.pop()
         if type(value) is not type_:
             raise PickleError(f"this pickle is damaged: expected a {type_.__name__}, got a {type(value).__name__}")

@@ -51,7 +51,6 @@ class IdempotencyCache:
         return self._size
 
     def keep(self, request: RequestId, scores: Sequence[Score]) -> None:
-        """Store the scores of a request; too many scores are not stored."""
         if len(scores) > self._max_scores:
             return
         self._size += len(scores) - len(self._entries.pop(request, ()))
@@ -60,7 +59,6 @@ class IdempotencyCache:
             self._size -= len(self._entries.popitem(last=False)[1])
 
     def look_up(self, request: RequestId) -> tuple[Score, ...] | None:
-        """The stored scores, or None."""
         scores = self._entries.get(request)
         if scores is not None:
             self._entries.move_to_end(request)

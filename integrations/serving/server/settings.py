@@ -135,7 +135,6 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 def _replicas(value: object) -> object:
-    """A number, or least-most, as text."""
     text = str(value) if type(value) is int else value
     if isinstance(text, str):
         match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", text)
@@ -243,5 +242,4 @@ class Capacity:
         self.used += count
 
     def release(self, count: int) -> None:
-        """Return what was acquired."""
         self.used -= count

@@ -210,14 +210,11 @@ def values_or_error(
 
 
 class _RetryCounter:
-    """Counts failures of requests. For one event loop."""
-
     def __init__(self, max_entries: int = 4096) -> None:
         self._max_entries = max_entries
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def may_retry(self, digest: str) -> bool:
-        """Whether the request may be repeated once more."""
         times = self._counts.pop(digest, 0) + 1
         if times > _MAX_RETRIES:
             return False

@@ -358,26 +358,10 @@ def test_keys_that_are_made_to_collide_are_refused():
             loads(raw(b"Np", str(place).encode(), b"\n"))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b".",
-        b"N",
-        b"\x80\x04",
-        b"0.",
-        b"a.",
-        b"]a.",
-        b"](.",
-        b"e.",
-        b"(NN.",
-        b"}(Nu.",
-        b"h\x05.",
-        b"NN.",
-        b"]]s.",
-        b"(t",
-    ],
-)
+DAMAGED = [b"", *b". N \x80\x04 0. a. ]a. ](. e. (NN. }(Nu. h\x05. NN. ]]s. (t".split()]
+
+
+@pytest.mark.parametrize("data", DAMAGED)
 def test_damage_is_said(data):
     with pytest.raises(PickleError, match="pickle"):
         loads(data)
