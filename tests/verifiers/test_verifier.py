@@ -17,7 +17,6 @@ from .numpy_editor import Painter, graded, judge, read, rejection, scenes
 
 
 def edited(count: int) -> list[EditSample]:
-    """Samples with images of all worths."""
     samples = scenes(count)
     made = Painter().edit([one.sources for one in samples], ["make it blue"] * count, list(range(count)))
     return [replace(one, edited=picture) for one, picture in zip(samples, made, strict=True)]

@@ -51,7 +51,6 @@ def edit(pipeline, look=None, rows=ROWS, **more):
 
 
 def looking(pipeline, judge=None, samples=SAMPLE, steps=(2,), *, log=None, stop=False, **more):
-    """A callback that has looked at a call."""
     with VerifierCallback(
         pipeline, judge or reward(), samples, preview_steps=list(steps), log=log, stop_on_reject=stop
     ) as look:
@@ -60,8 +59,6 @@ def looking(pipeline, judge=None, samples=SAMPLE, steps=(2,), *, log=None, stop=
 
 
 class Counted:
-    """How often a pipeline's denoiser is asked."""
-
     def __init__(self, pipeline):
         self.calls = 0
         self._hook = pipeline.transformer.register_forward_hook(self._count)

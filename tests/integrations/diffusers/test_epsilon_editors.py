@@ -50,7 +50,6 @@ SOLVERS = {
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
-    """The tiny pipeline of a name, loaded once."""
     pipelines = {}
 
     def load(name):
@@ -62,7 +61,6 @@ def loaded(tmp_path_factory):
 
 
 def with_solver(pipeline, solver, **more):
-    """The same pipeline with another solver."""
     parts = {**pipeline.components, "scheduler": SOLVERS[solver](pipeline.scheduler.config, **more)}
     if "safety_checker" in parts:
         parts["requires_safety_checker"] = False

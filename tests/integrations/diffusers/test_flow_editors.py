@@ -43,8 +43,6 @@ WORDS = ["Remove red star", "Change the color of blue circle to green", "Add cat
 
 @dataclass(frozen=True)
 class Case:
-    """A pipeline, and what makes it small and quick."""
-
     name: str
     pipeline: Any
     side: int
@@ -57,7 +55,6 @@ class Case:
         return picture(number, self.side, self.side)
 
     def plain(self, sources: tuple[Image, ...], words: str, seed: int, **more: Any) -> Any:
-        """What the pipeline makes by itself."""
         image: Any = [source.pil() for source in sources] if len(sources) > 1 else sources[0].pil()
         call = {"num_inference_steps": STEPS, **self.settings, **more}
         return self.pipeline(image=image, prompt=words, generator=torch.Generator().manual_seed(seed), **call).images[0]
@@ -87,7 +84,6 @@ def case(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """One case, for what does not differ between pipelines."""
     make, side, settings = CASES["kontext"]
     return Case("kontext", make(tmp_path_factory.mktemp("small")), side, settings)
 
@@ -98,7 +94,6 @@ def same(one: Image, other: Image) -> bool:
 
 
 def calls_of(pipeline) -> Any:
-    """How often the pipeline is called: the rows of each call."""
     rows: list[int] = []
 
     def spy(original, *args, **kwargs):

@@ -61,7 +61,6 @@ def go(pipeline, drafts, until, **settings) -> tuple[list[DenoisingState], np.nd
 
 
 def stochastic(pipeline) -> FluxKontextPipeline:
-    """The same pipeline with a solver that adds noise at every step."""
     scheduler = FlowMatchEulerDiscreteScheduler.from_config(pipeline.scheduler.config, stochastic_sampling=True)
     return another(pipeline, scheduler)
 
@@ -148,7 +147,6 @@ def test_steps_are_counted_as_the_denoiser_is_run(pipeline):
 
 
 def noise_at_start(pipeline, noises):
-    """The latents that the loop starts from."""
     return states_seen(pipeline, lambda: go(pipeline, fresh(noises=noises), 1))[0][1].numpy()
 
 

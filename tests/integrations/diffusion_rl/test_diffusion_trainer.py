@@ -170,7 +170,6 @@ def test_the_learning_rate_warms_up_and_may_fall(trainer, kind, shares):
 
 
 def rows_passed(trainer: DiffusionTrainer, work: Callable[[], Any]) -> int:
-    """How many rows the denoiser is asked about."""
     counts: Counter[str] = Counter()
     handle = trainer.denoiser.register_forward_hook(
         lambda _, args, kwargs, output: counts.update(rows=len(kwargs["hidden_states"])), with_kwargs=True

@@ -58,7 +58,6 @@ def learnt_from_uneven(folder: Path, name: str, **settings: Any) -> tuple[Any, d
 
 
 def as_a_rank(folder: str) -> None:
-    """What each of the processes does."""
     rank = int(os.environ["RANK"])
     Path(folder, f"{rank}.json").write_text(json.dumps(found_by(Path(folder), rank)))
 
@@ -125,7 +124,6 @@ def with_nan(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def digest(trainer: DiffusionTrainer) -> str:
-    """Of the trained weights, to the bit."""
     return hashlib.sha256(b"".join(one.numpy().tobytes() for one in lora(trainer).values())).hexdigest()
 
 

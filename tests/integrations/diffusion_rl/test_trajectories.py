@@ -41,8 +41,6 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A pipeline that can be trained, with a LoRA that says something, and the settings of its calls."""
-
     pipeline: Any
     settings: dict[str, Any]
 
@@ -60,7 +58,6 @@ class Case:
     def record(
         self, *drafts: Any, chance: Any = None, level: float = 0.7, sampling: Any = "sde", **more: Any
     ) -> tuple[Trajectory, list[Image | str]]:
-        """Of one call that holds them all."""
         generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in drafts]
         moves = transitions_of(self.pipeline, level, sampling)
         with TrajectoryRecorder(self.pipeline, moves, generators, chance, self.settings | more) as trajectory:
@@ -69,7 +66,6 @@ class Case:
 
 @pytest.fixture(scope="module")
 def load_case(tmp_path_factory):
-    """The case of a name, loaded once."""
     cases: dict[str, Case] = {}
 
     def case(name: str) -> Case:
@@ -100,7 +96,6 @@ def case(request, load_case):
 
 @pytest.fixture
 def small(load_case):
-    """One case, for what does not differ between pipelines."""
     return load_case("kontext")
 
 

@@ -47,7 +47,6 @@ def encoded(number: int, size: tuple[int, int] = SIZE, kind: str = "PNG", **opti
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three pictures, beside the file and in `images`."""
     for place in (tmp_path, tmp_path / "images"):
         place.mkdir(exist_ok=True)
         for number in range(3):
@@ -326,8 +325,6 @@ def test_rows_are_compared_with_what_the_reward_needs(folder: Path) -> None:
 
 
 class Hinted:
-    """A metric that needs hints."""
-
     def __init__(self) -> None:
         from editcritic.reward import Card
 

@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def config_file(settings: Mapping[str, Any]) -> Iterator[str]:
-    """A file with settings."""
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(format_toml(settings))
         file.flush()

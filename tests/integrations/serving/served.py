@@ -42,7 +42,6 @@ def serving(
 
 
 def eventually(happened: Callable[[], Any], what: str = "") -> None:
-    """Wait until it has happened."""
     until = time.monotonic() + PATIENCE_S
     while not happened():
         assert time.monotonic() < until, f"not within {PATIENCE_S:g} s: {what}"
@@ -50,5 +49,4 @@ def eventually(happened: Callable[[], Any], what: str = "") -> None:
 
 
 def idle(service: ScoringService) -> bool:
-    """Whether a service holds nothing of any request."""
     return not (service.bytes.used or service.samples.used or service.active_requests or service.in_flight)

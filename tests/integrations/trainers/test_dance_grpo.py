@@ -88,7 +88,6 @@ class Step:
 
 
 def run_step(folder: Path, edits: Batch, reward: Any) -> Step:
-    """Prepare a data set in the folder, and take one step."""
     size = edits.group_size
     rows = []
     for row, source in enumerate(edits.sources[::size]):
@@ -124,12 +123,10 @@ def run_step(folder: Path, edits: Batch, reward: Any) -> Step:
 
 
 def rewarded(judge: Judge, **options: Any) -> DanceGRPOReward:
-    """As documented, in process."""
     return DanceGRPOReward(judge.reward(on_failures="none"), **{"missing": "nan", "outage_timeout_s": 0, **options})
 
 
 def row(number: int, source: Any = None) -> dict[str, Any]:
-    """A caption, decoded."""
     return {"instruction": EDITS.prompts[number], "source_image": source or EDITS.sources[number]}
 
 

@@ -33,7 +33,6 @@ def client(monkeypatch: Any, judge: Any, *, on_unscored: str = "nan", **limits: 
 
 
 def call(reward_fn: Any, edits: Batch = EDITS, rows: Any = None) -> list[float]:
-    """As the script calls it."""
     details, _ = reward_fn(
         torch.from_numpy(edits.tensor).movedim(3, 1) / 255,
         edits.prompts,
@@ -46,8 +45,6 @@ def call(reward_fn: Any, edits: Batch = EDITS, rows: Any = None) -> list[float]:
 
 
 def as_jpeg(edits: Batch) -> Batch:
-    """The pictures as they arrive."""
-
     def sent(image: Image) -> Image:
         return Image.of(edit_r1_client._jpeg(image.pixels))
 
@@ -89,8 +86,6 @@ class NotApplicable(Judge):
 
 
 class HintRead(Judge):
-    """Keeps the hints of the samples."""
-
     def reward(self, **options: Any) -> Any:
         self.hints: dict[str, str] = {}
         hints = self.hints
@@ -117,7 +112,6 @@ def test_a_requirement_means_the_same_in_process_and_through_the_server(monkeypa
 
 
 def trainer_step(url: str) -> list[float]:
-    """In a process of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REWARD_SERVER", url.removeprefix("http://"))
         return call(edit_r1_client.multi_score(None, {"mllm_score_continue": 1.0}))

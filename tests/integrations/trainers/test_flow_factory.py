@@ -36,7 +36,6 @@ SAMPLERS = ("distributed_k_repeat", "group_contiguous")
 
 
 def fresh(name: str, put: Callable[[str, Any], None], as_name: str = "") -> ModuleType:
-    """A module as if it had not been imported before."""
     found = importlib.util.find_spec(name)
     assert found is not None
     assert found.origin is not None
@@ -72,12 +71,10 @@ def theirs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
 
 @pytest.fixture
 def untouched(theirs: Any) -> Any:
-    """The same Flow-Factory, in which our reward was never constructed."""
     return importlib.import_module(theirs.__name__.removesuffix("_installed"))
 
 
 def settings(reward: Any, **options: Any) -> dict[str, Any]:
-    """Those of the page, for another reward."""
     read: dict[str, Any] = yaml.safe_load("".join(documented("Flow-Factory", "yaml")))
     (row,) = read["rewards"]
     row |= {"reward": reward, **options}
@@ -169,8 +166,6 @@ def test_without_a_failure_nothing_is_changed(theirs, untouched, formula, sample
 
 
 class Brightness:
-    """Another reward of a run: the mean of the pixels."""
-
     def __new__(cls, config: Any, accelerator: Any) -> Any:
         rewards: Any = sys.modules["flow_factory.rewards"]
 
@@ -247,7 +242,6 @@ CASES = [
 
 
 def as_a_rank(folder: str) -> None:
-    """Trains one step per case as one of two processes."""
     from accelerate import Accelerator
 
     torch.set_num_threads(1)

@@ -30,7 +30,6 @@ def patched(name: str, reward: Any, *, statistics: bool = False) -> Any:
 def run(
     name: str, reward: Any, left_out: Sequence[int] = (), *, statistics: bool = False, train: Any = (), **sample: Any
 ) -> Any:
-    """One epoch: what the script returns, by edit, and its log."""
     script = patched(name, reward, statistics=statistics)
     config, log = script.Config(), Log()
     vars(config.sample).update(sample)

@@ -81,7 +81,6 @@ def steps() -> Iterator[dict[tuple[str, str], Any]]:
 
 
 def rated(edits: Batch) -> list[float | None]:
-    """What the server's reward gives in this process."""
     return list(Reward(Rated(), {"preference": Fake(known)})(samples_of(rows_of(edits))).values)
 
 

@@ -47,7 +47,6 @@ def group() -> Iterator[None]:
 
 @contextlib.contextmanager
 def configured(judge: Judge, *, on_unscored: str = "nan", token: str = "", **limits: int) -> Iterator[Any]:
-    """The configuration of the page, for a server with its protocol at a free port."""
     (line,) = documented("OmniGen2-RL", "text")
     assert "--trainer-protocol omnigen2-rl --config serve.toml" in line
     with served(judge.reward(), "omnigen2-rl", token=token, on_unscored=on_unscored, **limits) as url:
@@ -63,7 +62,6 @@ def configuration(url: str, token: str = "") -> Any:
 
 
 def order_of(edits: Batch) -> list[int]:
-    """As the sampler mixes groups."""
     return random.Random(1).sample(range(len(edits.prompts)), len(edits.prompts))
 
 
@@ -232,7 +230,6 @@ def test_in_process_the_answer_has_the_shape_of_the_clients():
 
 
 def as_a_rank(folder: str) -> None:
-    """Leaves the statistics of two processes' rewards."""
     accelerator = Accelerator(cpu=True)
     assert accelerator.num_processes == 2
     own = [[0.25, math.nan, 1.0], [0.75, 0.5, math.nan]][accelerator.process_index]

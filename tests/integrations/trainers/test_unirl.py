@@ -179,7 +179,6 @@ def request(**changes: Any) -> RewardRequest:
 
 
 def seen(reward_request: Any, **options: Any) -> list[EditSample]:
-    """The edits that a request is taken for."""
     samples: list[EditSample] = []
     reward = Reward(Rated(), {"preference": Fake()})
 

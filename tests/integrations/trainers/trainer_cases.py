@@ -77,7 +77,6 @@ class Judge:
 
     @property
     def batches(self) -> list[int]:
-        """The sizes of the batches it was asked."""
         return self.expert.calls
 
     def reward(self, **options: Any) -> Reward:
@@ -121,7 +120,6 @@ def served(
 
 
 def values(edits: Batch) -> list[float]:
-    """What a judge without faults gives, in order."""
     samples = [
         EditSample(id=str(row), instruction=prompt, sources=(source,), edited=edited)
         for row, (prompt, source, edited) in enumerate(zip(edits.prompts, edits.sources, edits.edited, strict=True))

@@ -426,7 +426,6 @@ class Listener:
 
 
 def trained(folder, world, rows, scripts, model: Path | None = None, **settings) -> tuple[Any, Listener]:
-    """A trainer after two steps with a group of as many rollouts as there are scripts."""
     from trl import GRPOConfig, GRPOTrainer
 
     config = GRPOConfig(

@@ -25,7 +25,6 @@ FOLDER = "EDITCRITIC_TEST_TRAINER"  # of a trainer in a child process
 
 
 def rows_of(edits: Batch) -> Any:
-    """A row for each group: TRL repeats it."""
     from datasets import Dataset
 
     rows = range(0, len(edits.prompts), edits.group_size)
@@ -48,7 +47,6 @@ def decoder(pictures: Sequence[Any]) -> Callable[..., Any]:
 
 
 def apply_patch(lines: str) -> str:
-    """What a ```diff block leaves of the trainer's script."""
     kept = [line[1:] for line in lines.splitlines() if not line.startswith("-")]
     return textwrap.dedent("\n".join(kept))
 
@@ -77,7 +75,6 @@ IN_PROCESS = "RewardFunction(judge.reward(on_failures='none'), decode_image=deco
 
 
 def logged(trainer: Any) -> tuple[list[float], list[float], dict[str, float]]:
-    """Rewards, advantages, and the log of the first step."""
     (rewards,) = trainer._logs["rewards"].values()
     entry = next(entry for entry in trainer.state.log_history if "reward" in entry)
     assert np.isfinite(entry["loss"])

@@ -74,7 +74,6 @@ def test_who_writes_nothing_leaves_the_source_as_it_is():
 
 
 def shade_of(completion, completion_ids, row):
-    """A policy whose tokens are grey values."""
     return np.full((8, 8, 3), completion_ids[0], np.uint8) if len(completion_ids) else None
 
 
@@ -93,8 +92,6 @@ def test_pictures_can_be_completions_or_a_column_and_what_is_none_has_the_lowest
 
 
 class Moody(Painter):
-    """Raises for instructions with an error."""
-
     def __init__(self, **errors: Exception) -> None:
         super().__init__()
         self.errors = errors

@@ -70,7 +70,6 @@ DIGESTS: dict[str, object] = {
 
 
 def forge(folder: Path, table: str, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
-    """Change every row of a table, with a right checksum."""
     with contextlib.closing(sqlite3.connect(folder / "journal.sqlite", isolation_level=None)) as database:
         for row in database.execute(f"select * from {table}").fetchall():
             changed = change(row[:-1])

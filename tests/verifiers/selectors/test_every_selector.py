@@ -131,7 +131,6 @@ def without(hidden: Any, how: str) -> Reward:
 
 
 def chosen_images(selection: Selection) -> list[Image]:
-    """Those of the winner and of the steps that led to it."""
     candidates = [*selection.steps, *([] if selection.winner is None else [selection.winner])]
     return [candidate.picture for candidate in candidates if candidate.picture is not None]
 

@@ -24,7 +24,6 @@ def retried(verifier: VerifierLike | float, samples: int = 1, tries: int = 4, **
 
 
 def second(least: float, **how: Any) -> Verifier:
-    """Another reward than that of the run."""
     return Verifier(graded(how.pop("expert", None), "second"), at_least(least), **how)
 
 

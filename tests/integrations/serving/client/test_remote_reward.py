@@ -99,8 +99,6 @@ def test_pictures_arrive_as_they_are(server, encoding):
 
 
 class Names:
-    """A metric that tells apart all that it could read in a sample."""
-
     card = Card("names", 1, "a number for everything in the sample")
 
     def __call__(self, sample):

@@ -46,8 +46,6 @@ class Net:
 
 
 def connected(test):
-    """Run an `async def` of a net and its replicas."""
-
     async def run():
         net: Any = Net()
         replicas = ReplicaPool(URLS, net, outage_timeout_s=1.0)

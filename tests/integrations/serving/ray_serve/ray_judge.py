@@ -40,7 +40,6 @@ class Noted(SyntheticExpert):
 
 
 def notes(folder: Path, kind: str) -> list[str]:
-    """The lines that all processes noted."""
     return [line for path in folder.glob(f"{kind}-*") for line in path.read_text().split()]
 
 
@@ -53,7 +52,6 @@ class RayJudge:
         self.start()
 
     def start(self) -> None:
-        """Start it, again on the same port."""
         port = self.url.rpartition(":")[2]
         self.process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, json.dumps(self._settings), port],
@@ -88,14 +86,12 @@ class RayJudge:
         self.process.stderr.close()
 
     def metric(self, name: str) -> float:
-        """The sum of a metric of the replica that answers."""
         lines = httpx2.get(f"{self.url}/metrics", timeout=60).text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
 @contextmanager
 def ray_judge(folder: Path = ROOT, **settings: Any) -> Iterator[RayJudge]:
-    """See `JudgeSettings`."""
     judge = RayJudge(folder, **settings)
     try:
         yield judge

@@ -80,7 +80,6 @@ def test_a_policy_that_hacks_is_seen_on_the_page_and_in_the_metrics(hack):
 
 
 def colourful() -> Reward:
-    """A reward that strong colours win."""
     rule = lambda query: Measurement(image_statistics(query.image)["saturation"])  # noqa: E731
     return Reward(Rated(), {"preference": Fake(rule)}, on_failures="none")
 

@@ -93,7 +93,6 @@ def test_edit_r1_is_told_what_is_wrong(url, changes, status, message):
 
 
 def omnigen2_rl(url: str, **changes: Any) -> requests.Response:
-    """OmniGen2-RL's request for one edit."""
     data = {
         "input_images": [[pil(BEFORE[0])]],
         "output_image": [pil(AFTER[0])],

@@ -117,8 +117,6 @@ class without_doing_anything:
 
 
 class Calls:
-    """Pickles to a call."""
-
     def __init__(self, *reduced: Any) -> None:
         self.reduced = reduced
 
