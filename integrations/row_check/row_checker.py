@@ -198,7 +198,7 @@ class _Checker:
         if where := layout.elsewhere(row):
             looked = _either(f"{path}.{METADATA_KEY}".lstrip(".") for path in layout.metadata)
             self._note("misplaced", "note", number, f"it is in `{where}`, and the adapter reads {looked}")
-        if layout.reshapes and self._has_pixel_boxes(row):
+        if layout.reshapes and any(map(table_of_row(layout.metadata_of(row), "the row").get, ("boxes", "targets"))):
             self._note(
                 "pixel boxes", "note", number,
                 f"the trainer {layout.reshapes}, and boxes are of what the reward gets: give `fractions` or "
@@ -243,10 +243,6 @@ class _Checker:
                 raise _Problem("plan", "unscored", score.reason)
         if isinstance(reward, Reward) and (reason := _not_applicable(reward, sample)):
             raise _Problem("not applicable", "unscored", reason)
-
-    def _has_pixel_boxes(self, row: Mapping[str, Any]) -> bool:
-        fields = table_of_row(self._layout.metadata_of(row), "the row")
-        return bool(fields.get("boxes") or fields.get("targets"))
 
     def _check_groups(self) -> int:
         """Find edits that are compared with those of another picture, and repeated ones. The number of groups."""

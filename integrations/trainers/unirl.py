@@ -92,7 +92,9 @@ class UniRLRewardBackend:
         lacking = [math.isnan(value) for value in batch.values]
         if any(lacking):
             log.warning("%s", describe_unscored(samples, batch.scores, lacking))
-        return _response_class()(
+        installed = find_spec("unirl") is not None
+        response = importlib.import_module("unirl.types.reward").RewardResponse if installed else RewardResponse
+        return response(
             rewards=batch.values,
             component_rewards=batch.columns,
             successes=[self.missing == "nan" or not lacks for lacks in lacking],
@@ -146,12 +148,6 @@ def _images_by_row(images: Any) -> list[list[Image | str]]:
     rows = getattr(images, "rows", None)
     by_row = [[image] for image in images.to_list()] if rows is None else [row.to_list() for row in rows]
     return [images_from_batch([image.pixels for image in row]) for row in by_row]
-
-
-def _response_class() -> Any:
-    if find_spec("unirl") is None:
-        return RewardResponse
-    return importlib.import_module("unirl.types.reward").RewardResponse
 
 
 def _check_advantages_leave_nan_out() -> None:

@@ -161,15 +161,10 @@ class Particle:
         )
 
 
-def log_sum_exp(logs: Sequence[float]) -> float:
-    """The logarithm of the sum of exponentials; -inf for no terms."""
-    top = max(logs, default=-math.inf)
-    return top + math.log(math.fsum(math.exp(log - top) for log in logs)) if math.isfinite(top) else top
-
-
 def normalize_log_weights(logs: Sequence[float]) -> NDArray[np.float64]:
     """Weights that sum to 1 from their logarithms; all 0 if all are."""
-    total = log_sum_exp(logs)
+    top = max(logs, default=-math.inf)
+    total = top + math.log(math.fsum(math.exp(log - top) for log in logs)) if math.isfinite(top) else top
     return np.array([math.exp(log - total) if math.isfinite(log) else 0.0 for log in logs])
 
 
@@ -182,9 +177,7 @@ def systematic_resample(weights: NDArray[np.float64], uniform: float) -> NDArray
     """Copies of each particle, within 1 of n times its weight (Kitagawa 1996). uniform: random, in [0, 1)."""
     count = len(weights)
     sums = np.cumsum(weights)
-    points = np.minimum(
-        (uniform + np.arange(count)) / count, _BELOW_ONE
-    )  # the last may round to 1, which is past the end
+    points = np.minimum((uniform + np.arange(count)) / count, _BELOW_ONE)  # the last may round to 1, past the end
     indices = np.searchsorted(sums / sums[-1], points, side="right")
     return np.bincount(indices, minlength=count)
 

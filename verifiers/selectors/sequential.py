@@ -180,7 +180,11 @@ def run_stepwise(
 ) -> list[Selection]:
     """`n` candidates per step, which continue the best `width` of the one before. Raises ValueError before any."""
     states = [_StepwiseState(sample) for sample in samples]
-    _check_budget(run, states)
+    steps, limit = sum(state.count for state in states), run.budget.nfe
+    if limit is not None and limit < (needed := run.nfe_per_image * steps):
+        raise ValueError(
+            f"a budget of {limit} NFE is too small: one candidate for each of {steps} steps takes {needed}"
+        )
     for step in range(1, max((state.count for state in states), default=0) + 1):
         active = [state for state in states if step <= state.count and not state.failure]
         count = _candidates_per_step(run, n, sum(state.count - step + 1 for state in active))
@@ -247,15 +251,6 @@ def _selection(run: SelectionRun, state: _StepwiseState, n: int) -> Selection:
         steps=path,
         stop_reason=state.stop_reason,
     )
-
-
-def _check_budget(run: SelectionRun, states: Sequence[_StepwiseState]) -> None:
-    needed, limit = run.nfe_per_image * sum(state.count for state in states), run.budget.nfe
-    if limit is not None and limit < needed:
-        raise ValueError(
-            f"a budget of {limit} NFE is too small: one candidate for each of "
-            f"{sum(state.count for state in states)} steps takes {needed}"
-        )
 
 
 def _candidates_per_step(run: SelectionRun, n: int, steps: int) -> int:

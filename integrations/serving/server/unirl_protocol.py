@@ -137,7 +137,8 @@ def _read(service: ScoringService, body: bytearray) -> tuple[_Batch, dict[str, S
     names: dict[str, str] = {}
     for item in batch.requests:
         version = _version(service, item)
-        if item.scorer_version not in (None, version, _without_digits(version)):
+        signatures = "+".join(one.partition("#")[0] for one in version.split("+"))  # a client need not know identities
+        if item.scorer_version not in (None, version, signatures):
             raise APIError(f"scorer_version {item.scorer_version!r:.80} is expected, but {version} is served", 400)
     rows = [_row(f"edit-{index}", item, names, parts) for index, item in enumerate(batch.requests)]
     decoded = decode_request_json({"schema": SCHEMA, "samples": rows}, parts, service.limits)
@@ -206,11 +207,6 @@ def _version(service: ScoringService, item: _Item) -> str:
         raise APIError(f"required_rewards must be a list of distinct names, got {item.required_rewards!r:.80}", 400)
     rewards = [service.reward(name or "?") for name in item.required_rewards]
     return "+".join(signature_with_identity(reward.card.signature, service.identity(reward)) for reward in rewards)
-
-
-def _without_digits(version: str) -> str:
-    """The signatures without their identities, which a client need not know."""
-    return "+".join(signature.partition("#")[0] for signature in version.split("+"))
 
 
 def _answer(service: ScoringService, batch: _Batch, scores_by_reward: dict[str, list[Score]]) -> dict[str, Any]:
