@@ -1,4 +1,4 @@
-"""Candidates and selections: the report that every selector returns."""
+"""Costs and budgets; candidates and selections: the report that every selector returns."""
 
 from __future__ import annotations
 

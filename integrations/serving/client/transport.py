@@ -1,4 +1,4 @@
-"""The HTTP transport of clients, on httpx2: request bodies with images, timeouts, and readable errors."""
+"""The HTTP transport of clients, on httpx2: bodies with images, time-outs, readable errors, and one event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Scoring for many clients: a bounded queue before the engine, which batches over all of them."""
+"""Scoring for many clients: a bounded queue before the engine, which batches over all of them. For clients that cannot
+leave a sample out, failed ones are asked again in the rounds of `reward.retry`; a pause holds no place in the queue.
+"""
 
 from __future__ import annotations
 

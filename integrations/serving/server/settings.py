@@ -1,4 +1,4 @@
-"""The settings of a judge server: limits of requests, address and time-outs, and all of them as plain values."""
+"""The settings of a judge server: limits, and what is left of one; address and time-outs; all as plain values."""
 
 from __future__ import annotations
 
