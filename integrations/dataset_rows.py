@@ -1,12 +1,9 @@
 """The edit of a row: of a data set's columns, or of a trainer's rollout with its prompt, pictures and metadata.
 
-Both become an `EditSample` by `_sample`. A row that is no edit by its own content, such as one with a picture of NaN,
-an empty prompt, a lone surrogate or more than `reward.sample` allows, fails alone: in a batch it is the reason,
-a string, in place of its image or sample. What is wrong with a whole batch or data set, such as pixels in [-1, 1] or an
-unknown field, is raised.
-
-Edits are grouped by (instruction, source images), as `EditSample` does: not by the trainers' own group ids, some of
-which depend on the prompt only. Strings in metadata are never read as file names.
+A row that is no edit by its own content, such as one with a picture of NaN or an empty prompt, fails alone: in a batch
+it is the reason, a string, in place of its image or sample. What is wrong with a whole batch or data set is raised.
+Edits are grouped as `EditSample` does it, not by the trainers' own ids. Strings in metadata are never read as file
+names.
 """
 
 from __future__ import annotations
@@ -51,11 +48,7 @@ class UnusableRow(ValueError):
 
 
 def table_of_row(row: Any, owner: str) -> dict[str, Any]:
-    """The plain fields of a row, or of a trainer's metadata, from its table `editcritic`; empty where it has none.
-
-    row: a table, or JSON text of one, which is looked into only if it names `editcritic`. owner: the row, for errors.
-    Raises ValueError and `UnusableRow`.
-    """
+    """The table `editcritic` of a row, or of JSON text that names it. Raises ValueError and `UnusableRow`."""
     if isinstance(row, str):
         row = parse_text(row, f"{owner}: the metadata") if METADATA_KEY in row else None
     table = row.get(METADATA_KEY) if isinstance(row, Mapping) else None
@@ -63,11 +56,7 @@ def table_of_row(row: Any, owner: str) -> dict[str, Any]:
 
 
 def read_fields(table: Any, owner: str) -> dict[str, Any]:
-    """The fields of a table, or of its JSON text, as plain JSON values; those that are absent are left out.
-
-    owner: names the table in errors. Raises ValueError for what is no table, for unknown fields and for text that is no
-    JSON, and `UnusableRow`.
-    """
+    """The fields that are there, as plain JSON values. Raises ValueError, `UnusableRow`; owner: whose table it is."""
     if isinstance(table, str):
         table = parse_text(table, owner)
     if is_absent(table):
@@ -82,11 +71,7 @@ def read_fields(table: Any, owner: str) -> dict[str, Any]:
 
 
 def read_field(name: str, value: Any, owner: str) -> Any:
-    """The value of a field of `METADATA_FIELDS` as plain JSON values, or None where it is absent.
-
-    owner: whose field it is, for errors. Values of other types than JSON's are left to whoever reads the field. Raises
-    ValueError and `UnusableRow`.
-    """
+    """A field of `METADATA_FIELDS`, None where absent. Raises ValueError, `UnusableRow`; owner: whose field it is."""
     owner = f"{owner}: `{name}`"
     if name in TEXT_FIELDS:
         return None if is_absent(value) else value
@@ -101,10 +86,7 @@ def read_field(name: str, value: Any, owner: str) -> Any:
 
 
 def parse_text(value: Any, owner: str) -> Any:
-    """The values of JSON text, None for text without any, and other values as they are.
-
-    Raises ValueError for text that is no JSON, and `UnusableRow` beyond the limits of `parse_json`.
-    """
+    """Text as JSON, None for empty text, other values as they are. Raises ValueError, `UnusableRow` beyond limits."""
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -204,10 +186,8 @@ def image_or_reason(value: object) -> Image | str:
 
 
 def images_from_batch(batch: Any) -> list[Image | str]:
-    """One image per row, or the reason why it is none, as for a NaN in it: from float tensors or arrays in [0, 1], from
-    uint8, or from lists of anything `Image.of` takes. Tensors N x C x H x W, arrays N x H x W x C.
-
-    Raises PixelFormatError for another shape, type or scale, such as [-1, 1].
+    """One image per row, or the reason why it is none: of tensors N x C x H x W, arrays N x H x W x C (uint8, or floats
+    in [0, 1]), or a list of anything `Image.of` takes. Raises PixelFormatError for another shape, type or scale.
     """
     if hasattr(batch, "detach"):
         batch = batch.detach().cpu()
@@ -218,19 +198,13 @@ def images_from_batch(batch: Any) -> list[Image | str]:
 
 
 def sample_from_row(row: DatasetRow) -> EditSample:
-    """The requested edit, from the columns of a row. Columns that are None, or what pandas has in its place,
-    count as absent.
+    """The requested edit, from the columns of a row; those that are None, or what pandas has in its place, are absent.
 
-    `instruction`: the edit is judged by it, whatever the policy wrote. `source`, `sources`, `image` or `images`: the
-    source images; the first of these columns that is present. TRL passes `image` and `images` to the policy, which then
-    has to be a vision-language model; otherwise use `source`. `edited`: the edited image, if a completion is neither an
-    image nor an instruction. `id`, `group`, `mask`, `reference`; and the fields of `METADATA_FIELDS`, as
-    columns (but `metadata`, a name that many data sets have for something else) or in a table `editcritic`. Images are
-    anything `Image.of` takes, or the undecoded images of `datasets`.
-
-    Raises ValueError naming the missing columns, and for an invalid field, ImageError for an invalid image,
-    `SampleTooLarge`, `UnusableRow` for a row whose instruction is empty, which has a column for the source and nothing
-    in it, or a field that is nested too deeply.
+    Judged by `instruction`. The sources are the first that is present of `source`, `sources`, `image` and `images` (TRL
+    passes the last two to the policy). `edited`: if a completion is neither an image nor an instruction. `id`, `group`,
+    `mask`, `reference`, and the fields of `METADATA_FIELDS`, as columns (but `metadata`) or in a table `editcritic`.
+    Raises ValueError naming missing columns or an invalid field, ImageError, `SampleTooLarge`, and `UnusableRow` for
+    what is empty or nested too deeply.
     """
     columns = {name: value for name, value in row.items() if not is_absent(value)}
     column = next((name for name in SOURCE_COLUMNS if name in columns), "")
@@ -273,10 +247,7 @@ def _fields(columns: DatasetRow, owner: str) -> dict[str, Any]:
 
 
 def _sample(fields: dict[str, Any], images: Mapping[str, Image], owner: str) -> EditSample:
-    """The sample of fields as in sample files, with images by name.
-
-    owner: the row, for errors. Raises ValueError, and `SampleTooLarge` and `UnusableRow` for that row alone.
-    """
+    """Of fields as in sample files. Raises ValueError; `SampleTooLarge` and `UnusableRow` for that row alone."""
     try:
         if "plan" in fields:
             fields["plan"] = plan_from_json(fields["plan"])
@@ -317,9 +288,7 @@ def _check_characters(sample: EditSample) -> None:
 
 
 def sample_or_reason(to_sample: Callable[[Mapping[str, Any]], EditSample], row: Mapping[str, Any]) -> EditSample | str:
-    """The sample of a row, or the reason why it is none: an `UnusableRow`, `SampleTooLarge` or `ImageError` of
-    `to_sample`, or a lone surrogate. Raises `PixelFormatError`, and what else `to_sample` raises.
-    """
+    """The sample of a row, or why it is none: `UnusableRow`, `SampleTooLarge`, `ImageError`, or a lone surrogate."""
     try:
         sample = to_sample(row)
         _check_characters(sample)
@@ -339,10 +308,7 @@ def build_samples(
     sources: Sequence[Sequence[Image | str]],
     metadata: Sequence[Any] | None = None,
 ) -> list[EditSample | str]:
-    """One edit per row, with the id of `row_name`, or the reason why it is none: an empty prompt, one that is too long,
-    no source, or an image that is none. Raises ValueError if the lists differ in length, or if `editcritic` in a row's
-    metadata has unknown fields.
-    """
+    """One edit per row, or the reason why it is none. Raises ValueError for other lengths and unknown fields."""
     rows = [None] * len(edited) if metadata is None else list(metadata)
     counts = {"prompts": len(prompts), "images": len(edited), "sources": len(sources), "metadata": len(rows)}
     if len(set(counts.values())) > 1:
@@ -356,9 +322,7 @@ def build_samples(
 
 
 def row_name(metadata: Any, number: int) -> str:
-    """`<id>/<row>` where the trainer's metadata has an id of the rollout or its prompt, text or a whole number; else
-    `edit-<row>`.
-    """
+    """`<id>/<row>` where the trainer's metadata has an id of the rollout or its prompt; else `edit-<row>`."""
     for key in _ID_KEYS if isinstance(metadata, Mapping) else ():
         value = metadata.get(key)
         if type(value) in (int, str) and (name := one_line(str(value)[:_MAX_ID_CHARACTERS])):
@@ -381,10 +345,7 @@ def _rollout_or_reason(
 
 
 def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, metadata: Any) -> dict[str, Any]:
-    """An edit as in sample files, with image names and the fields of its metadata, a table or JSON text of one.
-
-    Raises ValueError for metadata, and `UnusableRow` for an empty prompt, no source, and metadata beyond limits.
-    """
+    """As in sample files, with image names. Raises ValueError, and `UnusableRow` for that row alone."""
     extra = table_of_row(metadata, name)
     if not isinstance(prompt, str) or not prompt.strip():
         raise UnusableRow(f"{name}: the prompt is the edit instruction and must not be empty, got {prompt!r:.80}")
@@ -394,9 +355,7 @@ def sample_row(name: str, prompt: Any, sources: Sequence[str], edited: str, meta
 
 
 def with_requirement(metadata: Any) -> Any:
-    """The metadata of an Edit-R1 row: its `requirement`, which says what a right result looks like, is the sample's
-    `hint`, unless `editcritic` in it has one. In this process as on the judge server.
-    """
+    """The metadata of an Edit-R1 row: its `requirement` is the sample's `hint`, unless `editcritic` in it has one."""
     requirement = metadata.get("requirement") if isinstance(metadata, Mapping) else None
     if not isinstance(requirement, str) or not requirement:
         return metadata
@@ -410,10 +369,7 @@ def with_requirement(metadata: Any) -> Any:
 
 
 def parse_metadata(metadata: Any) -> Any:
-    """The metadata of a row, decoded if the trainer passes JSON. Raises ValueError for text that is none.
-
-    Text beyond limits stays what it is, so that `sample_row` fails that row alone.
-    """
+    """Decoded if the trainer passes JSON. Raises ValueError; text beyond limits stays: `sample_row` fails its row."""
     try:
         return parse_text(metadata, "the metadata")
     except UnusableRow:
@@ -423,10 +379,7 @@ def parse_metadata(metadata: Any) -> Any:
 def score_usable(
     scorer: Callable[[Sequence[EditSample]], Sequence[Score]], rows: Sequence[EditSample | str]
 ) -> list[Score]:
-    """One score per row, failed where a row is a reason. All samples are scored in one call; without any, in none.
-
-    Raises ValueError for another number of scores, and what the scorer raises.
-    """
+    """One score per row, failed where it is a reason; all samples in one call. Raises ValueError for another number."""
     samples = [row for row in rows if isinstance(row, EditSample)]
     scores = list(scorer(samples)) if samples else []
     if len(scores) != len(samples):
@@ -440,10 +393,7 @@ def score_usable(
 
 
 def completion_text(completion: Any) -> str:
-    """The completion as text: the string itself, or the texts of a conversation's last message that is no tool's.
-
-    Empty if that has none, such as one that calls tools only. Raises TypeError for what is no message.
-    """
+    """The text, or that of a conversation's last message that is no tool's. Raises TypeError for other things."""
     if isinstance(completion, str):
         return completion
     messages = [message for message in completion or () if message.get("role") != "tool"]

@@ -1,8 +1,5 @@
-"""Requests that a web page of somebody else has a browser on this machine send.
-
-A browser sends a page's requests to 127.0.0.1 too, and a name that a stranger's DNS server resolves to 127.0.0.1 makes
-a local server part of the stranger's own site (DNS rebinding). What such requests cannot change are the headers Host,
-Origin and Sec-Fetch-Site. For servers that know their clients by nothing else: a token is in no request of a stranger.
+"""Requests that a web page of somebody else has a browser on this machine send, also by a name that a stranger's DNS
+server resolves to 127.0.0.1 (DNS rebinding). They cannot change the headers Host, Origin and Sec-Fetch-Site.
 """
 
 from __future__ import annotations
@@ -24,10 +21,8 @@ def is_loopback(host: str) -> bool:
 
 def foreign_page(headers: Iterable[tuple[str, str]], *, loopback: bool) -> str:
     """Why a request comes from a page that is not the server's own; empty if it does not, as without a browser.
-
-    headers: names in lower case, with values. loopback: whether the server listens on this machine's own addresses
-    only, so that other names in Host are rebound ones. Any port is accepted in Host: it is that of a tunnel or a
-    container where it differs, and Origin has to have the same.
+    headers: names in lower case. loopback: whether the server listens on this machine only, so that other names in Host
+    are rebound ones; any port is a tunnel's, and Origin has to have the same.
     """
     sent: dict[str, set[str]] = {"host": set(), "origin": set(), "sec-fetch-site": set()}
     for name, value in headers:

@@ -18,12 +18,9 @@ _depth = 0
 
 @contextmanager
 def preserve_rng_state() -> Iterator[None]:
-    """Preserve torch's global RNG state (also CUDA's, if it is initialised) and disable gradients in between.
-
-    If several contexts overlap, as in the threads of asynchronous rewards, the last one to exit restores the state that
-    the first one saved. In the main thread, the RNG states of Python and numpy are restored as well. In worker threads
-    they are not: the main thread may sample from them at the same time, as TRL's `AsyncGRPOTrainer` does for the seeds
-    of its requests, and would get the same numbers twice.
+    """Preserve torch's global RNG state (also CUDA's, if it is initialised) and disable gradients in between. If
+    several contexts overlap, the last one to exit restores what the first one saved. The states of Python and numpy are
+    restored in the main thread only: it may sample from them while worker threads are here.
     """
     global _depth  # noqa: PLW0603  (process-wide, like the RNG states)
     torch = sys.modules.get("torch")

@@ -1,7 +1,5 @@
-"""Decisions on scores: verifiers accept or reject an edit, selectors choose among candidates.
-
-A verifier is a reward of `editcritic.reward` plus a rule. It calls no model and computes no score of its own: an edit
-is selected by its reward's score. More names are in `selectors`, `selection`, `verifier` and `combinators`.
+"""Decisions on scores: verifiers accept or reject an edit, selectors choose among candidates. A verifier is a reward
+plus a rule; it computes no score of its own.
 """
 
 from .combinators import AllOf, AnyOf, Cascade, Not

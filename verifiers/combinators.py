@@ -1,6 +1,5 @@
-"""Combinations of verifiers: and, or and not in Kleene's three-valued logic, and cascades.
-
-Verifiers run in order and skip samples that are already decided. Put the cheap ones first.
+"""Combinations of verifiers: and, or and not in Kleene's logic, and cascades. They run in order and skip samples that
+are already decided: put the cheap ones first.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ class _Connective:
 
     @property
     def rewards(self) -> tuple[BaseReward, ...]:
-        """The rewards of all verifiers, in order."""
         return _rewards(self.verifiers)
 
     def decide(self, samples: Sequence[EditSample], scoring: ScoringFn) -> list[Decision]:

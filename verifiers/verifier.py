@@ -53,11 +53,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions(Sequence[Decision]):
-    """Decisions on a batch, in the order of its samples.
-
-    stats: `seconds` and `reward_calls`. Each call has the signature of its `reward`, the number of `samples` and the
-    counts of its engine.
-    """
+    """In order. stats: `seconds` and `reward_calls`, each with `reward`, `samples` and engine counts."""
 
     decisions: tuple[Decision, ...]
     ids: tuple[str, ...]
@@ -102,11 +98,9 @@ class VerifierLike(Protocol):
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A rule: the value and every named part reach their thresholds.
-
-    A part is looked up by name, in nested parts too; the outermost match counts, and the first of several. A part that
-    is not applicable sets no condition, as in compositions. A part that failed, abstained or is missing makes the
-    answer "can't tell", unless another value is too low.
+    """A rule: the value and every named part reach their thresholds. The outermost part of a name counts. A part that
+    is not applicable sets no condition; one that has no value or is missing makes the answer "can't tell", unless
+    another is too low.
     """
 
     value: float | None = None
@@ -156,10 +150,8 @@ def at_least(value: float | None = None, /, **parts: float) -> AtLeast:
 
 @dataclass(frozen=True)
 class Between:
-    """A rule with an undecided range, for the first stages of a cascade: accepts values >= `accept`, rejects values
-    < `reject`.
-
-    Values between them are "can't tell". With `accept` None nothing is accepted, with `reject` None nothing rejected.
+    """A rule with an undecided range, for the first stages of a cascade: accepts values >= `accept`, rejects values <
+    `reject` (None: nothing).
     """
 
     reject: float | None = None
@@ -271,7 +263,6 @@ def _undecided_reason(name: str, score: Score) -> str:
 
 
 def _parts_by_depth(score: Score) -> Iterator[Mapping[str, Score]]:
-    """The parts, level by level from the outermost."""
     level = [score]
     while level:
         below: dict[str, Score] = {}

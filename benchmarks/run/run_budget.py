@@ -16,7 +16,7 @@ from ...reward.queries import AsyncExpert, Failure
 from ...reward.queries.expert import adapted_kinds, unbound_roles
 from ...reward.queries.kinds import Outcome, Query
 from ...reward.queries.outcomes import Abstention
-from ...verifiers.selection.budget import Limits
+from ...verifiers.selection.candidate import Limits
 from ..common.errors import InputError
 from ..common.terminal import echo
 

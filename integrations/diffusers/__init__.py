@@ -1,8 +1,5 @@
-"""Editors and verifier callbacks on diffusers pipelines.
-
-`make_editor(pipeline)` makes a pipeline an `Editor` of `editcritic.verifiers`; if its solver allows, one that can pause
-after any step and preview the result. Importing this package loads neither torch nor diffusers; using one of its names
-does.
+"""Editors and verifier callbacks on diffusers pipelines. Importing this package loads neither torch nor diffusers;
+using one of its names does.
 """
 
 from importlib import import_module

@@ -1,13 +1,8 @@
-"""Score and stop edits during a diffusers pipeline call, from previews of the expected result.
+"""Score and stop edits during a direct call of a diffusers pipeline, from previews of the expected result.
 
-    verifier = Verifier(reward, at_least(0.3))
-    with VerifierCallback(pipeline, verifier, sample, preview_steps=(2, 4), stop_on_reject=True) as callback:
-        images = pipeline(
-            …, callback_on_step_end=callback, callback_on_step_end_tensor_inputs=callback.tensor_inputs
-        ).images
-
-For direct calls of a pipeline. The selectors of `editcritic.verifiers` go further: they run candidates in parts and
-spend the saved evaluations on other candidates.
+verifier = Verifier(reward, at_least(0.3))
+with VerifierCallback(pipeline, verifier, sample, preview_steps=(2, 4), stop_on_reject=True) as callback:
+    pipeline(…, callback_on_step_end=callback, callback_on_step_end_tensor_inputs=callback.tensor_inputs)
 """
 
 from __future__ import annotations
@@ -32,13 +27,10 @@ LogFn = Callable[[int, dict[str, float]], None]
 
 
 class PreviewScorer:
-    """Scores previews of the rows of a batch at some steps, and decides when to stop it.
+    """Scores previews of the rows of a batch at some steps, and decides when to stop it; see `VerifierCallback`.
 
-    The base of `VerifierCallback`, which says what its arguments and errors are; modular pipelines use it as it is.
-
-    Of the last call: previews: for each scored step one `Preview` per row, with the last score of a verifier that has
-    several. decisions: a verifier's, likewise. stopped_at: the number of evaluations after which the batch was stopped;
-    None if it was not.
+    Of the last call: previews, one per row for each scored step; decisions of a verifier, likewise; stopped_at: the
+    number of evaluations after which the batch was stopped, or None.
     """
 
     def __init__(

@@ -1,7 +1,5 @@
-"""Previews: the result that a pipeline's latents are expected to become, decoded as at the end of its call.
-
-diffusers has no public decode method, so this uses the pipelines' private ones. For each pipeline a test compares the
-decoded image with the pipeline's output, and fails if an upgrade has changed them.
+"""Previews: the result that a pipeline's latents are expected to become, decoded by the pipelines' private methods as
+at the end of a call. For each pipeline a test fails if an upgrade of diffusers has changed them.
 """
 
 from __future__ import annotations
@@ -40,10 +38,7 @@ PREVIEW_SCHEDULERS = (*_REPORT_PRED_ORIGINAL, *_PRED_ORIGINAL_FROM_SIGMA)
 
 
 class SchedulerTracker:
-    """A context that tracks a scheduler: after each step the predicted final latents are known.
-
-    The steps themselves are unchanged. Raises TypeError for a scheduler that is not in `PREVIEW_SCHEDULERS`.
-    """
+    """Knows the predicted final latents after each step. Raises TypeError but for `PREVIEW_SCHEDULERS`."""
 
     def __init__(self, scheduler: Any) -> None:
         if (name := type(scheduler).__name__) not in PREVIEW_SCHEDULERS:
@@ -72,17 +67,11 @@ class SchedulerTracker:
 
     @property
     def has_stepped(self) -> bool:
-        """Whether there was a step in this context."""
         return self._last is not None
 
     @property
     def pred_original_sample(self) -> torch.Tensor:
-        """The final latents predicted before the last step, in the shape and dtype of its output.
-
-        Some schedulers report them. For the others they follow from the model's output: the velocity from image to
-        noise (flow matching), the noise, the image, or v-prediction (Salimans and Ho 2022, appendix D). Their sigma is
-        the share of noise in a flow, and the ratio of noise to image elsewhere.
-        """
+        """As the scheduler reports them, or from the model's output (Salimans and Ho 2022, appendix D)."""
         if self._last is None:
             raise RuntimeError(f"no step of {type(self._scheduler).__name__} was taken in this context")
         output, sample, result = self._last
@@ -105,9 +94,7 @@ class SchedulerTracker:
 
 @dataclass(frozen=True, slots=True)
 class LatentDecoder:
-    """variables: local variables of the loop that are needed besides the latents. decode: maps a pipeline, latents
-    (B, …) and those variables to the output of its autoencoder, (B, 3, H, W), about in [-1, 1].
-    """
+    """variables: of the loop, besides the latents. decode: pipeline, latents and those -> (B, 3, H, W), in [-1, 1]."""
 
     variables: tuple[str, ...]
     decode: Callable[[Any, torch.Tensor, Mapping[str, Any]], torch.Tensor]
@@ -125,12 +112,7 @@ def latent_decoder_of(pipeline: Any) -> LatentDecoder:
 
 @torch.no_grad()
 def decode_latents(pipeline: Any, latents: torch.Tensor, **variables: Any) -> list[Image | str]:
-    """One image per row, as the pipeline would return them for these final latents (before a safety checker), or the
-    reason why it is none.
-
-    variables: those of `latent_decoder_of(pipeline)`: `height` and `width` in pixels, or `latent_ids`. Samples no
-    random numbers and changes nothing. Raises TypeError for an unknown pipeline, ValueError for missing variables.
-    """
+    """One image per row as the pipeline would return it, or why it is none. Raises TypeError and ValueError."""
     decoder = latent_decoder_of(pipeline)
     if missing := [name for name in decoder.variables if variables.get(name) is None]:
         raise ValueError(f"{type(pipeline).__name__} decodes latents with {', '.join(missing)}: pass them by name")

@@ -1,11 +1,7 @@
 """Previews for diffusers' modular pipelines, which have no callbacks: blocks inside the denoising loop.
 
-    scorer = PreviewScorer(verifier, sample, preview_steps=(2, 4), stop_on_reject=True)
-    pipeline = with_previews(FluxKontextAutoBlocks(), scorer).init_pipeline(folder)
-    pipeline.load_components()
-    images = pipeline(image=…, prompt=…, output="images")
-
-Previews are scored as in `callbacks.VerifierCallback`, and decoded by the pipeline's own blocks after the loop.
+scorer = PreviewScorer(verifier, sample, preview_steps=(2, 4), stop_on_reject=True)
+pipeline = with_previews(FluxKontextAutoBlocks(), scorer).init_pipeline(folder)
 """
 
 from __future__ import annotations
@@ -26,10 +22,8 @@ _LOOP_OUTPUTS = ("latents", "images", "output_type")
 
 
 def with_previews(blocks: Any, scorer: PreviewScorer, *, workflow: str | None = "image_conditioned") -> Any:
-    """A copy of a modular pipeline's blocks with previews; otherwise its pipeline works as before.
-
-    workflow: one of `blocks.available_workflows`; None for blocks with a single workflow. Raises ValueError unless it
-    has exactly one denoising loop, followed by blocks that produce `images`.
+    """A copy of a modular pipeline's blocks with previews. workflow: one of `blocks.available_workflows`, if there are
+    any. Raises ValueError unless it has exactly one denoising loop, followed by blocks that produce `images`.
     """
     copied = deepcopy(blocks)
     execution = copied.get_execution_blocks() if workflow is None else copied.get_workflow(workflow)
@@ -46,10 +40,7 @@ def with_previews(blocks: Any, scorer: PreviewScorer, *, workflow: str | None = 
 
 
 class PreviewBlock(ModularPipelineBlocks):
-    """A block of a denoising loop that, if it steps the scheduler, scores a preview afterwards.
-
-    Once the batch is stopped it does nothing. decoding_blocks: the blocks that make `images` from the loop's latents.
-    """
+    """Scores a preview after a step, until the batch is stopped. decoding_blocks: make `images` from latents."""
 
     def __init__(self, block: Any, scorer: PreviewScorer, decoding_blocks: Sequence[Any]) -> None:
         super().__init__()

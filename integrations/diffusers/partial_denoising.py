@@ -1,11 +1,8 @@
 """Run a diffusers pipeline in parts: from any step to any other, with a preview decoded by the pipeline itself.
 
-During a call, public methods are patched; no private name is touched. `prepare_latents` gives the loop the latents of a
-paused state instead of fresh noise, in whatever layout the loop uses. The scheduler's `set_timesteps` restricts the
-loop to the steps of this part. Its `step` stores the true state and passes the predicted final latents to the loop, so
-that the pipeline decodes and returns the preview. At the last step the preview is the result.
-
-Only for solvers whose only state between steps is the latents: see `RESUMABLE_SCHEDULERS`.
+During a call, public methods are patched. `prepare_latents` gives the loop the latents of a paused state in place of
+noise; `set_timesteps` restricts it to the steps of this part; `step` stores the true state and passes the predicted
+final latents on, so that the pipeline decodes the preview. Only for `RESUMABLE_SCHEDULERS`.
 """
 
 from __future__ import annotations
@@ -49,13 +46,11 @@ def not_resumable_reason(pipeline: Any) -> str:
 
 
 class PartialDenoising:
-    """A context for one pipeline call that runs the steps from the states' own to `until_step`.
+    """A context for one pipeline call that runs the steps from the states' own to `until_step`, one row per state.
 
-        with PartialDenoising(pipeline, states, until_step) as run:
-            images = pipeline(…, generator=run.generators).images
-        states = run.states
-
-    The call must have one row per state, in their order. A state without arrays starts from its noise.
+    with PartialDenoising(pipeline, states, until_step) as run:
+        images = pipeline(…, generator=run.generators).images
+    states = run.states
     """
 
     def __init__(self, pipeline: Any, states: Sequence[DenoisingState], until_step: int) -> None:
@@ -96,7 +91,6 @@ class PartialDenoising:
 
     @property
     def states(self) -> list[DenoisingState]:
-        """The states at `until_step`."""
         if self._state is None or self._clean is None:
             raise RuntimeError(f"{type(self._pipeline).__name__} did not run to step {self._until}")
         signal, noise = (levels.astype(np.float32) for levels in signal_and_noise_levels(self._scheduler))
@@ -126,12 +120,8 @@ class PartialDenoising:
             return original(*bound.args, **bound.kwargs)
 
         # A state with latents samples nothing: its generator stays as it is.
-        prepared = prepare_with(
-            [
-                torch.Generator() if _LATENTS in state.arrays else generator
-                for state, generator in zip(self._states, self.generators, strict=True)
-            ]
-        )
+        rows = zip(self._states, self.generators, strict=True)
+        prepared = prepare_with([torch.Generator() if _LATENTS in state.arrays else drawn for state, drawn in rows])
         latents = prepared[0] if isinstance(prepared, tuple) else prepared
         if latents.shape[0] != len(self._states):
             raise ValueError(f"there are {len(self._states)} states, but the call has {latents.shape[0]} rows")
@@ -280,10 +270,7 @@ def _to_tensor(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
 
 
 def _patch(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """Replace a method of this one object; the replacement gets the original as its first argument.
-
-    Pipelines inspect the signatures of these methods, so the signature is kept.
-    """
+    """Replace a method of this object by one that gets the original first; pipelines inspect its signature."""
     original = getattr(owner, name)
 
     @functools.wraps(original)

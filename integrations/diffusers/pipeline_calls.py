@@ -36,8 +36,7 @@ _locks_guard = threading.Lock()
 
 class PipelineCaller:
     """A pipeline and its call convention: `map_batches` splits states into batches that `generate` runs in one call.
-
-    nfe: per image, known in advance. single_pass_reason: why the pipeline cannot pause; empty if it can.
+    nfe: per image. single_pass_reason: why the pipeline cannot pause; empty if it can.
     """
 
     def __init__(self, pipeline: Any, family: PipelineFamily, batch: int, settings: Mapping[str, Any]) -> None:
@@ -47,11 +46,7 @@ class PipelineCaller:
             if name in _RESERVED_ARGUMENTS:
                 raise ValueError(f"{name} is set by the editor itself for {type(pipeline).__name__}: leave it out")
             if name not in parameters and not open_ended:
-                supported = ", ".join(
-                    supported_name
-                    for supported_name in parameters
-                    if supported_name not in ("self", *_RESERVED_ARGUMENTS)
-                )
+                supported = ", ".join(one for one in parameters if one not in ("self", *_RESERVED_ARGUMENTS))
                 raise ValueError(f"{type(pipeline).__name__} takes no {name}; it takes {supported}")
         self.pipeline = pipeline
         self.batch = batch
@@ -117,7 +112,6 @@ class PipelineCaller:
         )
 
     def check_nfe(self, nfe: int) -> None:
-        """Raise ValueError if an image took another number of evaluations than expected."""
         if self._family.nfe is None and nfe != self.nfe:
             raise ValueError(
                 f"an image took {nfe} evaluations, expected {self.nfe}: pass num_inference_steps as "
@@ -133,7 +127,6 @@ class PipelineCaller:
         return tuple(dict.fromkeys((*state.images, *earlier)))
 
     def _batches(self, states: Sequence[DenoisingState]) -> list[list[int]]:
-        """The indices of the rows of each call."""
         groups: dict[Any, list[int]] = {}
         for row, state in enumerate(states):
             sources = self._input_images(state)
@@ -169,8 +162,6 @@ def _nfe(pipeline: Any, settings: Mapping[str, Any]) -> int:
 
 
 class _SilentProgressBar:
-    """Replaces the progress bar."""
-
     def __init__(self, original: Any, iterable: Any = (), total: int | None = None) -> None:
         self._iterable = iterable
 
@@ -189,11 +180,7 @@ class _SilentProgressBar:
 
 @contextmanager
 def finite_images(owner: Any) -> Iterator[Callable[[Sequence[Any]], list[Image | str]]]:
-    """A context for one call of a pipeline or of its decoding blocks. owner: what has the `image_processor`.
-
-    Yields a function of the PIL images that the call returned: one image per row, or the reason why it is none. Without
-    an image processor all are taken as they are.
-    """
+    """A context for one call; yields a function of its PIL images: one image per row, or the reason why it is none."""
     finite: list[bool] = []
 
     def postprocess(original: Callable[..., Any], image: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,7 +1,5 @@
-"""Editors from diffusers pipelines and from functions.
-
-`make_editor(pipeline)` creates either. Pipelines are called unmodified, one call at a time, and keep their progress
-bar, their methods and torch's global RNG state.
+"""Editors from diffusers pipelines and from functions. Pipelines are called unmodified, one call at a time, and keep
+their progress bar, their methods and torch's global RNG state.
 """
 
 from __future__ import annotations
@@ -214,7 +212,6 @@ def _initial_states(
 
 
 def _unknown_pipeline_message(pipeline: Any) -> str:
-    """Why no family is known for this pipeline."""
     name = type(pipeline).__name__
     supported = ", ".join(pipeline_name for family in FAMILIES for pipeline_name in family.pipelines)
     parameters = inspect.signature(type(pipeline).__call__).parameters
@@ -225,10 +222,7 @@ def _unknown_pipeline_message(pipeline: Any) -> str:
 
 
 def pipeline_id(pipeline: Any, settings: Mapping[str, Any]) -> str:
-    """Class, origin, settings of the call, weights, solver and library. Raises ValueError for settings without an id.
-
-    The scale of adapters is not included unless they are fused into the weights.
-    """
+    """Class, origin, settings, weights, solver and library. Raises ValueError for settings without an id."""
     scheduler = pipeline.scheduler
     settings_json = json.dumps(dict(settings), sort_keys=True, default=_setting_id)
     # Without diffusers' own notes, whose order differs between processes.
@@ -264,7 +258,6 @@ def _config_id(value: Any) -> Any:
 
 
 def _setting_id(value: Any) -> Any:
-    """The id of a setting."""
     if isinstance(value, Image):
         return value.digest
     if isinstance(value, torch.Tensor):

@@ -1,6 +1,5 @@
-"""Call conventions of pipelines: where sources and instructions go, and how many rows a call holds.
-
-A pipeline belongs to the family that names its class, or its nearest base class.
+"""Call conventions of pipelines: where sources and instructions go, and how many rows a call holds. A pipeline belongs
+to the family that names its class, or its nearest base class.
 """
 
 from __future__ import annotations
@@ -19,11 +18,7 @@ from .partial_denoising import patched
 
 
 def omnigen_prompt(instruction: str, num_images: int) -> str:
-    """The instruction with a placeholder for each image, `<img><|image_1|></img>` for the first.
-
-    Placeholders in the instruction stay where they are; the others are prepended in order. For two images:
-    `<img><|image_1|></img> <img><|image_2|></img> Put the cup of the second image into the first`.
-    """
+    """The instruction with a placeholder for each image, as `<img><|image_1|></img>`; missing ones are prepended."""
     placeholders = (f"<img><|image_{number}|></img>" for number in range(1, num_images + 1))
     return " ".join([*(placeholder for placeholder in placeholders if placeholder not in instruction), instruction])
 
@@ -42,10 +37,7 @@ def omnigen_arguments(
 
 
 def call_omnigen(pipeline: Any, **arguments: Any) -> Any:
-    """Call the pipeline with sources encoded by the mean of the autoencoder's distribution.
-
-    The pipeline samples it from torch's global RNG, so that equal seeds would give different images.
-    """
+    """Sources are encoded by the mean of the autoencoder's distribution: it would be sampled from the global RNG."""
 
     def encode(original: Callable[..., Any], pixels: Sequence[torch.Tensor], device: Any = None) -> list[torch.Tensor]:
         vae = pipeline.vae
@@ -71,20 +63,12 @@ _SET_FROM_INSTRUCTION = ("editing_prompt", "reverse_editing_direction")
 
 
 def concepts(instruction: str) -> list[Concept]:
-    """An instruction as concepts, clause by clause.
+    """An instruction as concepts, clause by clause, each with whether it is pushed away. Raises ValueError for an empty
+    one.
 
-    | clause | concepts |
-    |---|---|
-    | remove X | X, pushed away |
-    | add X (at a place) | X, pulled in (the place is lost) |
-    | replace X with Y | X, pushed away; Y, pulled in |
-    | change the color (material) of X to V | "V X", pulled in |
-    | change the background to V | V, pulled in |
-    | any other that begins with remove, delete, erase, take away, get rid of | what follows, pushed away |
-    | any other: counts, positions, texts, styles | the clause as it stands, pulled in |
-
-    The forms are those of EdiVal's `parse_task`. A clause ends where one of the usual verbs follows "and",
-    "then" or a full stop. Raises ValueError for an empty instruction.
+    Removed things are pushed away, and so is what a replacement replaces; what is added, or comes in its place, is
+    pulled in, as are "V X" of a changed colour or material and a new background. Any other clause stands as it is,
+    pushed away if it begins with a verb of removal. The forms are those of EdiVal's `parse_task`.
     """
     concept_list: list[Concept] = []
     for part in _NEXT.split(" ".join(instruction.split())):
@@ -117,9 +101,7 @@ def ledits_arguments(
     *,
     parse_concepts: Callable[[str], Sequence[Concept]] = concepts,
 ) -> dict[str, Any]:
-    """The arguments of `call_ledits`. parse_concepts: another parser of instructions, as in
-    `make_editor(pipeline, family=replace(LEDITS, arguments=partial(ledits_arguments, parse_concepts=…)), id=…)`.
-    """
+    """The arguments of `call_ledits`. parse_concepts: another parser of instructions, given by `functools.partial`."""
     source = images[0][0]
     size = {"height": _round_down_side(source.height), "width": _round_down_side(source.width)}
     concept_list = parse_concepts(instructions[0])
@@ -157,16 +139,11 @@ def ledits_nfe(pipeline: Any, settings: Mapping[str, Any]) -> int:
 
 
 def _known_arguments(pipeline: Any) -> tuple[Mapping[str, inspect.Parameter], Mapping[str, inspect.Parameter]]:
-    """The parameters of `invert` and of the call."""
     return inspect.signature(pipeline.invert).parameters, inspect.signature(type(pipeline).__call__).parameters
 
 
 def _with_token_counts(pipeline: Any, original: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Encode prompts, with correct token counts of the concepts for their attention masks.
-
-    The pipeline takes lengths from its tokenizer, and current tokenizers count the padding: the mask would cover the
-    attention to any token.
-    """
+    """With correct token counts of the concepts for attention masks: the pipeline's own count the padding."""
     *encoded, counts = original(**kwargs)
     if counts is not None:
         tokenizer = getattr(pipeline, "tokenizer_2", None) or pipeline.tokenizer
@@ -283,21 +260,17 @@ def _has_size(settings: Mapping[str, Any]) -> bool:
 
 
 KONTEXT = PipelineFamily(("FluxKontextPipeline",), _kontext, batched_rows=True)
-"""FLUX.1 Kontext. The output has the size to which the pipeline resizes the source: the nearest of its training sizes
-by aspect ratio, or with `_auto_resize=False` its own aspect ratio at `max_area`; unless `height` and `width` are set
-(the pipeline's own default is square, whatever the source).
+"""FLUX.1 Kontext. The output has the size to which the pipeline resizes the source, unless `height` and `width` are set
+(its own default is square, whatever the source).
 """
 
 QWEN_EDIT = PipelineFamily(("QwenImageEditPipeline",), _one_source)
-"""Qwen-Image-Edit. For a list of images its text encoder would see other images than for a single one, and prompts of
-different lengths would be padded: a call holds one source and one instruction, repeated. The output has the aspect
-ratio of the source, unless `height` and `width` are set.
+"""Qwen-Image-Edit. A call holds one source and one instruction, repeated: others would be seen or padded otherwise. The
+output has the aspect ratio of the source, unless `height` and `width` are set.
 """
 
 QWEN_EDIT_PLUS = PipelineFamily(("QwenImageEditPlusPipeline",), _first_decides_size, multi_source=True, in_context=True)
-"""Qwen-Image-Edit-2509 and later. The output has the aspect ratio of the first source, unless `height` and `width` are
-set (the pipeline's own default is that of the last image).
-"""
+"""Qwen-Image-Edit-2509 and later. The aspect ratio is that of the first source, unless `height` and `width` are set."""
 
 FLUX2 = PipelineFamily(("Flux2Pipeline", "Flux2KleinPipeline"), _all_sources, multi_source=True, in_context=True)
 """FLUX.2. The output has the size of the first source, unless `height` and `width` are set."""
@@ -312,13 +285,11 @@ INSTRUCT_PIX2PIX = PipelineFamily(("StableDiffusionInstructPix2PixPipeline",), _
 """InstructPix2Pix. The output has the size of the source, sides rounded down to multiples of 8."""
 
 INSTRUCT_PIX2PIX_XL = PipelineFamily(("StableDiffusionXLInstructPix2PixPipeline",), _instruct_xl, batched_rows=True)
-"""InstructPix2Pix on Stable Diffusion XL, also CosXL Edit. The output has the size of the source, sides rounded down to
-multiples of 8, unless `height` and `width` are set.
-"""
+"""InstructPix2Pix on Stable Diffusion XL, also CosXL Edit. Sides of the source are rounded down to multiples of 8."""
 
 OMNIGEN = PipelineFamily(("OmniGenPipeline",), omnigen_arguments, multi_source=True, call_fn=call_omnigen)
-"""OmniGen. It computes token positions from the first prompt of a call, so a call holds one prompt, repeated. Sources
-are cropped to multiples of 16 pixels, and earlier turns are not passed: they have no placeholder.
+"""OmniGen. Token positions are those of the first prompt, so a call holds one, repeated. Sources are cropped to
+multiples of 16 pixels; earlier turns have no placeholder.
 """
 
 LEDITS = PipelineFamily(
@@ -329,9 +300,8 @@ LEDITS = PipelineFamily(
     call_fn=call_ledits,
     nfe=ledits_nfe,
 )
-"""LEDITS++, which takes concepts: `concepts` parses them from the instruction. Takes the settings of the
-pipeline's `invert` and of its call; sides are rounded down to multiples of 32 pixels unless `height` and `width` are
-set. `num_inversion_steps` counts for the inversion, and again for denoising.
+"""LEDITS++, which takes `concepts`, the settings of the pipeline's `invert`, and those of its call; sides are rounded
+down to multiples of 32. `num_inversion_steps` counts for the inversion, and again for denoising.
 """
 
 FAMILIES: tuple[PipelineFamily, ...] = (

@@ -1,7 +1,4 @@
-"""RL of diffusion editors: GRPO, DDPO, NFT and RAFT on diffusers pipelines.
-
-Importing this package loads neither torch nor diffusers; using one of its names does.
-"""
+"""RL of diffusion editors: GRPO, DDPO, NFT and RAFT. Importing this package loads neither torch nor diffusers."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

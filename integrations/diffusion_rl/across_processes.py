@@ -1,6 +1,5 @@
-"""What all processes call together: advantages, gradients, means, and whether an update is made.
-
-An update that would make the weights NaN is skipped on all processes alike, and after three in a row the run ends.
+"""What all processes call together: advantages, gradients, means, and whether an update is made. One that would make
+the weights NaN is skipped on all alike, and after three in a row the run ends.
 """
 
 from __future__ import annotations
@@ -27,11 +26,8 @@ _log = logging.getLogger("editcritic.trainers")
 def batch_advantages(
     batch: RolloutBatch, scores: Sequence[Score], config: DiffusionConfig, process: int, lowest: float | None
 ) -> tuple[Advantages, dict[str, float]]:
-    """Advantages of the rows of this process, and metrics of the scores of all processes.
-
-    Every process has the same number of rows, with whole groups. The same edit in two processes is two groups. A row
-    whose latents are NaN has no value, whatever its score: it has no likelihood to raise or lower, so that the lowest
-    value would only move the advantages of its group. lowest: the lower bound of the reward's range, or None.
+    """Advantages of the rows of this process, and metrics of the scores of all. The same edit in two processes is two
+    groups. A row whose latents are NaN has no value, whatever its score. lowest: of the reward's range, or None.
     """
     count, nonfinite = len(batch.samples), batch.nonfinite
     gathered: list[tuple[str, Score, str]] = gather_object(
@@ -63,7 +59,6 @@ def batch_advantages(
 
 
 def _without_evidence(score: Score) -> Score:
-    """What is sent to other processes."""
     parts, credits = (
         {name: _without_evidence(part) for name, part in scores.items()} for scores in (score.parts, score.credits)
     )
@@ -104,10 +99,7 @@ MAX_SKIPPED = 3
 
 
 class UpdateGuard:
-    """Decides whether the optimizer makes a step. All processes call it together and decide the same.
-
-    weights: by name, the same on all processes.
-    """
+    """Decides, for all processes alike, whether the optimizer makes a step. weights: by name, the same on all."""
 
     def __init__(self, accelerator: Accelerator, weights: Mapping[str, torch.nn.Parameter]) -> None:
         self._accelerator = accelerator
@@ -115,11 +107,7 @@ class UpdateGuard:
         self._in_a_row = 0
 
     def skips(self, norm: float, place: str, losses: Sequence[str]) -> bool:
-        """Whether the gradient, or the loss of a row of any process, is NaN or infinite. norm: of the gradient of all
-        processes, not yet clipped. place: step and mini-batch. losses: the rows of this process whose loss is.
-
-        Raises FloatingPointError as `skip`.
-        """
+        """Whether the gradient, or the loss of a row of any process, is NaN or infinite. Raises as `skip`."""
         is_bad = torch.tensor(float(bool(losses) or not math.isfinite(norm)), device=self._accelerator.device)
         if not float(self._accelerator.reduce(is_bad, "sum")):
             self._in_a_row = 0

@@ -56,10 +56,7 @@ def write_checkpoint(
     save: Callable[[Path], None],
     save_total_limit: int,
 ) -> None:
-    """Write a checkpoint, and remove the oldest before it; it is renamed into place once complete.
-
-    state: JSON, with `global_step`. save: writes the LoRA into a folder.
-    """
+    """Renamed into place once complete; the oldest is removed before. save: writes the LoRA into a folder."""
     name = f"{_PREFIX}{state['global_step']}"
     temporary, checkpoint = folder / f".{name}", folder / name
     shutil.rmtree(temporary, ignore_errors=True)
@@ -76,9 +73,7 @@ def write_checkpoint(
 
 
 def newest_sound(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that can be read and whose numbers are finite, None if there is none at all; and the newer
-    ones that were left out, each with the reason. Raises ValueError if none is sound.
-    """
+    """The newest that can be read and is finite, or None; and newer ones with why not. ValueError if none is sound."""
     left_out: list[str] = []
     for path in reversed(checkpoints(folder)):
         try:
@@ -126,9 +121,9 @@ def add_lora(module: Any, config: DiffusionConfig) -> None:
             f"{type(module).__name__} has adapters already ({', '.join(module.peft_config)}): make them part of "
             "its weights first, with pipeline.fuse_lora() and pipeline.unload_lora_weights()"
         )
-    targets = config.lora_targets or [
-        name for name, part in module.named_modules() if isinstance(part, torch.nn.Linear) and _in_a_block(name)
-    ]
+    linear = [name for name, part in module.named_modules() if isinstance(part, torch.nn.Linear)]
+    # by default those in a numbered block, that is, in a module list
+    targets = config.lora_targets or [name for name in linear if any(part.isdigit() for part in name.split("."))]
     module.requires_grad_(False)
     with torch.random.fork_rng():
         torch.manual_seed(config.seed)
@@ -164,8 +159,3 @@ def load_lora(module: Any, saved: dict[str, Tensor]) -> None:
     """saved: the tensors that `save_lora` wrote."""
     weights = {name.partition(".")[2]: weight for name, weight in saved.items()}
     set_peft_model_state_dict(module, weights, _ADAPTER)
-
-
-def _in_a_block(name: str) -> bool:
-    """Whether a module belongs to a numbered block, that is, to a module list."""
-    return any(part.isdigit() for part in name.split("."))

@@ -4,14 +4,10 @@
     trainer.train()
     pipeline.load_lora_weights("run")  # later, in another process
 
-A compact trainer in the style of TRL, on diffusers, accelerate and peft. It trains a LoRA on the denoiser. Images of
-the same sources and instruction form a group; advantages are computed within groups. The objective is the clipped PPO
-ratio over the steps of the sampler (Flow-GRPO: Liu et al. 2025, arXiv 2505.05470; DDPO with importance sampling: Black
-et al. 2023, arXiv 2305.13301, section 4.3; the solver decides which, see `transitions`), or that of DiffusionNFT or
-RAFT (`objectives`). It is a reference implementation: readable, exact, tested. The weights must fit on each device.
-
-Several processes: `accelerate launch train.py`. Each generates and scores whole groups; advantages are computed from
-the scores of all processes, as in TRL and Flow-GRPO, and gradients are summed over them.
+A compact trainer of a LoRA, in the style of TRL, on diffusers, accelerate and peft; a reference implementation. Images
+of the same sources and instruction form a group. The objective is the clipped PPO ratio over the sampler's steps
+(Flow-GRPO: arXiv 2505.05470; DDPO: arXiv 2305.13301, section 4.3; see `transitions`), or one of `objectives`. With
+`accelerate launch`, each process generates and scores whole groups; advantages and gradients are those of all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Training objectives: losses from an editor's own images and their advantages.
-
-Each takes rows of one step of a trajectory and returns one loss per row, (N,), and metrics.
-"""
+"""Training objectives: each takes rows of one step of a trajectory and returns one loss per row, (N,), and metrics."""
 
 from __future__ import annotations
 
@@ -19,9 +16,8 @@ from .trajectories import DenoisingStep, Trajectory
 from .transitions import log_likelihood
 
 Objective = Literal["grpo", "nft", "raft"]
-"""grpo: raise the likelihood of the sampled steps of good images and lower that of others. nft: move the denoiser
-towards good images and away from others, at newly noised states. raft: train the noise of a bad image to become the
-nearest good image of its group.
+"""grpo: raise the likelihood of the sampled steps of good images. nft: move the denoiser towards good images and away
+from others. raft: train the noise of a bad image to become the nearest good image of its group.
 """
 
 ReferencePolicy = Callable[[], AbstractContextManager[None]]
@@ -42,10 +38,8 @@ def grpo(
 ) -> LossAndMetrics:
     """The clipped likelihood ratio and a KL divergence (Flow-GRPO, equations 4 and 5), at a step sampled with noise.
 
-    transition_kl_beta: weight of the KL divergence of the step's normal distribution from that of the denoiser before
-    training, as Flow-GRPO's paper writes it: the squared distance of the means over twice the variance. beta: weight of
-    what Flow-GRPO's released code computes, which leaves dt out of the variance; it is the former times `step.dt`. Both
-    are means over the elements of a latent.
+    transition_kl_beta weighs the divergence of the step's normal distributions, as in the paper; beta what the released
+    code computes, which leaves dt out of the variance. Both are means over the elements of a latent.
     """
     selected = list(rows)
     reference = None
@@ -78,14 +72,10 @@ def nft(
     nft_beta: float,
     seed: int,
 ) -> LossAndMetrics:
-    """Negative-aware fine-tuning (DiffusionNFT: Zheng et al. 2025, arXiv 2509.16117, section 3.2).
+    """Negative-aware fine-tuning (DiffusionNFT: arXiv 2509.16117, section 3.2), at the row's image noised to this step.
 
-    Each row's own image is noised to the level of this step. From the predictions before training and now, two are
-    extrapolated: one beyond the current prediction, one beyond the initial one, in the direction of training. The first
-    is fitted to good images, the second to bad ones. The loss is quadratic and has a minimum: the prediction moves by
-    `nft_beta` times the mean of (2 optimality - 1) times its error.
-
-    optimality: (N,), in [0, 1], 1 for images to reproduce, 0 for images to avoid.
+    Beyond the current and the initial prediction one is extrapolated each, and fitted to good and to bad images: the
+    prediction moves by `nft_beta` times the mean of (2 optimality - 1) times its error. optimality: (N,), in [0, 1].
     """
     selected = list(rows)
     clean = trajectory.final[selected].float()
@@ -117,16 +107,11 @@ def raft(
     huber_c: float,
     beta: float,
 ) -> LossAndMetrics:
-    """Reward-ranked fine-tuning (RAFT: Dong et al. 2023, arXiv 2304.06767) on the pairs of a reflow (Liu et al. 2022,
-    arXiv 2209.03003, section 2.2): each image's own noise is trained to become its target image.
+    """Reward-ranked fine-tuning (arXiv 2304.06767) on the pairs of a reflow (arXiv 2209.03003, section 2.2): each
+    image's own noise is trained to become its target, since with new noise an editor forgets its mapping, and blurs.
 
-    With newly sampled noise, as in pretraining, an editor would forget its mapping from noise to images, and blur what
-    depends on it. All targets are generated images, so colours and contrasts cannot drift beyond them.
-
-    targets: (N, …), final states of the target images (see `nearest_winners`). huber_c: larger errors count linearly,
-    smaller ones quadratically (pseudo-Huber), so that a few images of another kind do not dominate. beta: weight of the
-    same distance from the denoiser before training. Below 1 it yields where another image is the target, and prevents
-    drift elsewhere: an editor that trains on its own images copies their small faults.
+    targets: (N, …), see `nearest_winners`. huber_c: larger errors count linearly (pseudo-Huber). beta: weight of the
+    distance from the denoiser before training, which prevents drift where no other image is the target.
     """
     selected = list(rows)
     clean, noise = targets.float(), trajectory.start[selected].float()
@@ -150,14 +135,9 @@ def raft(
 
 
 def nearest_winners(images: Tensor, advantages: NDArray[np.float64], max_spread_ratio: float) -> list[int | None]:
-    """The target image of each image in a group: good images themselves, for others the nearest good image.
-
-    Good images have an advantage above 0 and above half of the group's maximum.
-
-    None if the good images differ too much to define a target: their mean distance to the nearest one is not below
-    `max_spread_ratio` times that of the image, or there are fewer than two. For example, an added object may stand
-    anywhere, and an image that has it in the wrong colour gives no position. images: (N, …), final states of a group.
-    advantages: (N,).
+    """The target of each image of a group: good images themselves, for others the nearest good one. Good: an advantage
+    above 0 and half of the maximum. None where the good ones are fewer than two, or as far apart (`max_spread_ratio`)
+    as the image is from them: they define no target. images: (N, …), final states. advantages: (N,).
     """
     good = np.flatnonzero(advantages > max(0.0, advantages.max() / 2))
     flat = images.float().flatten(1)

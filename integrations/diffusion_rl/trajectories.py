@@ -1,9 +1,5 @@
-"""Trajectories for policy gradients: the states of a pipeline call, the denoiser re-evaluated at them, and the images
-of a training step with their scores.
-
-The pipeline runs unchanged. A hook on its denoiser records the inputs, and the scheduler's `step` is patched to sample
-the next state from `transitions.Transitions`. Later only the denoiser is called again with the recorded inputs, for
-selected rows and with gradients; encoders and decoders are not run.
+"""Trajectories for policy gradients: the states of a pipeline call, and the denoiser re-evaluated at them with
+gradients. A hook on the denoiser records its inputs, and the scheduler's `step` samples from `transitions.Transitions`.
 """
 
 from __future__ import annotations
@@ -32,9 +28,8 @@ _TOLERANCE = 1e-2  # of the largest value: above it, our guided prediction diffe
 
 @dataclass(slots=True)
 class DenoisingStep:
-    """One step of all rows of a call. index: of the sampler step. denoiser_inputs: args and kwargs. state, next_state:
-    (N, …). log_likelihood: (N,), of `next_state` under the weights that sampled it; see `log_likelihood`. dt: see
-    `Transitions`.
+    """One step of all rows of a call. denoiser_inputs: args and kwargs. state, next_state: (N, …). log_likelihood:
+    (N,), of `next_state` under the weights that sampled it. dt: see `Transitions`.
     """
 
     index: int
@@ -49,10 +44,9 @@ class DenoisingStep:
 
 @dataclass(slots=True)
 class Trajectory:
-    """The trajectory of one pipeline call, one row per image. guidance: text and image guidance scales of
-    InstructPix2Pix. steps: those sampled with noise, and those in `kept_steps`. start, final: (N, …), the states before
-    the first step (noise) and after the last one. nonfinite: the rows that are NaN or infinite from some step on, and
-    from which; nothing is to be learnt from them.
+    """The trajectory of one pipeline call, one row per image. guidance: text and image scales of InstructPix2Pix.
+    steps: those sampled with noise, and `kept_steps`. start, final: (N, …), before the first step and after the last
+    one. nonfinite: the rows that are NaN or infinite, and from which step on.
     """
 
     pipeline: Any
@@ -84,16 +78,12 @@ class Trajectory:
 
 
 class TrajectoryRecorder:
-    """A context for one pipeline call, with noise from `transitions` at the steps `sde_steps`.
+    """A context for one pipeline call, with noise from `transitions` at the steps `sde_steps` (default: all).
 
-    with TrajectoryRecorder(pipeline, transitions, generators, sde_steps, settings) as trajectory:
-        images = pipeline(…, generator=generators, **settings).images
+        with TrajectoryRecorder(pipeline, transitions, generators, sde_steps, settings) as trajectory:
+            images = pipeline(…, generator=generators, **settings).images
 
-    generators: one per row; the noise of the steps is sampled from them too. sde_steps: indices of steps, default: all;
-    the others are the solver's own, without noise. kept_steps: indices of steps that are recorded in any case.
-    settings: of the call, including guidance.
-
-    Rows that become NaN are noted in `trajectory.nonfinite`, and the call goes on. Raises ValueError if the call has
+    generators: one per row. kept_steps: recorded in any case. Rows that become NaN are noted. Raises ValueError for
     another number of rows, or guidance that calls the denoiser twice or is unknown.
     """
 
@@ -191,11 +181,7 @@ def denoiser(pipeline: Any) -> nn.Module:
 
 
 def guided_prediction(output: Any, state: Tensor, guidance: tuple[float, float]) -> Tensor:
-    """The prediction that a pipeline passes to its solver, from its denoiser's output.
-
-    The image tokens precede those of the sources, as in Kontext, Qwen-Image-Edit and FLUX.2. With three times as many
-    rows it is InstructPix2Pix with text and image guidance.
-    """
+    """What a pipeline passes to its solver: without tokens of the sources, with InstructPix2Pix's two guidances."""
     prediction = output[0] if isinstance(output, tuple) else output.sample
     if prediction.shape[0] == 3 * state.shape[0]:
         text_guided, image_guided, unguided = prediction.chunk(3)
@@ -262,10 +248,7 @@ def _check(trajectory: Trajectory, index: int, raw_output: Any, output: Tensor, 
 
 @dataclass(slots=True)
 class RolloutBatch:
-    """The images of one process in a step. calls: trajectories with the indices in `samples` of their rows.
-
-    failures: index in `samples` -> the reason why there is no image, as for pixels of NaN; its `edited` is the source.
-    """
+    """calls: with the rows in `samples`. failures: row -> why there is no image; its `edited` is the source."""
 
     step: int
     samples: list[EditSample]
@@ -280,13 +263,10 @@ class RolloutBatch:
 
     @property
     def nonfinite(self) -> dict[int, str]:
-        """Of `failures`, those whose latents are NaN or infinite: they take no part in training. Where only the pixels
-        are, the autoencoder has failed on latents that the editor can learn to avoid.
-        """
+        """Of `failures`, those whose latents are: they take no part. Of mere pixels, the editor can learn."""
         return {rows[index]: reason for call, rows in self.calls for index, reason in call.nonfinite.items()}
 
     def made(self, values: Sequence[T]) -> list[T]:
-        """Of a value per sample, those of samples that have an image."""
         return [value for row, value in enumerate(values) if row not in self.failures]
 
 

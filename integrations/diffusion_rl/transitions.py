@@ -1,7 +1,4 @@
-"""Steps of a diffusion sampler as Gaussian transitions with a likelihood, for policy gradients.
-
-The mean of the next state depends on the denoiser's prediction; the standard deviation does not.
-"""
+"""Steps of a sampler as Gaussian transitions with a likelihood; only the mean depends on the denoiser's prediction."""
 
 from __future__ import annotations
 
@@ -18,12 +15,9 @@ from torch import Tensor
 from ..diffusers.partial_denoising import signal_and_noise_levels
 
 Sampling = Literal["sde", "cps"]
-"""How noise is added to the steps of a flow.
-
-sde: the stochastic equation with the marginals of the flow (Flow-GRPO: Liu et al. 2025, arXiv 2505.05470, section 4.1,
-equation 9), in one Euler step. With few large steps, and near the end, more noise remains than the next step expects.
-cps: replaces part of the predicted noise by fresh noise so that the noise level is exact (coefficients preserving
-sampling: Wang and Yu 2025, arXiv 2509.05952).
+"""How noise is added to the steps of a flow. sde: the stochastic equation with the flow's marginals (Flow-GRPO: arXiv
+2505.05470, equation 9), in one Euler step. cps: part of the predicted noise is replaced by fresh noise, so that the
+noise level is exact (coefficients preserving sampling: arXiv 2509.05952).
 """
 
 
@@ -33,10 +27,7 @@ TransitionFn = Callable[[Tensor, Tensor], tuple[Tensor, float]]
 
 @dataclass(frozen=True)
 class ForwardProcess:
-    """How images are noised before a step, and the denoiser's training target.
-
-    signal, noise: weights of image and noise. prediction_type: `flow`, or the solver's `prediction_type`.
-    """
+    """How images are noised before a step, and the training target. prediction_type: `flow`, or the solver's."""
 
     signal: float
     noise: float
@@ -44,12 +35,10 @@ class ForwardProcess:
 
     @staticmethod
     def of(scheduler: Any, index: int) -> ForwardProcess:
-        """Before step `index` of the solver's current schedule."""
         signal, noise = (float(levels[index]) for levels in signal_and_noise_levels(scheduler))
         return ForwardProcess(signal, noise, scheduler.config.get("prediction_type", "flow"))
 
     def target(self, clean: Tensor, noise: Tensor) -> Tensor:
-        """The correct prediction."""
         if self.prediction_type == "flow":
             return noise - clean
         if self.prediction_type == "v_prediction":
@@ -66,7 +55,6 @@ class FlowMatchingTransitions:
     sampling: Sampling = "sde"
 
     def at(self, index: int) -> TransitionFn:
-        """The transition of a step, in the current schedule."""
         sigma, next_sigma = (float(self.scheduler.sigmas[step]) for step in (index, index + 1))
         if not self.noise_level or not next_sigma:  # noise of the last step would stay in the image
             return lambda velocity, state: (state.float() + (next_sigma - sigma) * velocity.float(), 0.0)
@@ -74,7 +62,6 @@ class FlowMatchingTransitions:
         return partial(step, sigma=sigma, next_sigma=next_sigma, level=self.noise_level)
 
     def dt(self, index: int) -> float:
-        """See `Transitions`."""
         sigma, next_sigma = (float(self.scheduler.sigmas[step]) for step in (index, index + 1))
         return 1.0 if self.sampling == "cps" else sigma - next_sigma
 
@@ -106,7 +93,6 @@ class DDIMTransitions:
     noise_level: float
 
     def at(self, index: int) -> TransitionFn:
-        """The transition of a step, in the current schedule."""
         scheduler = copy.copy(self.scheduler)  # a later call may have another number of steps
         timestep = int(scheduler.timesteps[index])
         previous_timestep = timestep - scheduler.config.num_train_timesteps // scheduler.num_inference_steps
@@ -135,14 +121,11 @@ class DDIMTransitions:
         return transition
 
     def dt(self, index: int) -> float:
-        """See `Transitions`."""
         return 1.0
 
 
 Transitions = FlowMatchingTransitions | DDIMTransitions
-"""dt: the length of a step in time, in (0, 1], which its variance has as a factor; 1 where the noise of a step is no
-discretised stochastic equation, as in `cps` and DDIM.
-"""
+"""dt: the length of a step, in (0, 1], where its variance has it as a factor; else 1, as in `cps` and DDIM."""
 
 
 def transitions_of(pipeline: Any, level: float, sampling: Sampling = "sde") -> Transitions:

@@ -1,7 +1,5 @@
-"""Checks the rows of a data set as the adapters of trainers will read them, before hours are spent.
-
-Each row becomes the sample that the trainer's adapter would make of it, by the same functions, with a picture that has
-the right size and no pixels. What they refuse is a problem of the row, in their words.
+"""Checks the rows of a data set as the adapters of trainers will read them: each becomes the sample that the adapter
+would make of it, by the same functions, with a picture of the right size without pixels.
 """
 
 from __future__ import annotations
@@ -200,7 +198,7 @@ class _Checker:
         if where := layout.elsewhere(row):
             looked = _either(f"{path}.{METADATA_KEY}".lstrip(".") for path in layout.metadata)
             self._note("misplaced", "note", number, f"it is in `{where}`, and the adapter reads {looked}")
-        if layout.reshapes and self._has_pixel_boxes(row):
+        if layout.reshapes and any(map(table_of_row(layout.metadata_of(row), "the row").get, ("boxes", "targets"))):
             self._note(
                 "pixel boxes", "note", number,
                 f"the trainer {layout.reshapes}, and boxes are of what the reward gets: give `fractions` or "
@@ -211,7 +209,6 @@ class _Checker:
         self._edits.append(_hash(instruction.encode("utf-8", "surrogatepass"), *(one.name for one in pictures)))
 
     def _sample(self, instruction: str, images: list[Image], row: Mapping[str, Any]) -> EditSample:
-        """The sample that the adapter makes of a row. Raises `_Problem`."""
         if self._layout.name != "trl":
             metadata = self._layout.metadata_of(row)
             metadata = with_requirement(metadata) if self._layout.name == "edit-r1" else metadata
@@ -246,10 +243,6 @@ class _Checker:
                 raise _Problem("plan", "unscored", score.reason)
         if isinstance(reward, Reward) and (reason := _not_applicable(reward, sample)):
             raise _Problem("not applicable", "unscored", reason)
-
-    def _has_pixel_boxes(self, row: Mapping[str, Any]) -> bool:
-        fields = table_of_row(self._layout.metadata_of(row), "the row")
-        return bool(fields.get("boxes") or fields.get("targets"))
 
     def _check_groups(self) -> int:
         """Find edits that are compared with those of another picture, and repeated ones. The number of groups."""
@@ -290,9 +283,7 @@ def _not_applicable(reward: Reward, sample: EditSample) -> str:
 
 
 def _decided(program: Program[Score], part: Score | None = None) -> Score | None:
-    """The score of a program that asks no expert and looks at no pixel; else None. part: stands for gathered programs
-    that ask an expert.
-    """
+    """The score of a program that asks no expert and sees no pixel; else None. part: for programs that ask."""
     try:
         score: Score = _value(program, part)
         return score

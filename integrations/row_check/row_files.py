@@ -1,7 +1,5 @@
-"""The rows of a JSONL or parquet file, one after the other, in memory that does not grow with the file; and whether the
-pictures of a row can be read, and of what size they are.
-
-Whoever made the file need not be trusted: lines are bounded, text is parsed strictly, and nothing in it is run.
+"""The rows of a JSONL or parquet file, one after the other, in bounded memory; and whether the pictures of a row can be
+read, and of what size they are. Whoever made the file need not be trusted.
 """
 
 from __future__ import annotations
@@ -246,9 +244,7 @@ _UNKNOWN_SIZE: Size = (10_900, 10_900)  # about the largest: boxes of any pictur
 
 @dataclass(frozen=True, slots=True)
 class RowPicture:
-    """image: of the right size, without pixels. name: equal for pictures that the file has under one path, or with
-    equal bytes. is_measured: whether the size is known.
-    """
+    """image: without pixels. name: equal for one path, or equal bytes. is_measured: whether the size is known."""
 
     image: Image
     name: bytes
@@ -256,9 +252,7 @@ class RowPicture:
 
 
 class PictureReader:
-    """Reads the pictures of rows. folder: where relative paths begin, and the only place where files are opened, unless
-    others are trusted; None: nobody knows. turns: whether the size is that of the picture as EXIF turns it.
-    """
+    """folder: of relative paths, and the only place unless others are trusted. turns: the size is as EXIF turns it."""
 
     def __init__(self, folder: Path | None, check: PictureCheck, *, turns: bool) -> None:
         self.folder = folder
@@ -267,10 +261,7 @@ class PictureReader:
         self._last: dict[str, Size] = {}
 
     def read(self, value: Any) -> RowPicture:
-        """A path, the bytes of a file, or a table with either, as `datasets` keeps undecoded pictures.
-
-        Raises ImageError with what is wrong.
-        """
+        """Of a path, bytes, or a table with either, as `datasets` keeps undecoded pictures. Raises ImageError."""
         value = stored_picture(value)
         if isinstance(value, str) and self.check != "none":
             value = encoded_in_text(value) or value

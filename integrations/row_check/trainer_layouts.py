@@ -1,9 +1,5 @@
-"""Where the trainers' data sets have the instruction, the source and the metadata of an edit.
-
-As read in their code, at the commits that docs/trainers/ names: Flow-GRPO `GenevalPromptImageDataset`, Edit-R1
-`PromptImageDataset`, Flow-Factory `data_utils/dataset.py`, verl-omni `qwen_image_edit/prepare_data.py`, UniRL
-`data/datasets.py`, OmniGen2-RL `omnigen2_train_dataset.py` and `train.py`. TRL has the columns that `sample_from_row`
-reads.
+"""Where the trainers' data sets have the instruction, the source and the metadata of an edit, as read in their code at
+the commits that docs/trainers/ names. TRL has the columns that `sample_from_row` reads.
 """
 
 from __future__ import annotations
@@ -89,10 +85,7 @@ class TrainerLayout:
 
 
 def value_at(row: Any, path: str) -> Any:
-    """The value at a path of nested tables, some of which may be JSON text; None where there is none.
-
-    Raises ValueError as `parse_text`.
-    """
+    """The value at a path of nested tables, or of JSON text; None where there is none. Raises ValueError."""
     *tables, last = path.split(".")
     for name in tables:
         row = parse_text(row.get(name), f"`{name}`") if isinstance(row, Mapping) else None

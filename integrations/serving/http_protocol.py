@@ -7,29 +7,23 @@
      "images": {"before": "<base64 of a PNG, JPEG or WebP file>", "after": {"rgb": "<base64>", "size": [512, 512]}}}
 
 or `multipart/form-data` with that JSON, without `images`, in the field `request`, and one file field per image with the
-name used by the samples; its content type is that of the file's format, or `application/x-rgb; width=512; height=512`
-for raw pixels, row by row.
+name used by the samples, of the file's content type or `application/x-rgb; width=512; height=512`, row by row.
 
-Samples have the format of sample files (`reward.sample_files`), including several sources, group and earlier turns; in
-place of file names they have names of sent images. An image may also be referenced by digest, `{"digest": ..., "size":
-[w, h]}`; then the digest is its name, and the server rejects other pixels under it. One that is sent with a colour
-profile has `"raw"` beside these, the digest of its numbers without it, and the name `DIGEST-RAW`.
+Samples have the format of sample files (`reward.sample_files`) with names of sent images. An image may also be
+referenced by digest, `{"digest": ..., "size": [w, h]}`; then the digest is its name, and other pixels are rejected
+under it. One with a colour profile has `"raw"` too, the digest of its numbers without it, and the name `DIGEST-RAW`.
 
-key: idempotency key, chosen by the client: a request repeated with its key is not scored again, unless a sample failed.
-Another request with that key is another one: a key is not shared by different samples or images.
-deadline_s: samples not scored by then return as `failed` with `"late": true`. detail: `value` for values, statuses and
-reasons, `parts` for those of the parts too, `all` for evidence too. reward: the reward's name on the server; optional
-if it serves one.
+key: idempotency key: a request repeated with it is not scored again, unless a sample failed; another content is another
+request. deadline_s: samples not scored by then return as `failed` with `"late": true`. detail: `value`, `parts` for
+those of the parts too, `all` for evidence too. reward: its name; optional if there is one.
 
 The response has one score per sample, in order, as in `Score.to_json`, with the sample's `id`; and the identity of the
-reward that computed them (`BaseReward.identity`), which differs if weights, prompts or options do. A client refuses
-another one than before:
+reward (`BaseReward.identity`). A client refuses another one than before:
 
     {"schema": 2, "reward": "any-edit@1#0123abcd", "identity": "0123abcd...",
      "scores": [{"id": "a", "value": 0.81, "status": "scored"}]}
 
-Errors are `{"error": "...", "retryable": true}`: 4xx is a client error; on 503, wait as `Retry-After` says and repeat
-the request.
+Errors are `{"error": "...", "retryable": true}`: 4xx is a client error; on 503, repeat the request after `Retry-After`.
 """
 
 from __future__ import annotations
@@ -183,13 +177,9 @@ Decoder = Callable[[EncodedImage], Pixels]
 
 
 def parse_request(
-    data: Any,
-    parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None,
-    decoder: Decoder = pixels_of,
+    data: Any, parts: Mapping[str, tuple[bytes | memoryview, str]] | None = None, decoder: Decoder = pixels_of
 ) -> ScoreRequest:
-    """Decode a request. parts: of a multipart request, bytes and content type of each image. decoder: for files.
-    Raises `APIError`.
-    """
+    """Decode a request. parts: bytes and content type of each image. decoder: for files. Raises `APIError`."""
     try:
         body = _ScoreRequestBody.model_validate(data)
     except ValidationError as error:
@@ -226,23 +216,13 @@ def response_json(
     rows = []
     for sample, score in zip(samples, scores, strict=True):
         final_score = score or Score.failed(late or "not scored in time", cause="infrastructure")
-        rows.append(
-            {
-                "id": sample.id,
-                **_trim_to_detail(final_score, detail).to_json(),
-                **({"late": True} if score is None else {}),
-            }
-        )
+        is_late = {"late": True} if score is None else {}
+        rows.append({"id": sample.id, **_trim_to_detail(final_score, detail).to_json(), **is_late})
     signature = signature_with_identity(reward.signature, identity)
     return {"schema": SCHEMA, "reward": signature, "identity": identity, "scores": rows}
 
 
-def decode_image(
-    name: str,
-    content: bytes | memoryview,
-    kind: str,
-    decoder: Decoder = pixels_of,
-) -> Image:
+def decode_image(name: str, content: bytes | memoryview, kind: str, decoder: Decoder = pixels_of) -> Image:
     """Decode an image. kind: its content type. decoder: see `parse_request`. Raises `APIError`."""
     media_type, _, parameters = kind.partition(";")
     if media_type.strip() != "application/x-rgb":

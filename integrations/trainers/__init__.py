@@ -1,7 +1,4 @@
-"""Adapters to other trainers of image editors.
-
-Importing this package loads none of them; using one of its names loads its adapter.
-"""
+"""Adapters to other trainers of image editors. Importing this package loads none of them."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,14 +1,7 @@
-"""A reward for DanceGRPO's training of Qwen-Image-Edit, and advantages that leave out a missing one.
-
-    from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward, scored_advantages
-
-    reward_model = DanceGRPOReward("http://127.0.0.1:8321", missing="nan")
-    rewards = reward_model(["./images/qwenimage_0_0.png", ...], caption)
-
-Read in github.com/XueZeyue/DanceGRPO, main (15cc71d, 2025-10-16) on 2026-11-23: `sample_reference_model`,
-`train_one_step` and `main` of `fastvideo/train_grpo_qwenimage_edit.py`, its data set and the preparation of that. Of a
-row of the data set only the caption reaches the reward, so it is a JSON text that names the source, too.
-docs/trainers/dance_grpo.md has the lines.
+"""A reward for DanceGRPO's training of Qwen-Image-Edit, and advantages that leave out a missing one:
+docs/trainers/dance_grpo.md has the lines. Read in github.com/XueZeyue/DanceGRPO, main (15cc71d, 2025-10-16) on
+2026-11-23. Of a row of the data set only the caption reaches the reward, so it is a JSON text that names the source,
+too.
 """
 
 from __future__ import annotations

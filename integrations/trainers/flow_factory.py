@@ -1,33 +1,17 @@
-"""A reward model for Flow-Factory.
+"""A reward model for Flow-Factory: docs/trainers/flow_factory.md has the settings. Beside Flow-Factory's own options:
+`reward`, and those of `TrainerReward` and `trainer_reward.resolve_scorer`; `logged_parts` may be names with commas.
 
-    rewards:
-      - name: edits
-        reward_model: editcritic.integrations.trainers.flow_factory.FlowFactoryReward
-        reward: http://127.0.0.1:8321   # or the path of a TOML file, or a spec such as any-edit
-        missing: nan
-        batch_size: 64
+Read at github.com/X-GenGroup/Flow-Factory a0b2bc5 (2026-05-02) and 5f6cda1 (later in 2026), on 2026-11-23. Pointwise
+models must inherit from its own class, so that is the base class if flow_factory is installed. Pictures are taken as
+tensors: as PIL images they come after a guess at their range.
 
-Beside Flow-Factory's own options: `reward`, and those of `TrainerReward` and `trainer_reward.resolve_scorer`.
-`logged_parts` is a list, or names with commas.
+It has no place for an edit without a value: one NaN makes every advantage NaN (a0b2bc5) or ends the run (5f6cda1), and
+what a model returns beside its rewards is dropped. `install` therefore wraps three methods, in the classes themselves:
 
-Read at github.com/X-GenGroup/Flow-Factory a0b2bc5 (2026-05-02) and 5f6cda1 (later in 2026), on 2026-11-23, in
-`src/flow_factory`: `rewards/abc.py`, `rewards/reward_processor.py`, `rewards/loader.py`, `hparams/reward_args.py`,
-`samples/samples.py`, `advantage/advantage_processor.py`, `data_utils/dataset.py`, `trainers/abc.py`. A model is
-constructed as `cls(config=RewardArguments, accelerator=Accelerator)`, and called with those fields of samples that its
-signature names. Pointwise models must inherit from its own class, so that is the base class if flow_factory is
-installed. Pictures are taken as tensors: as PIL images they come after a guess at their range.
-
-Groups are Flow-Factory's own. It has no place for an edit without a value: one NaN among its rewards makes every
-advantage NaN (a0b2bc5) or ends the run (5f6cda1), and what a reward model returns beside its rewards is dropped.
-`install` therefore wraps three of its methods, in the classes themselves, since trainers construct them:
-
-- `RewardProcessor._compute_pointwise_batch`: one call of a reward model. The columns of each sample are kept as an
-  attribute of the sample, which is neither stacked nor gathered.
-- `AdvantageProcessor.compute_advantages`: if a reward of any process is NaN, Flow-Factory's own method is run on the
-  other rows, and the rows left out have the advantage 0. That is done where rows are collected
-  (`collect_group_rewards`) and where advantages go back to them (`_to_local`), so the formulas are Flow-Factory's. In
-  the newer commit a reward that does not apply to a sample's data set is NaN there too; such a row stays.
-- `AdvantageProcessor.pop_advantage_metrics`: what the trainer logs, with the means of the columns over all processes.
+- `RewardProcessor._compute_pointwise_batch` keeps the columns of each sample as an attribute, which is not gathered.
+- `AdvantageProcessor.compute_advantages` is run on the rows without NaN (of `collect_group_rewards`; `_to_local` puts 0
+  for the others). In the newer commit a reward that does not apply to a data set is NaN, too; such a row stays.
+- `AdvantageProcessor.pop_advantage_metrics` logs the means of the columns over all processes.
 """
 
 from __future__ import annotations
@@ -80,8 +64,7 @@ class RecordedReward:
     recorded: list[TrainerScores] | None = None
 
     def recording(self) -> RecordedReward:
-        """A copy for one call, which appends to `recorded` and returns numbers only: NaN is put back after Flow-Factory
-        has checked that a reward model returns none."""
+        """For one call: it appends to `recorded` and returns no NaN, which would be refused; it is put back after."""
         copied = copy.copy(self)
         copied.recorded = []
         return copied
@@ -96,11 +79,7 @@ class _Hooks:
 
 
 def install(columns: Sequence[str], *, leave_out: bool) -> None:
-    """Wrap the methods of the Flow-Factory that is installed, once. columns: to log, added to those of other calls.
-    leave_out: see `_Hooks`; once asked for, it stays.
-
-    Raises `UnknownTrainerError`.
-    """
+    """Wrap the installed Flow-Factory, once. columns: added to others'. leave_out: once asked for, it stays."""
     processors = {
         "RewardProcessor": _CODE.attribute("flow_factory.rewards", "RewardProcessor"),
         "AdvantageProcessor": _CODE.attribute("flow_factory.advantage", "AdvantageProcessor"),
@@ -207,10 +186,7 @@ def _applies(sample: Any, name: str) -> bool:
 def _reduced(
     processor: Any, columns: Sequence[str], samples: Sequence[Any], missing: Sequence[bool]
 ) -> tuple[dict[str, float], int]:
-    """Means of the columns over the samples of all processes, and the number of samples that are missing.
-
-    One reduction, of the same size in all processes: for every reward of the run, whether it is ours or not.
-    """
+    """Means of the columns and the number of missing samples, of all processes, in one reduction of equal size."""
     import torch
 
     names = sorted(processor.reward_weights)

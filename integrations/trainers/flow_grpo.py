@@ -1,25 +1,13 @@
-"""A reward for Flow-GRPO, and for trainers of editors with its calling convention, such as Edit-R1.
+"""A reward for Flow-GRPO, and for trainers of editors with its calling convention, such as Edit-R1: docs/trainers/ has
+the lines.
 
-    from editcritic.integrations.trainers import patch_flow_grpo
     patch_flow_grpo("http://127.0.0.1:8321", missing="nan")  # or Reward.of(...), a spec, a RemoteReward
-
     config.reward_fn = {"editcritic": 1.0, "pickscore": 0.2}
 
-There is no registry: the scripts look up `multi_score(device, config.reward_fn)` in `flow_grpo.rewards` and call its
-result from a pool of eight threads. docs/trainers/flow_grpo.md has the lines of a script that replace it as a diff. If
-a script has a reward function of its own, use a `FlowGRPOReward` directly.
-
-Read on 2026-11-23: `_fn` in `multi_score`, github.com/yifan123/flow_grpo, `flow_grpo/rewards.py` (54809b5), and its
-calls in `scripts/train_flux_kontext.py` (74db691); the same calls in github.com/PKU-YuanGroup/Edit-R1,
-`scripts/train_nft_qwen_image_edit.py` and `train_nft_kontext.py` (4217f25, 2026-01-24). DiffusionNFT
-(github.com/NVlabs/DiffusionNFT, `scripts/train_nft_sd3.py`, 24af555, 2025-09-22), of which Edit-R1 is the fork for
-editors, trains text-to-image models and passes no `ref_images`.
-
-Groups are the trainers', by decoded prompts: Flow-GRPO's scripts for editors decode "prompt_image path", which is
-right; Edit-R1's decode the prompt alone, so make the prompts of a dataset different.
-
-An edit without a value ends the run with `missing="raise"`, where the trainer collects its rewards. With
-`missing="nan"` it has NaN in `avg`, which the patched tracker leaves out (`leave_out_missing`).
+The scripts look up `multi_score(device, config.reward_fn)` in `flow_grpo.rewards` and call its result from eight
+threads. Read on 2026-11-23: github.com/yifan123/flow_grpo (54809b5, 74db691), github.com/PKU-YuanGroup/Edit-R1
+(4217f25) and github.com/NVlabs/DiffusionNFT (24af555), which passes no `ref_images`. Groups are the trainers', by
+decoded prompts, in Edit-R1 without the image: make the prompts of a dataset different.
 """
 
 from __future__ import annotations
@@ -232,7 +220,6 @@ def _rows(value: Any, kept: Rows) -> Any:
 
 
 def _scattered(part: NDArray[Any], kept: Rows) -> NDArray[np.float64]:
-    """The rows of a result where they belong, and 0 elsewhere."""
     whole = np.zeros((len(kept), *part.shape[1:]))
     whole[kept] = part
     return whole

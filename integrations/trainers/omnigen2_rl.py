@@ -1,13 +1,9 @@
-"""A reward for EditScore's OmniGen2-RL, and its statistics with edits that have no value.
+"""A reward for EditScore's OmniGen2-RL, and its statistics with edits that have no value: docs/trainers/omnigen2_rl.md
+has the lines. Read in `examples/OmniGen2-RL` of github.com/VectorSpaceLab/EditScore (6e0f1b9, 2025-11-09).
 
-The trainer is `examples/OmniGen2-RL` of github.com/VectorSpaceLab/EditScore (6e0f1b9, 2025-11-09). Its `train.py` calls
-`evaluate_images` of `omnigen2/grpo/reward_client_edit.py` in the main process, once a step, with the edits of all
-processes: lists of images of PIL, and for each edit a JSON text with its `instruction`. The address of a
-judge server with `--trainer-protocol omnigen2-rl` may take the place of its reward server, or `OmniGen2Reward` that of
-`evaluate_images`. `process_grpo_rewards` replaces that of `omnigen2/grpo/utils.py`, where a NaN makes each advantage of
-its group NaN, or with `std_level: batch` all of them. docs/trainers/omnigen2_rl.md has the lines.
-
-The trainer groups edits by instruction: give the images of a data set different ones.
+`train.py` calls `evaluate_images` in the main process, once a step, with the edits of all: `OmniGen2Reward` may take
+its place, or a judge server that of the trainer's. `process_grpo_rewards` replaces the trainer's, where a NaN reaches
+its group or the whole batch. Edits are grouped by instruction: give the images of a data set different ones.
 """
 
 from __future__ import annotations
@@ -90,11 +86,9 @@ def evaluation(
     seconds: float,
     logged_parts: Sequence[str] = LOGGED_PARTS,
 ) -> dict[str, list[Any]]:
-    """The answer of the trainer's reward server: lists with one item per edit, in order.
-
-    values: in training, NaN for an edit without one. seconds: of the whole call. logged_parts: see `TrainerReward`.
-    `meta_data` has `original_index`, `instruction`, and the score: numbers by name, as in the columns of
-    `TrainerScores`, without those that it lacks.
+    """The answer of the trainer's reward server: lists with one item per edit. values: NaN for an edit without one.
+    seconds: of the whole call. `meta_data` has `original_index`, `instruction`, and the numbers of the score that there
+    are.
     """
     lacking = without_score(
         [None if isinstance(sample, str) else score for sample, score in zip(samples, scores, strict=True)]

@@ -1,20 +1,12 @@
 """A reward as trainers call it: failed samples are asked again, and each row has a number, or none, and parts to log.
 
-Shared by the adapters of this package.
-
     reward = TrainerReward("http://127.0.0.1:8321", missing="nan")
     batch = reward(build_samples(prompts, edited, sources))
-    batch.values, batch.columns
 
-A failed sample is asked again at once. During an outage of what scores, it is asked again after pauses that grow, until
-it is scored or `outage_timeout_s` have passed since the first failure of the call. The reward does that itself; only a
-callable is asked again here, where nothing but infrastructure can be the reason (a time-out, a lost connection). After
-that an edit without a score has
-
-- the lowest value of the reward's range, if it abstained or was refused: the edit itself may be the reason, and would
-  pay otherwise (`reward.training.advantages.training_values`);
-- no value, if infrastructure failed, if the metric does not apply, or if the row is no edit. `missing` says what the
-  trainer gets then. It never gets a number made up for it.
+A failed sample is asked again at once, and during an outage after growing pauses, for `outage_timeout_s` at most: by
+the reward itself, and here of a callable. An edit without a score then has the lowest value of the reward's range, if
+it abstained or was refused, since the edit itself may be the reason (`training_values`); and no value, which `missing`
+is about, if infrastructure failed, the metric does not apply, or the row is no edit.
 """
 
 from __future__ import annotations
@@ -92,11 +84,9 @@ class UnscoredError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class TrainerScores:
-    """A scored batch of N rows.
-
-    scores: N, after retries. values: N numbers for the trainer; NaN for a row without a value. columns: N numbers per
-    name, to log, under the same names in every call and process: parts of the score by name, NaN for a row without it,
-    `unscored` and `abstained` (see `without_score`), and `judge_seconds` of the whole call.
+    """A scored batch of N rows. scores: after retries. values: numbers for the trainer; NaN for a row without a value.
+    columns: N numbers per name, to log, the same names in every call: parts of the score, `unscored`, `abstained`, and
+    `judge_seconds`.
     """
 
     scores: tuple[Score, ...]
@@ -105,8 +95,8 @@ class TrainerScores:
 
     @property
     def filled_columns(self) -> dict[str, list[float]]:
-        """For trainers that take means and do not leave NaN out: a row without a part has the mean of the call's rows
-        that have it, so that the call's mean is theirs; NaN where none has it.
+        """For trainers that take means and do not leave NaN out: a row without a part has the mean of the rows that
+        have it.
         """
         return {name: filled(column) for name, column in self.columns.items()}
 
@@ -216,8 +206,8 @@ class TrainerReward:
 
 
 def resolve_heldout(heldout: ScoreFn | Spec | None) -> ScoreFn | None:
-    """As `resolve_scorer`, for a held-out reward, which training must not wait for: nothing is retried, and a judge
-    server has 60 s. None, or an empty string: none.
+    """As `resolve_scorer`, for a held-out reward, which training must not wait for: a judge server has 60 s, and
+    nothing is retried. None for none.
     """
     if not heldout:
         return None
@@ -235,9 +225,7 @@ def waiting_scorer(
     experts: Mapping[str, Expert | Spec] | None = None,
     **options: Any,
 ) -> tuple[ScoreFn, float]:
-    """The scorer of `resolve_scorer`, and how long it waits in an outage. A reward with on_failures="none" waits, too:
-    what has no score then has none for the trainer.
-    """
+    """The scorer of `resolve_scorer`, and how long it waits in an outage: also with on_failures="none"."""
     seconds = checked_outage_timeout_s(outage_timeout_s)
     if isinstance(reward, str | Mapping):
         options["outage_timeout_s"] = seconds
@@ -306,7 +294,6 @@ def warn_if_collectives_end_first(outage_timeout_s: float) -> None:
 
 
 def _group_devices(group: Any) -> Iterator[Any]:
-    """Those for which the process group has a backend here."""
     for device in group._device_types:
         with suppress(RuntimeError):  # such as CUDA where there is none
             group._get_backend(device)
@@ -331,14 +318,11 @@ def checked_outage_timeout_s(value: float | str) -> float:
 def resolve_scorer(
     reward: ScoreFn | Spec, experts: Mapping[str, Expert | Spec] | None = None, **options: Any
 ) -> ScoreFn:
-    """A callable as it is, or the reward of a spec. A string (for trainers configured by strings) is a spec, the path
-    of a TOML file, or the URLs of judge servers with the same reward, with options of `RemoteReward`:
-    http://a:8321,http://b:8321?token_env=JUDGE_TOKEN&deadline_s=60.
+    """A callable as it is, or the reward of a spec. A string is a spec, the path of a TOML file, or the URLs of judge
+    servers with options of `RemoteReward`: http://a:8321,http://b:8321?token_env=JUDGE_TOKEN&deadline_s=60.
 
-    experts: of a spec, as in `Reward.of`. options: of `Reward` (on_failures, max_failure_rate, outage_timeout_s), or of
-    `RemoteReward` too (such as max_concurrency and chunk_size); numbers may be strings. By default, on_failures is
-    `wait` here, and a request has up to 32 samples. Raises ValueError, also for experts and options of a reward that is
-    built.
+    experts: of a spec. options: of `Reward` (on_failures, `wait` by default, max_failure_rate, outage_timeout_s) or of
+    `RemoteReward`; numbers may be strings. Raises ValueError, also for experts and options of a reward that is built.
     """
     if isinstance(reward, str) and reward.startswith(("http://", "https://")):
         if experts is not None:
@@ -395,10 +379,8 @@ def scorer_name(scorer: ScoreFn) -> str:
 
 
 def score_samples(scorer: ScoreFn, samples: Sequence[EditSample | str]) -> list[Score]:
-    """One score per sample, failed where a row is none, as in `score_usable`. Raises what the scorer raises.
-
-    In the main thread the trainer's RNG state is preserved. In other threads it is not: the trainer samples from it
-    meanwhile, and would get the same noise again.
+    """One score per sample, as in `score_usable`. The trainer's RNG state is preserved in the main thread only: it
+    samples meanwhile in others, and would get the same noise again.
     """
     with _preserved_rng_state():
         return score_usable(scorer, samples)
@@ -412,8 +394,8 @@ def _preserved_rng_state() -> AbstractContextManager[None]:
 def describe_unscored(
     samples: Sequence[EditSample | str], scores: Sequence[Score | None], lacking: Sequence[bool] | None = None
 ) -> str:
-    """A message that names the edits without a score and the reasons. lacking: for each row, whether it is one of them;
-    by default those without a value.
+    """A message that names the edits without a score and the reasons. lacking: whether a row is one; default: it has no
+    value.
     """
     names = [f"edit-{row}" if isinstance(sample, str) else sample.id for row, sample in enumerate(samples)]
     lacking = [score is None or score.value is None for score in scores] if lacking is None else lacking

@@ -1,21 +1,11 @@
-"""A reward backend for UniRL.
+"""A reward backend for UniRL: docs/trainers/unirl.md has the lines of a recipe. Read in
+github.com/Tencent-Hunyuan/UniRL, main, on 2026-11-23: `unirl/reward/base.py` (104aad6), `unirl/reward/service.py`
+(0e713d6), `unirl/types/reward.py` before and after pull request 477 (17863c4), `unirl/types/sample.py` (09bbaa7),
+`unirl/utils/wandb_metrics.py` (735e098).
 
-    reward:
-      _target_: unirl.reward.service.RewardService
-      backend:
-        _target_: editcritic.integrations.trainers.unirl.UniRLRewardBackend
-        reward: http://127.0.0.1:8321   # or a spec, or the path of a TOML file
-        missing: nan                    # from pull request 335 on
-
-Read in github.com/Tencent-Hunyuan/UniRL, main, on 2026-11-23: `unirl/reward/base.py` (104aad6), called by
-`unirl/reward/service.py` (0e713d6); `RewardRequest` of `unirl/types/reward.py` before and after pull request 477
-(17863c4: `primitives`; later: `conditioning`, `generation_prompt`, `original_prompt`); `Part.compute_advantages` of
-`unirl/types/sample.py` (09bbaa7) and `unirl/utils/wandb_metrics.py` (735e098).
-
-Groups are UniRL's own, of its prompt tree. An edit without a value is flagged in `successes` by default:
-`RewardService` raises on flags, and names the samples. `missing="nan"` reports it as a success with NaN as its reward,
-which `Part.compute_advantages` leaves out since pull request 335 (August 2026). `component_rewards` has the columns of
-`TrainerScores`, which UniRL logs, without NaN.
+Groups are UniRL's own. An edit without a value is flagged in `successes`, on which `RewardService` raises;
+`missing="nan"` reports it as a success with NaN, which `Part.compute_advantages` leaves out since pull request 335
+(August 2026).
 """
 
 from __future__ import annotations
@@ -102,7 +92,9 @@ class UniRLRewardBackend:
         lacking = [math.isnan(value) for value in batch.values]
         if any(lacking):
             log.warning("%s", describe_unscored(samples, batch.scores, lacking))
-        return _response_class()(
+        installed = find_spec("unirl") is not None
+        response = importlib.import_module("unirl.types.reward").RewardResponse if installed else RewardResponse
+        return response(
             rewards=batch.values,
             component_rewards=batch.columns,
             successes=[self.missing == "nan" or not lacks for lacks in lacking],
@@ -156,12 +148,6 @@ def _images_by_row(images: Any) -> list[list[Image | str]]:
     rows = getattr(images, "rows", None)
     by_row = [[image] for image in images.to_list()] if rows is None else [row.to_list() for row in rows]
     return [images_from_batch([image.pixels for image in row]) for row in by_row]
-
-
-def _response_class() -> Any:
-    if find_spec("unirl") is None:
-        return RewardResponse
-    return importlib.import_module("unirl.types.reward").RewardResponse
 
 
 def _check_advantages_leave_nan_out() -> None:

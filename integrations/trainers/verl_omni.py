@@ -1,28 +1,13 @@
-"""A scorer for verl-omni.
+"""A scorer for verl-omni: docs/trainers/verl_omni.md has the lines. Read: github.com/verl-project/verl-omni at a1139ba
+(2026-08-22), with verl at 8a69493, its pin.
 
-    reward.custom_reward_function.path=pkg://editcritic.integrations.trainers.verl_omni
-    reward.custom_reward_function.name=compute_score
-    +reward.custom_reward_function.reward_kwargs.server_url=http://127.0.0.1:8321
-    +reward.custom_reward_function.reward_kwargs.image_root=/data/edits/images
+Its reward managers call `compute_score` by keyword, one sample at a time and many at once, in several processes; calls
+that come together are scored together. Keys of the configuration arrive as keywords. Groups are the `uid` of a dataset
+row. The recipe writes the name of the source's file into `extra_info`: it is read again and fitted as there.
 
-docs/trainers/verl_omni.md has all lines. Read: github.com/verl-project/verl-omni at a1139ba (2026-08-22), with verl at
-8a69493, its pin. `VisualRewardManager` and `MultiVisualRewardManager` (`verl_omni/reward_loop/reward_manager`) call
-`compute_score` by keyword, one sample at a time and many at once, in `reward.num_workers` processes; pictures are uint8
-C x H x W, in versions before 1486d9c floats in [0, 1]. Keys of the configuration arrive as keywords: of `reward_kwargs`
-with the first, of the entry in `reward.reward_functions` with the second.
-
-Calls that come together are scored together. Groups are verl-omni's: the `uid` of a dataset row, i.e. of prompt and
-picture. The recipe (`examples/flowgrpo_trainer/qwen_image_edit/prepare_data.py`) writes the picture that the editor
-sees into the column `images`, which no reward function is given, and the name of its file below `INPUT_DIR/images` into
-`extra_info`. Here the file is read again and fitted as there (`SourcePictures`).
-
-An edit without a value raises `UnscoredError`, which ends the run. `MultiVisualRewardManager` makes 0.0 of exceptions
-unless its entry has `required=true`, so that has to be set. `missing=nan` is for the estimator in
-`verl_omni_advantages`: with verl-omni's own a NaN makes the advantages of its group NaN, with `global_std` of the whole
-step, and the engine skips the update (`diffusers_impl.py`).
-
-The other keys of the result are logged, as `critic/KEY/mean` or `critic/reward/NAME/KEY/mean`. They are the same and
-numbers for every sample, or verl-omni drops them for the step, or stops.
+An edit without a value raises `UnscoredError`, of which `MultiVisualRewardManager` makes 0.0 unless `required=true` is
+set. `missing=nan` is for the estimator in `verl_omni_advantages`. The other keys of the result are logged: they are the
+same and numbers for every sample, or verl-omni drops them for the step, or stops.
 """
 
 from __future__ import annotations
@@ -64,9 +49,8 @@ Result = TypeVar("Result")
 class CoalescedCalls(Generic[Row, Result]):
     """Gathers calls until none has come for `quiet_s`, or for `longest_s` in all, and runs them together in a thread.
 
-    run: from rows to a result, or an exception that its call raises, for each of them in order. What `run` itself
-    raises is raised by all calls. concurrency: of `run`; while all are under way, calls wait, and go together then. A
-    call that is cancelled before it is run is left out; later ones lose their result only.
+    run: rows to a result, or an exception, for each; what it raises is raised by all calls. concurrency: of `run`;
+    while all are under way, calls wait. A call that is cancelled before it is run is left out.
     """
 
     def __init__(
@@ -122,12 +106,8 @@ _KEPT_SOURCES = 32  # a group of rollouts shares one
 
 
 class SourcePictures:
-    """Finds the sources of a sample.
-
-    image_root: the folder `INPUT_DIR/images` of `prepare_data.py`, or empty if `extra_info` has `source_img`.
-    image_size: its `--image_size`; by default the side of the generated picture, which then has to be square.
-
-    Raises ValueError for a folder that is none.
+    """Finds the sources of a sample. image_root: `INPUT_DIR/images` of `prepare_data.py`, or empty if `extra_info` has
+    `source_img`. image_size: its `--image_size`; default: the generated picture's side. Raises ValueError.
     """
 
     def __init__(self, image_root: str = "", image_size: int | str | None = None) -> None:
@@ -142,11 +122,9 @@ class SourcePictures:
             raise ValueError(f"image_size is a number of pixels from 1 to 8192, got {image_size!r:.80}")
 
     def of(self, extra_info: Mapping[str, Any], edited: Image | str) -> list[Image | str]:
-        """The sources, each an image or the reason why it is none.
-
-        `source_img` of extra_info is anything `Image.of` takes, an undecoded image of `datasets`, or a list of such;
-        else `image` is a file name in `image_root`. Raises ValueError if it has neither, and for a file that cannot be
-        read or is not in that folder.
+        """The sources, each an image or the reason why it is none: `source_img` of extra_info, as `Image.of` takes it
+        or as a list, else the file `image` in `image_root`. Raises ValueError if it has neither, or the file cannot be
+        read or is elsewhere.
         """
         given = extra_info.get("source_img")
         if isinstance(given, np.ndarray) and given.dtype == object:  # a list, as pandas reads it

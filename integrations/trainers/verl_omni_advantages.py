@@ -3,10 +3,7 @@
     actor_rollout_ref.model.external_lib=editcritic.integrations.trainers.verl_omni_advantages
     algorithm.adv_estimator=editcritic_flow_grpo
 
-The first line imports this module in the process that computes advantages (`get_class_by_name` in `model_base.py`,
-which `main_diffusion.py` and `v1/trainer_base.py` call), and that registers the estimator. Read: `compute_advantage` in
-`verl_omni/trainer/diffusion/ray_diffusion_trainer.py` and `diffusion_algos.py` of
-github.com/verl-project/verl-omni, a1139ba (2026-08-22).
+The first line imports this module where advantages are computed. Read: github.com/verl-project/verl-omni a1139ba.
 """
 
 from __future__ import annotations
@@ -23,12 +20,11 @@ from verl_omni.trainer.diffusion.diffusion_algos import get_diffusion_adv_estima
 def flow_grpo_of_scored(
     sample_level_rewards: torch.Tensor, index: Sequence[str], config: Any = None, **options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """verl-omni's `flow_grpo` over the samples that have a reward. The others, whose reward is NaN, have the advantage
-    0, and neither their groups nor the deviation of the step know of them.
+    """verl-omni's `flow_grpo` over the samples that have a reward; the others, whose reward is NaN, have the advantage
+    0.
 
-    sample_level_rewards: samples x timesteps. index: the group of each. config: `algorithm` of the configuration;
-    `compute_advantage` passes `norm_adv_by_std_in_grpo` and `global_std` to its own estimator only, so they are read
-    there. Returns advantages twice, samples x timesteps, as the original.
+    sample_level_rewards: samples x timesteps. index: the group of each. config: `algorithm`, of which the settings are
+    read that `compute_advantage` passes to its own estimator only. Returns advantages twice, as the original.
     """
     for name in ("norm_adv_by_std_in_grpo", "global_std"):
         if config is not None and name not in options:

@@ -2,12 +2,8 @@
 
     python -m editcritic.integrations.trainers.verl_omni_rows train.parquet train-with-sources.parquet
 
-The column `images` of `prepare_data.py` (see `verl_omni`) has the pictures as the editor sees them, encoded,
-but verl-omni hands `extra_info` alone to reward functions. So `extra_info` gets the field `source_img` with the same
-pictures, and nothing else is changed. The file is read and written by row group; its pictures are not decoded. Every
-sample then carries its picture twice: `image_root` needs no copy, if the files are there.
-
-Needs pyarrow, which verl-omni requires.
+`extra_info` gets the field `source_img` with the encoded pictures of `images`, by row group; nothing else is changed.
+Every sample then carries its picture twice: `image_root` needs no copy. Needs pyarrow, which verl-omni requires.
 """
 
 from __future__ import annotations
@@ -23,11 +19,7 @@ from ...reward.regular_files import open_regular
 
 
 def add_sources(source: Path, target: Path) -> int:
-    """Write `source` with `extra_info.source_img` to `target`; the number of rows.
-
-    Raises ValueError for another layout, a row without a picture, a field that exists, and for a file that is no
-    parquet; FileExistsError for a target that exists; OSError.
-    """
+    """Write `source` with `extra_info.source_img`; the number of rows. Raises ValueError and OSError."""
     import pyarrow
     import pyarrow.parquet
 

@@ -1,13 +1,10 @@
 """A multi-turn editing environment for `GRPOTrainer(environment_factory=...)`.
 
     environments = EditingEnvironments("any-edit", experts, editor=editor)
-    trainer = GRPOTrainer(
-        policy, environment_factory=environments, reward_funcs=[environments.reward], train_dataset=rows
-    )
+    trainer = GRPOTrainer(policy, environment_factory=environments, reward_funcs=[environments.reward], …)
 
-The policy is a language model or vision-language model that calls tools: it plans an edit, splits it or rephrases it,
-and the result is judged by the row's instruction. The calling convention is that of TRL 1.16, which is not imported.
-TRL's `AsyncGRPOTrainer` passes no environments to reward functions, so it is not supported.
+The policy calls tools: it plans an edit, splits it or rephrases it, and the result is judged by the row's instruction.
+The calling convention is that of TRL 1.16, which is not imported; `AsyncGRPOTrainer` passes no environments to rewards.
 """
 
 from __future__ import annotations
@@ -27,8 +24,19 @@ from ...verifiers.selection.editor import is_editor_down
 from ..dataset_rows import DatasetRow, sample_from_row, sample_or_reason
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S
-from .reward_function import Rollout, log_columns, resolve_reward, rollout_metrics, rollout_values, score_rollouts
-from .rollout_editor import AppliedEdits, FailedEdit, RolloutEditor, follow_up_request, resolve_editor
+from .reward_function import (
+    AppliedEdits,
+    FailedEdit,
+    Rollout,
+    RolloutEditor,
+    follow_up_request,
+    log_columns,
+    resolve_editor,
+    resolve_reward,
+    rollout_metrics,
+    rollout_values,
+    score_rollouts,
+)
 
 _NO_PICTURE = "There is no picture to edit."
 
@@ -36,10 +44,7 @@ _PIXEL_TOLERANCE = 16  # of 255: differences that image decoders cause everywher
 
 
 def describe_changes(sample: EditSample) -> str:
-    """The default description of an image for `look`: its size, and how much of it differs from the source, and where.
-
-    From pixels only: it contains nothing that a reward's experts compute.
-    """
+    """The default for `look`: the size, and how much differs from the source and where, from pixels only."""
     before, after = sample.source.pixels.astype(int), sample.edited.pixels.astype(int)
     (height, width), (old_height, old_width) = after.shape[:2], before.shape[:2]
     if before.shape != after.shape:
@@ -282,12 +287,11 @@ class EditingEnvironment:
 
 
 class EnvironmentReward:
-    """The reward function of `EditingEnvironments`: scores all rollouts of a batch in one call of the reward.
+    """The reward function of `EditingEnvironments`: scores all rollouts of a batch, by their current images, in one
+    call.
 
-    Return value and logging are those of `RewardFunction`; also logged: `<name>/edits`, `<name>/edits/undone` and
-    `<name>/edits/failed`, means per rollout. A rollout is scored by its current image, so that no policy can choose to
-    have no score; one whose last edit failed because the editor is down is unscored (see `EditingEnvironment`).
-    Rollouts in environments of another factory get None.
+    Logged as by `RewardFunction`, with `<name>/edits`, `<name>/edits/undone` and `<name>/edits/failed`, means per
+    rollout. A rollout whose last edit failed because the editor is down is unscored; those of another factory get None.
     """
 
     def __init__(self, factory: EditingEnvironments, reward: BaseReward, offload: bool, name: str) -> None:
@@ -308,9 +312,7 @@ class EnvironmentReward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Called by TRL after the rollouts. Raises `EditorError` if the editor generated no image at all, and
-        `TooManyFailures` as the reward's `on_failures` says.
-        """
+        """Called by TRL. Raises `EditorError` if the editor generated no image at all, and `TooManyFailures`."""
         step = getattr(trainer_state, "global_step", None)
         self.factory.end_round(step)
         own = {

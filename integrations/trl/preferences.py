@@ -1,9 +1,7 @@
 """Preference pairs from scored candidates: for TRL's `DPOTrainer` and `RewardTrainer`, and for diffusion-DPO.
 
-    pairs = make_preference_pairs(select(BestOfN(8), samples, editor=editor, reward=reward), margin=0.1)
-    rows = Dataset.from_list(pairs.to_comparison_rows())  # or .to_image_rows(), or .to_text_rows()
-
-Neither TRL nor datasets is imported.
+pairs = make_preference_pairs(select(BestOfN(8), samples, editor=editor, reward=reward), margin=0.1)
+rows = Dataset.from_list(pairs.to_comparison_rows())  # or .to_image_rows(), or .to_text_rows()
 """
 
 from __future__ import annotations
@@ -26,9 +24,7 @@ _TOLERANCE = 1e-9  # so that 0.9 - 0.8 counts as a margin of 0.1
 
 @dataclass(frozen=True, slots=True)
 class PreferenceCandidate:
-    """A scored candidate. position: within its group, from 0. text: what the policy wrote. guarded: a guard rejected
-    the edit.
-    """
+    """A scored candidate. position: within its group. text: what the policy wrote. guarded: a guard rejected it."""
 
     sample: EditSample
     value: float
@@ -81,14 +77,8 @@ class PreferencePairs:
                 )
             prompt = pair.chosen.prompt or pair.chosen.sample.instruction
             to_completion: Callable[[str], Any] = str if isinstance(prompt, str) else _assistant_message
-            rows.append(
-                _row(
-                    pair,
-                    prompt=prompt,
-                    chosen=to_completion(pair.chosen.text),
-                    rejected=to_completion(pair.rejected.text),
-                )
-            )
+            chosen, rejected = to_completion(pair.chosen.text), to_completion(pair.rejected.text)
+            rows.append(_row(pair, prompt=prompt, chosen=chosen, rejected=rejected))
         return rows
 
     def to_comparison_rows(self, prompts: str | None = None) -> list[dict[str, Any]]:
@@ -109,16 +99,10 @@ class PreferencePairs:
             if number % 2:
                 shown.reverse()
                 answers.reverse()
-            question = prompt_files.render("pairwise", instruction=sample.instruction)
-            rows.append(
-                _row(
-                    pair,
-                    images=[image.pil() for image in (*sample.sources, *shown)],
-                    prompt=[{"role": "user", "content": question}],
-                    chosen=_assistant_message(answers[0]),
-                    rejected=_assistant_message(answers[1]),
-                )
-            )
+            prompt = [{"role": "user", "content": prompt_files.render("pairwise", instruction=sample.instruction)}]
+            images = [image.pil() for image in (*sample.sources, *shown)]
+            chosen, rejected = map(_assistant_message, answers)
+            rows.append(_row(pair, images=images, prompt=prompt, chosen=chosen, rejected=rejected))
         return rows
 
     def to_image_rows(self) -> list[dict[str, Any]]:
@@ -194,10 +178,7 @@ def _groups(results: Iterable[Selection | Rollout], dropped: Counter[str]) -> li
     positions: Counter[object] = Counter()
     for index, result in enumerate(results):
         if isinstance(result, Selection):
-            members = [
-                (index, candidate.sample, candidate.value, candidate.score.rejected, "", "")
-                for candidate in result.candidates
-            ]
+            members = [(index, one.sample, one.value, one.score.rejected, "", "") for one in result.candidates]
         else:
             text, score = "\n".join(result.instructions), result.score
             members = [(-1, result.sample, score.value, score.rejected, text, result.prompt)]
@@ -234,28 +215,21 @@ def _first(ordered: Sequence[tuple[int, PreferencePair]], per_group: int) -> lis
 def _balanced_pairs(
     ordered: Sequence[tuple[int, PreferencePair]], per_group: int, length: Callable[[str], int], rng: random.Random
 ) -> list[PreferencePair]:
-    """Every pair that has an opposite, next to its opposite."""
     sides: dict[tuple[int, int], deque[tuple[int, PreferencePair]]] = {}
     for group_index, pair in ordered:
         longer = _sign(length(pair.chosen.text) - length(pair.rejected.text))
         later = _sign(pair.chosen.position - pair.rejected.position)
         sides.setdefault((longer, later), deque()).append((group_index, pair))
-    kinds = [
-        (longer_sign, later_sign)
-        for longer_sign, later_sign in ((1, 1), (1, -1), (0, 1))
-        if {(longer_sign, later_sign), (-longer_sign, -later_sign)} <= set(sides)
-    ]
+    kinds = [(a, b) for a, b in ((1, 1), (1, -1), (0, 1)) if {(a, b), (-a, -b)} <= set(sides)]
     used: Counter[int] = Counter()
     kept: list[PreferencePair] = []
     while kinds:
-        for longer_sign, later_sign in list(kinds):
-            couple = _next_opposites(sides[longer_sign, later_sign], sides[-longer_sign, -later_sign], used, per_group)
+        for longer, later in list(kinds):
+            couple = _next_opposites(sides[longer, later], sides[-longer, -later], used, per_group)
             if couple is None:
-                kinds.remove((longer_sign, later_sign))
+                kinds.remove((longer, later))
             else:
-                kept += rng.sample(
-                    couple, 2
-                )  # random order, else the chosen one would alternate between earlier and later candidates
+                kept += rng.sample(couple, 2)  # else every second one would have the earlier candidate chosen
     return kept
 
 

@@ -1,10 +1,8 @@
-"""Reward functions for `GRPOTrainer(reward_funcs=[...])` and other trainers with TRL's calling convention.
+"""Reward functions for `GRPOTrainer(reward_funcs=[...])` and other trainers with TRL's calling convention, which is
+that of TRL 1.16 (`GRPOTrainer._calculate_rewards`, read on 2026-11-23). TRL itself is not imported.
 
     reward = RewardFunction("any-edit", experts, editor=editor)
     trainer = GRPOTrainer(model, reward_funcs=[reward], train_dataset=rows, args=config)
-
-The calling convention is that of TRL 1.16: `GRPOTrainer._calculate_rewards`, read on 2026-11-23. TRL itself is not
-imported.
 """
 
 from __future__ import annotations
@@ -12,15 +10,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from statistics import fmean
 from time import perf_counter
 from typing import Any
 
-from ...reward import BaseReward, EditSample, Expert, Score
+from ...reward import BaseReward, EditSample, Expert, Image, Score, build
 from ...reward.queries.specs import Spec
+from ...reward.sample import SampleTooLarge
 from ...reward.training.advantages import AbstainedPolicy, training_values, without_score
-from ...verifiers import Editor
+from ...verifiers import Editor, Journal
+from ...verifiers.selection import CandidateRequest, NoiseSpec
+from ...verifiers.selection.generation import CandidateGenerator
 from ..dataset_rows import (
     DatasetRow,
     completion_text,
@@ -32,7 +34,98 @@ from ..dataset_rows import (
 )
 from ..rng_state import preserve_rng_state
 from ..trainers.trainer_reward import OUTAGE_TIMEOUT_S, score_with_retries, waiting_scorer
-from .rollout_editor import AppliedEdits, FailedEdit, apply_instructions, resolve_editor
+
+
+@dataclass(frozen=True, slots=True)
+class FailedEdit:
+    """An edit that was not made. editor_down: not because of what the policy wrote; see `is_editor_down`."""
+
+    reason: str
+    editor_down: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedEdits:
+    """What the edits of a completion led to: the image, or why there is none, and the errors of edits not made."""
+
+    image: Image | FailedEdit
+    instructions: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+class RolloutEditor:
+    """The edits of one step, all from one seed: equal instructions on equal images are one, also if it failed."""
+
+    def __init__(self, editor: Editor, seed: int) -> None:
+        self.editor = editor
+        self._seed = seed
+        self._journal = Journal()
+        self._generator = CandidateGenerator(editor, self._journal, lambda cost, cached: None)
+        self._edited: dict[object, Image | FailedEdit] = {}
+
+    def edit(self, requests: Sequence[EditSample]) -> list[Image | FailedEdit]:
+        """An image for each request, or why there is none. Raises `EditorError` if a few attempts generated nothing."""
+        keys = [_key(request) for request in requests]
+        new_requests = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._edited}
+        for start in range(0, len(new_requests), self.editor.batch_size):
+            batch = dict(list(new_requests.items())[start : start + self.editor.batch_size])
+            noise = NoiseSpec(self._seed)
+            wanted = [CandidateRequest(str(number), one, one, noise) for number, one in enumerate(batch.values())]
+            candidates = self._generator.generate(wanted)
+            for key, candidate in zip(batch, candidates, strict=True):
+                self._edited[key] = candidate.picture or FailedEdit(candidate.error, candidate.editor_down)
+        return [self._edited[key] for key in keys]
+
+    def close(self) -> None:
+        self._journal.close()
+        self._edited.clear()
+
+
+def apply_instructions(
+    editor: Editor, samples: Sequence[EditSample], instructions: Sequence[tuple[str, ...]], seed: int
+) -> list[AppliedEdits]:
+    """Apply each sample's instructions to its source, one after the other; each distinct edit is generated once."""
+    edits = [AppliedEdits(sample.source, lines) for sample, lines in zip(samples, instructions, strict=True)]
+    with closing(RolloutEditor(editor, seed)) as rollout_editor:
+        for turn in range(max(map(len, instructions), default=0)):
+            requests: dict[int, EditSample] = {}
+            for number, (sample, edit) in enumerate(zip(samples, edits, strict=True)):
+                if turn < len(edit.instructions) and isinstance(edit.image, Image):
+                    request = follow_up_request(sample, edit.image, edit.instructions[turn])
+                    if isinstance(request, FailedEdit):
+                        edits[number] = _after(edit, request)
+                    else:
+                        requests[number] = request
+            for number, edited in zip(requests, rollout_editor.edit(list(requests.values())), strict=True):
+                edits[number] = _after(edits[number], edited)
+    return edits
+
+
+def _after(edit: AppliedEdits, edited: Image | FailedEdit) -> AppliedEdits:
+    if isinstance(edited, Image):
+        return replace(edit, image=edited)
+    return replace(edit, image=edited if edited.editor_down else edit.image, errors=(*edit.errors, edited.reason))
+
+
+def follow_up_request(sample: EditSample, image: Image, instruction: str) -> EditSample | FailedEdit:
+    """The policy's next instruction on the current image; no edit for one that is too long."""
+    try:
+        return replace(sample, instruction=instruction, sources=(image, *sample.sources[1:]))
+    except SampleTooLarge as error:
+        return FailedEdit(str(error))
+
+
+def resolve_editor(editor: Editor | Spec) -> Editor:
+    """An editor, built if a spec is given. Raises ValueError for anything else."""
+    resolved: Any = build(editor) if isinstance(editor, str | Mapping) else editor
+    if not isinstance(resolved, Editor):
+        raise ValueError(f"{editor!r} is no editor, but {type(resolved).__name__}")
+    return resolved
+
+
+def _key(request: EditSample) -> object:
+    history = tuple((turn.instruction, turn.edited.digest) for turn in request.history)
+    return tuple(image.digest for image in request.sources), request.instruction, history
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,10 +360,7 @@ def score_rollouts(
     offload: bool,
     outage_timeout_s: float,
 ) -> tuple[list[Rollout], float]:
-    """The scored rollouts, all from one call of the reward, with more for failed samples only, and its seconds.
-
-    requests: the requested edits, or why a row is none. edits: of those that are one.
-    """
+    """The scored rollouts, and the reward's seconds. requests: or why a row is none. edits: of those that are one."""
     of_requests = iter(edits)
     applied = [AppliedEdits(FailedEdit(one)) if isinstance(one, str) else next(of_requests) for one in requests]
     edited = [_edited(request, edit) for request, edit in zip(requests, applied, strict=True)]
@@ -304,7 +394,6 @@ def rollout_values(rollouts: Sequence[Rollout], reward: BaseReward, abstained: A
 
 
 def _scores_of_edits(rollouts: Sequence[Rollout]) -> list[Score | None]:
-    """None for a row that is no edit."""
     return [None if rollout.sample is None else rollout.score for rollout in rollouts]
 
 

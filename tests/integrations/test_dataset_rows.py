@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 import pandas  # type: ignore[import-untyped]
@@ -20,20 +18,11 @@ from editcritic.integrations.dataset_rows import (
     sample_from_row,
     split_instructions,
 )
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import ServerConfig
-from editcritic.integrations.trainers.trainer_reward import (
-    TrainerReward,
-    UnscoredError,
-    resolve_scorer,
-    score_samples,
-    scorer_name,
-)
-from editcritic.reward import Box, EditPlan, EditSample, Kept, PlannedOperation, Reward, Score, SpecError, Target
+from editcritic.integrations.trainers.trainer_reward import resolve_scorer, score_samples, scorer_name
+from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Reward, SpecError, Target
 from editcritic.reward.edit_plan import plan_to_json
 from editcritic.reward.image import PixelFormatError
-from tests.reward.fakes import Fake, Rated, picture, sample
+from tests.reward.fakes import picture, sample
 from tests.verifiers.numpy_editor import scenes
 
 PANDAS_NONE = (float("nan"), np.float32("nan"), pandas.NA, pandas.NaT)
@@ -209,31 +198,6 @@ def test_pixels_of_another_scale_or_shape_are_refused_and_not_clipped(convert):
             images_from_batch(batch)
 
 
-def test_a_row_that_is_no_edit_is_a_failed_score_and_the_others_are_scored():
-    floats = torch.from_numpy(np.stack([A.pixels] * 6)).permute(0, 3, 1, 2) / 255
-    floats[1, 0, 0, 0] = math.nan
-    floats[2, 0, 0, 0] = math.inf
-    sources: list[list[Any]] = [[B], [B], [B], [], [B], images_from_batch([B.pil(), b"no picture"])]
-    rows = build_samples(["x", "x", "x", "x", " ", "x"], images_from_batch(floats), sources)
-    seen: list[EditSample] = []
-
-    def scorer(samples: Any) -> list[Score]:
-        seen.extend(samples)
-        return [Score.of(0.5) for _ in samples]
-
-    scores = score_samples(scorer, rows)
-    assert [score.status for score in scores] == ["scored"] + ["failed"] * 5
-    assert [one.id for one in seen] == ["edit-0"]
-    reasons = ["NaN or infinite", "NaN or infinite", "no source image", "must not be empty", "encoded image is not an"]
-    for score, reason in zip(scores[1:], reasons, strict=True):
-        assert reason in score.reason
-    with pytest.raises(UnscoredError, match=r"5 of 6 edits have no score: edit-1: failed \(the image edited: 1 of 192"):
-        TrainerReward(scorer)(rows)
-    values = TrainerReward(scorer, missing="nan")(rows).values
-    assert values[0] == 0.5
-    assert all(math.isnan(value) for value in values[1:])
-
-
 def test_a_batch_without_any_edit_asks_no_scorer_and_too_few_scores_are_none():
     rows = build_samples(["", ""], [A, A], [[B], [B]])
     scores = score_samples(lambda samples: pytest.fail("it has nothing to score"), rows)
@@ -253,18 +217,3 @@ def test_a_reward_is_anything_that_scores_or_says_what_does(tmp_path):
         resolve_scorer("")
     with pytest.raises(SpecError):
         resolve_scorer("no-such-reward")
-
-
-def test_a_text_may_name_judge_servers_and_where_their_token_is(monkeypatch):
-    monkeypatch.setenv("JUDGE", "correct-horse-battery-staple")
-    reward = Reward(Rated(), {"preference": Fake()})
-    service = ScoringService({"mine": reward, "other": reward})
-    with serve_in_thread(service, ServerConfig(port=0, token="correct-horse-battery-staple")) as url:
-        samples = [sample("a"), sample("b", edited=A)]
-        scorer = resolve_scorer(f"{url},{url}?token_env=JUDGE&reward=mine&deadline_s=60")
-        assert [score.value for score in scorer(samples)] == reward(samples).values
-    service.close()
-    with pytest.raises(ValueError, match="got 'token'"):
-        resolve_scorer("http://127.0.0.1:1?token=secret")
-    with pytest.raises(ValueError, match="deadline_s is a number, got 'soon'"):
-        resolve_scorer("http://127.0.0.1:1?deadline_s=soon")

@@ -11,18 +11,12 @@ import pytest
 
 from editcritic.integrations.foreign_pages import foreign_page, is_loopback
 from editcritic.integrations.serving.http_protocol import attach_images, encode_image, images_by_digest, request_json
-from editcritic.integrations.serving.server import (
-    ScoringService,
-    ServerConfig,
-    add_trainer_protocols,
-    create_app,
-    serve_in_thread,
-)
+from editcritic.integrations.serving.server import ScoringService, ServerConfig, create_app, serve_in_thread
 from editcritic.reward import Reward
 
 from ..reward.fakes import Fake, Rated, sample
+from .serving.served import TOKEN, serving
 
-TOKEN = "the-token-of-the-test"
 ONE = sample("a")
 PATHS = ("/v1/score", "/v1/reward", "/healthz", "/readyz", "/metrics", "/verl-omni", "/score", "/rewards", "/nowhere")
 
@@ -49,13 +43,8 @@ FOREIGN = [
 @contextlib.contextmanager
 def judge(**settings: Any) -> Iterator[tuple[str, Fake]]:
     expert = Fake()
-    service = ScoringService(Reward(Rated(), {"preference": expert}))
-    config = ServerConfig(**{"port": 0, **settings})
-    app = create_app(service, config)
-    add_trainer_protocols(app, service, "verl-omni,unirl")
-    with serve_in_thread(service, config, app) as url:
+    with serving(None, "verl-omni,unirl", expert=expert, **settings) as (url, _):
         yield url.replace("0.0.0.0", "127.0.0.1"), expert
-    service.close()
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.trainers.trainer_reward import UnscoredError
 from editcritic.integrations.trl.editing_environment import EditingEnvironments
 from editcritic.integrations.trl.reward_function import RewardFunction
@@ -88,8 +87,6 @@ def check(values: list[float | None], reasons: list[str], reason: str) -> None:
     assert values[0] == values[2]
     assert any(re.search(reason, text) for text in reasons), reasons
 
-
-# -- TRL ---------------------------------------------------------------------------------------------------------------
 
 TRL_ROWS: dict[str, tuple[dict[str, Any], str]] = {
     **TEXTS,
@@ -177,9 +174,6 @@ def test_a_policy_that_makes_a_thin_picture_has_the_lowest_value() -> None:
     assert lowest == function.reward.card.range[0]
 
 
-# -- trainers of diffusion models --------------------------------------------------------------------------------------
-
-
 def metadata(row: dict[str, Any]) -> dict[str, Any]:
     fields = {name: value for name, value in row.items() if name not in ("instruction", "source", "edited")}
     if "operations" in fields:
@@ -211,8 +205,3 @@ def test_a_trainer_is_told_that_it_has_no_score(trainer: str, case: str, tmp_pat
     with pytest.raises(UnscoredError) as error:
         ENTRIES[trainer](reward(), missing="raise")(rows)
     check(list(ENTRIES[trainer](reward(), missing="nan")(rows)), [str(error.value)], reason)
-
-
-def test_a_sample_from_a_row_is_named_in_the_error() -> None:
-    with pytest.raises(ValueError, match=r"the row 'seven': `plan`: .*at most 16 items"):
-        sample_from_row({**rows_with({"plan": PLAN})[1], "id": "seven"})

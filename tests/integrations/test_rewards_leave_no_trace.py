@@ -72,10 +72,7 @@ class DrawingDino(Dino):
 
 @dataclass
 class Painted:
-    """An editor with weights that want gradients, which draws.
-
-    Its images depend on what they are asked for alone, as an editor's have to.
-    """
+    """An editor with weights that want gradients, which draws; its images depend on the request alone."""
 
     id: str = "painted"
     nfe: int = 1
@@ -196,9 +193,6 @@ def learned(between: Any) -> list[bytes]:
 @WAYS
 def test_gradients_of_a_trainer_are_the_same_to_the_bit(way, reward):
     assert learned(lambda: way(reward)) == learned(lambda: None)
-
-
-# -- memory -----------------------------------------------------------------------------------------------------------
 
 
 class Ledger:

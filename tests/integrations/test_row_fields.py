@@ -71,9 +71,6 @@ assert set(TABLES[0]) == set(METADATA_FIELDS)
 EXPECTED = [sample_of({"editcritic": table}) for table in TABLES]
 
 
-# -- ways to store a row -----------------------------------------------------------------------------------------------
-
-
 def through_pyarrow(rows: list[dict[str, Any]], path: Path) -> Sequence[Any]:
     pq.write_table(pa.Table.from_pylist(rows), path)
     return list(pq.read_table(path).to_pylist())
@@ -188,9 +185,6 @@ def test_columns_of_trl_that_pandas_left_empty_are_absent(tmp_path: Path) -> Non
     assert (second.hint, second.target_text, second.operations) == ("", "CAFE", ())
 
 
-# -- through each adapter ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("entry", ["flow_grpo", "flow_factory", "unirl", "verl_omni", "omnigen2_rl", "dance_grpo"])
 @pytest.mark.parametrize("way", TRL_WAYS)
 def test_every_adapter_reads_it(entry: str, way: str, tmp_path: Path) -> None:
@@ -224,9 +218,6 @@ def test_the_judge_server_reads_it_in_the_protocols_of_trainers(as_text: str) ->
     assert len(kept.samples) == 4
     for sample in kept.samples:
         assert [getattr(sample, name) for name in fields] == [getattr(EXPECTED[0], name) for name in fields]
-
-
-# -- what is absent, and what is refused -------------------------------------------------------------------------------
 
 
 def test_nothing_is_nothing_and_other_metadata_is_not_read() -> None:
@@ -309,9 +300,6 @@ def test_trl_refuses_a_field_that_is_given_twice() -> None:
     row = {"id": "seven", "instruction": "x", "source": B.pil(), "hint": "a", "editcritic": {"hint": "b"}}
     with pytest.raises(ValueError, match="the row 'seven' has `hint` as a column and in `editcritic`"):
         sample_from_row(row)
-
-
-# -- the page ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_page_lists_every_field_with_an_example_that_is_read() -> None:

@@ -24,7 +24,6 @@ def asking(*completions, **columns):
 
 
 def sample_of(rollout: Rollout) -> EditSample:
-    """Of a row that is an edit."""
     assert rollout.sample is not None
     return rollout.sample
 
@@ -36,7 +35,6 @@ def half_known(query):
 
 
 def rollouts(*values: float | None, group: str = "g", texts: tuple[str, ...] = ()) -> list[Rollout]:
-    """Candidates of one edit, each with an image of its own."""
     (source,) = scenes(1)
     result = []
     for number, value in enumerate(values):
@@ -57,7 +55,6 @@ def rows_of(samples: list[EditSample]) -> Any:
 
 
 def grpo(folder: Path, reward: Any, rows: Any, model: Path | None = None, **settings: Any) -> Any:
-    """A `GRPOTrainer` after two steps with groups of four."""
     from trl import GRPOConfig, GRPOTrainer
 
     model = model or tiny_language_model(folder / "model", rows["prompt"])

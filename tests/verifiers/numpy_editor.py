@@ -20,7 +20,7 @@ from editcritic.reward.metrics import Gate
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.verifiers import Candidate, Selection, edit_request, select
 from editcritic.verifiers.selection import DenoisingState, NoiseSpec, Selections, Selector
-from editcritic.verifiers.selection.budget import Cost
+from editcritic.verifiers.selection.candidate import Cost
 
 from ..reward.fakes import Fake, Says
 
@@ -164,8 +164,6 @@ def graded(expert: Fake | None = None, *qualities: str, role: str = "judge", **o
 
 @dataclass(frozen=True)
 class Guard:
-    """Rejects the images of a rule."""
-
     rejects: Callable[[Image], bool]
 
     @property
@@ -178,19 +176,16 @@ class Guard:
 
 
 def gated(rejects: Callable[[Image], bool], expert: Fake | None = None, *qualities: str, **options: Any) -> Reward:
-    """`graded` behind a guard."""
     return Reward(Gate(Guard(rejects), Graded(qualities or ("following",))), {"judge": expert or judge()}, **options)
 
 
 @cache
 def rejection() -> Score:
-    """The score of an edit that a guard rejected."""
     gate = Gate(Says(Score.of(0.0, "a copy of the source")), Says(Score.of(1.0)))
     return Reward(gate, {})(scenes(1))[0]
 
 
 def scenes(count: int, **fields: Any) -> list[EditSample]:
-    """So many different images to edit."""
     pixels = [_random("scene", number).integers(0, 256, (8, 8, 3), np.uint8) for number in range(count)]
     return [edit_request("make it blue", one, id=f"s{number}", **fields) for number, one in enumerate(pixels)]
 

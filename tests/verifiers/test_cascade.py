@@ -46,8 +46,6 @@ class Told:
         raise NotImplementedError
 
 
-# -- logic ------------------------------------------------------------------------------------------------------------
-
 LEAVES = st.sampled_from(sorted(RANK, key=lambda answer: RANK[answer]))
 TREES: st.SearchStrategy[Any] = st.recursive(
     LEAVES,
@@ -126,9 +124,6 @@ def test_nothing_cannot_be_combined(kind: Any) -> None:
         kind()
 
 
-# -- cascades ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_judge_sees_only_what_the_cheap_one_cant_tell() -> None:
     samples, cheap, dear = edited(30), judge(name="cheap"), judge(name="dear")
     cascade = Cascade(
@@ -172,9 +167,6 @@ def test_what_a_late_stage_lacks_is_said_before_anybody_is_asked() -> None:
     with pytest.raises(ValueError, match="mask"):
         Cascade(Verifier(graded(expert), Between(accept=0.9)), late)(edited(2))
     assert not expert.calls
-
-
-# -- guards -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_guard_rejected_is_not_accepted_as_what_is_not_wanted() -> None:

@@ -17,7 +17,6 @@ from .numpy_editor import Painter, graded, judge, read, rejection, scenes
 
 
 def edited(count: int) -> list[EditSample]:
-    """Samples with images of all worths."""
     samples = scenes(count)
     made = Painter().edit([one.sources for one in samples], ["make it blue"] * count, list(range(count)))
     return [replace(one, edited=picture) for one, picture in zip(samples, made, strict=True)]
@@ -27,8 +26,6 @@ def verdict(score: Score, rule: Any, **how: Any) -> Decision:
     return Verifier(Reward(Says(score), {}), rule, **how)(scenes(1))[0]
 
 
-# -- thresholds -------------------------------------------------------------------------------------------------------
-
 SCORED = st.floats(0, 1).map(Score.of)
 PART = SCORED | st.sampled_from(
     [Score.abstained("too dark"), Score.failed("down"), Score.not_applicable("nothing to keep")]
@@ -36,9 +33,7 @@ PART = SCORED | st.sampled_from(
 
 
 @given(value=st.floats(0, 1), following=PART, keeping=PART, wanted=st.floats(0, 1), least=st.floats(0, 1))
-def test_every_threshold_has_to_be_reached(
-    value: float, following: Score, keeping: Score, wanted: float, least: float
-) -> None:
+def test_every_threshold_has_to_be_reached(value, following, keeping, wanted, least):
     """Kleene's conjunction of the conditions; a part that does not apply sets none."""
     score = Score.of(value, parts={"following": following, "keeping": keeping})
     rule = at_least(wanted, following=least, keeping=least)
@@ -109,9 +104,6 @@ def test_between_two_thresholds_is_doubt(value: float) -> None:
     assert verdict(Score.of(value), Between(accept=0.7)).answer == ("accept" if value >= 0.7 else "can't tell")
 
 
-# -- other rules ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ruling", "answer", "reason"),
     [
@@ -155,9 +147,6 @@ def test_a_score_without_a_value_cant_be_told_and_no_rule_sees_it(score: Score, 
 def test_what_does_not_apply_may_be_fine() -> None:
     for score, fine in ((Score.not_applicable("no text"), True), (Score.abstained("too dark"), False)):
         assert verdict(score, at_least(0.5), not_applicable="accept").accepted == fine
-
-
-# -- batches ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_batch_is_decided_in_its_order_with_what_it_cost() -> None:

@@ -1,7 +1,6 @@
 """The selection run: generation, scoring, budget, journal."""
 
-from .budget import Budget, Cost
-from .candidate import Candidate, Preview, Selection, Selections, TournamentMatch
+from .candidate import Budget, Candidate, Cost, Preview, Selection, Selections, TournamentMatch
 from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor
 from .generation import CandidateRequest, PartialCandidate
 from .journal import Journal, JournalError

@@ -1,14 +1,117 @@
-"""Candidates and selections: the report that every selector returns."""
+"""Costs and budgets; candidates and selections: the report that every selector returns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args, overload
 
+from typing_extensions import Self
+
 from ...reward import EditSample, Image, Score
-from .budget import Cost, sum_costs
 from .editor import NoiseSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a selection has cost.
+
+    Args:
+        nfe: Denoiser evaluations (number of function evaluations), counted per image and step; the factor of guidance
+            is not counted.
+        judge_calls: Queries to a judge by the scoring programs, including cached ones, so that a resumed run reports
+            the cost of an uninterrupted one.
+        seconds: Of generation and scoring, each as if run alone.
+    """
+
+    nfe: int = 0
+    judge_calls: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.nfe + other.nfe, self.judge_calls + other.judge_calls, math.fsum((self.seconds, other.seconds))
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def sum_costs(costs: Iterable[Cost]) -> Cost:
+    """The sum of the costs."""
+    items = list(costs)
+    return Cost(
+        sum(cost.nfe for cost in items),
+        sum(cost.judge_calls for cost in items),
+        math.fsum(cost.seconds for cost in items),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits by name, as fields of subclasses; each is a positive number, or None for no limit. Raises ValueError."""
+
+    def __post_init__(self) -> None:
+        for name, limit in self.limits.items():
+            if not (limit > 0 and math.isfinite(limit)):
+                raise ValueError(f"a budget of {name} must be a positive number, got {limit}")
+
+    @property
+    def limits(self) -> dict[str, float]:
+        return {item.name: limit for item in fields(self) if (limit := getattr(self, item.name)) is not None}
+
+    @classmethod
+    def from_string(cls, text: str) -> Self:
+        """Parse limits such as `judge_calls=64,seconds=30`. Raises ValueError."""
+        types = {item.name: int if "int" in str(item.type) else float for item in fields(cls)}
+        limits: dict[str, Any] = {}
+        for assignment in filter(None, (part.strip() for part in text.split(","))):
+            name, _, value = assignment.partition("=")
+            if name not in types:
+                example = f"{next(iter(types))}=64"
+                raise ValueError(f"a budget has {', '.join(types)}, got {assignment!r}: write it as in {example}")
+            try:
+                limits[name] = types[name](value)
+            except ValueError:
+                raise ValueError(f"a budget of {name} must be a number, got {value!r}") from None
+        return cls(**limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget(Limits):
+    """Limits of a whole run over all its samples, in the units of `Cost`; None is no limit.
+
+    NFE are known beforehand and never exceeded. Judge calls and seconds are estimated from the most expensive candidate
+    so far: the first candidate, or one that costs more than all before it, can exceed the limit.
+    """
+
+    nfe: int | None = None
+    judge_calls: int | None = None
+    seconds: float | None = None
+
+    def remaining(self, spent: Cost, unit_cost: Cost) -> float:
+        """How many more units of this cost fit; infinite without limits."""
+        count = math.inf
+        for name, limit in self.limits.items():
+            left, unit = limit - getattr(spent, name), getattr(unit_cost, name)
+            count = min(count, (left // unit if unit else math.inf) if left > 0 else 0)
+        return max(count, 0)
+
+    def exhausted_reason(self, spent: Cost, unit_cost: Cost) -> str:
+        """Why no further unit of this cost fits; empty if one does."""
+        for name, limit in self.limits.items():
+            left, unit = limit - getattr(spent, name), getattr(unit_cost, name)
+            if left <= 0 or left < unit:
+                return f"{getattr(spent, name):g} of {limit:g} {unit_name(name)} are spent"
+        return ""
+
+
+def unit_name(name: str) -> str:
+    """A field of `Cost` for messages."""
+    return "NFE" if name == "nfe" else name.replace("_", " ")
+
 
 SCHEMA = 2
 """Version of the JSON form of selections."""
@@ -99,12 +202,7 @@ class TournamentMatch:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "score": self.score.to_json(),
-            "cost": self.cost.to_json(),
-        }
+        return {"first": self.first, "second": self.second, "score": self.score.to_json(), "cost": self.cost.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +307,8 @@ class Selections(Sequence[Selection]):
 def contenders(scores: Sequence[Score], lowest: float | None) -> tuple[list[int], str]:
     """Indices of the scores that may be the best, in order; without any, why, unless no score has a value.
 
-    lowest: the lower bound of the reward's range. Scores of edits that a guard rejected contend only if there are no
-    other values. Nothing contends if all contenders were rejected or have the lowest value while others have no value:
-    a known bad edit is not preferred to an unknown one.
+    Rejected edits contend only if there are no other values. Nothing contends if all are rejected or have the lowest
+    value (the lower bound of the range) while others have none: a known bad edit is not preferred to an unknown one.
     """
     valued = [index for index, score in enumerate(scores) if score.value is not None]
     standing = [index for index in valued if not scores[index].rejected] or valued

@@ -18,10 +18,7 @@ class EditorError(RuntimeError):
 
 
 def is_editor_down(error: BaseException) -> bool:
-    """Whether an exception of an editor, or one that led to it, is a lost connection, a time-out or a lack of memory.
-
-    Such an editor is down, whatever it was asked for. Any other exception may be due to the request.
-    """
+    """Whether an exception, or one that led to it, is a lost connection, a time-out or a lack of memory."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, (ConnectionError, MemoryError, *TIMEOUTS)) or type(seen).__name__ == "OutOfMemoryError":

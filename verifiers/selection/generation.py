@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from ...reward import EditSample, Image
 from ...reward.queries.identity import content_digest
-from .budget import Cost
-from .candidate import Preview
+from .candidate import Cost, Preview
 from .editor import DenoisingState, Editor, EditorError, NoiseSpec, StepwiseEditor, is_editor_down
 from .journal import Journal, JournalError
 
@@ -91,7 +90,6 @@ class CandidateGenerator:
         self._consecutive_failures = 0
 
     def generate(self, requests: Sequence[CandidateRequest]) -> list[GeneratedImage]:
-        """The finished images of the requests."""
         keys = [self._key(request, self.editor.nfe) for request in requests]
         seeded = [number for number, request in enumerate(requests) if request.noise.parent is None]
         images = self._generate_all(
@@ -107,7 +105,6 @@ class CandidateGenerator:
         return [images[number] for number in range(len(requests))]
 
     def require_stepwise(self) -> None:
-        """Raise TypeError for an editor that is not a `StepwiseEditor`."""
         if not isinstance(self.editor, StepwiseEditor):
             raise TypeError(f"{self.editor.id} is not a StepwiseEditor: use a selector that needs no previews")
 

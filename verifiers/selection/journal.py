@@ -1,10 +1,8 @@
 """The journal of a run: images and scores, cached and resumable.
 
-A folder with `journal.sqlite` (images and scores by the digest of their request), `answers.sqlite` (answers of experts:
-pass `Journal.answer_log` to the reward), `images/` (PNG) and `states/` (safetensors). It holds no selector state:
-selectors are deterministic, so a resumed run repeats its requests and finds them cached. Failures are not stored. Rows
-have checksums: a damaged one counts as not stored. What is intact and yet nothing that a run writes, somebody has made:
-it ends the run.
+A folder with `journal.sqlite` (images and scores by the digest of their request), `answers.sqlite` (of experts: pass
+`Journal.answer_log` to the reward), `images/` and `states/`. Selectors are deterministic: a resumed run finds its
+requests cached. Failures are not stored, damaged rows count as not stored, and what no run writes ends the run.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from ...reward.digests import record_checksum
 from ...reward.engine.shared_database import SharedDatabase
 from ...reward.regular_files import open_regular
 from ...reward.strict_json import parse_json
-from .budget import Cost
+from .candidate import Cost
 
 SCHEMA = 3
 
@@ -196,8 +194,7 @@ class Journal:
         return picture if picture.digest == digest else None
 
     def _is_file(self, path: Path, limit: float = math.inf) -> bool:
-        """Whether there is such a file in the folder. Raises `JournalError` for what could not even be replaced, or is
-        more than `limit` bytes."""
+        """Raises `JournalError` for what could not be replaced, or has more than `limit` bytes."""
         try:
             with open_regular(path, inside=self.folder) as file:
                 if (size := file.seek(0, 2)) > limit:

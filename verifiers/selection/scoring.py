@@ -13,16 +13,12 @@ from ...reward.engine.program import Ask, map_asks
 from ...reward.metrics import Metric
 from ...reward.queries.identity import content_digest
 from ...reward.sample_files import sample_to_json
-from .budget import Cost
+from .candidate import Cost
 from .journal import Journal
 
 
 class JournaledScorer:
-    """A reward with journaled scores and counted judge calls; those of a reward on a server are unknown.
-
-    Scores are kept under the reward's identity. Those of a metric without a spec are kept in memory only: no other
-    process can know that its metric is the same.
-    """
+    """A reward with scores journaled under its identity (in memory only without a spec), and counted judge calls."""
 
     def __init__(self, reward: BaseReward, journal: Journal) -> None:
         self._journal = journal

@@ -1,7 +1,5 @@
-"""A selection run: generates and scores candidates, accounts for their cost and journals them. Selectors decide.
-
-A selector is a function of a run and samples; `BestOfN` is the shortest. Selectors are deterministic: a resumed run
-repeats its requests and finds them in the journal.
+"""A selection run: generates and scores candidates, accounts for their cost and journals them. Selectors decide, and
+are deterministic, so that a resumed run finds its requests in the journal.
 """
 
 from __future__ import annotations
@@ -16,8 +14,18 @@ from typing import Any, Protocol
 from ...reward import BaseReward, Box, Card, EditSample, Image, Reward, Score, TooManyFailures
 from ...reward.boxes import boxes_of_corners
 from ...reward.metrics.pairwise import PairedSampleMetric, PairwiseMetric, compare_scores, pack_pair
-from .budget import Budget, Cost, sum_costs
-from .candidate import Candidate, CandidateStatus, Preview, Selection, Selections, TournamentMatch, contenders
+from .candidate import (
+    Budget,
+    Candidate,
+    CandidateStatus,
+    Cost,
+    Preview,
+    Selection,
+    Selections,
+    TournamentMatch,
+    contenders,
+    sum_costs,
+)
 from .editor import Editor, EditorError, NoiseSpec
 from .generation import CandidateGenerator, CandidateRequest, GeneratedImage, PartialCandidate
 from .journal import Journal
@@ -204,10 +212,8 @@ class SelectionRun:
             sample, score, status = request.with_image(previews[-1].picture), previews[-1].score, "made"
         else:
             sample = request.with_image(previews[-1].picture) if previews else None
-            score, status = (
-                Score.abstained(f"stopped after {partial.step} of {self.nfe_per_image} evaluations"),
-                "stopped",
-            )
+            score = Score.abstained(f"stopped after {partial.step} of {self.nfe_per_image} evaluations")
+            status = "stopped"
         return Candidate(request.id, request.noise, sample, score, cost, status, request.step, request.parent, previews)  # type: ignore[arg-type]
 
     def contenders(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], str]:
@@ -233,11 +239,8 @@ class SelectionRun:
             return updated, None, reason
         top = max(candidate.value for candidate in valued if candidate.value is not None)
         tied = [candidate for candidate in valued if candidate.value == top]
-        lower = sorted(
-            (candidate.value for candidate in valued if candidate.value is not None and candidate.value < top),
-            reverse=True,
-        )
-        reason = f"the highest of {len(valued)}, {top:.4g}" + (f"; the next has {lower[0]:.4g}" if lower else "")
+        lower = [value for candidate in valued if (value := candidate.value) is not None and value < top]
+        reason = f"the highest of {len(valued)}, {top:.4g}" + (f"; the next has {max(lower):.4g}" if lower else "")
         if len(tied) == 1:
             return updated, tied[0], reason
         reason = f"{len(tied)} of {len(valued)} have the highest value, {top:.4g}"
@@ -253,15 +256,9 @@ class SelectionRun:
                 rescored = replace(tied[number], tiebreak_score=score, cost=tied[number].cost + cost)
                 updated[updated.index(tied[number])] = rescored
                 tied[number] = rescored
-            best_tiebreak = max(
-                (
-                    candidate.tiebreak_score.value
-                    for candidate in tied
-                    if candidate.tiebreak_score and candidate.tiebreak_score.value is not None
-                ),
-                default=None,
-            )
-            if best_tiebreak is not None:
+            scores = [candidate.tiebreak_score for candidate in tied if candidate.tiebreak_score]
+            if values := [score.value for score in scores if score.value is not None]:
+                best_tiebreak = max(values)
                 tied = [one for one in tied if one.tiebreak_score and one.tiebreak_score.value == best_tiebreak]
                 name = self._tiebreak_scorer.reward.card.name
                 reason += f"; {name} is highest for {len(tied)} of them, {best_tiebreak:.4g}"
@@ -328,9 +325,8 @@ class SelectionRun:
             self._others[reward] = JournaledScorer(reward, self.journal)
         scorer = self._others[reward]
         is_own = scorer.identity == self._scorer.identity
-        scored = iter(
-            scorer([] if is_own else [candidate.sample for candidate in candidates if candidate.sample is not None])
-        )
+        samples = [candidate.sample for candidate in candidates if candidate.sample is not None]
+        scored = iter(scorer([] if is_own else samples))
         rescored = []
         for candidate in candidates:
             score = candidate.score
@@ -351,15 +347,8 @@ class SelectionRun:
             max_candidates: Finished candidates that the selector may make.
         """
         updated, winner, reason = self.choose(candidates)
-        return Selection(
-            sample,
-            winner,
-            reason,
-            tuple(updated),
-            self.full_cost(updated, max_candidates),
-            stop_reason=self.stop_reason,
-            notes=notes,
-        )
+        cost = self.full_cost(updated, max_candidates)
+        return Selection(sample, winner, reason, tuple(updated), cost, stop_reason=self.stop_reason, notes=notes)
 
     def full_cost(self, candidates: Sequence[Candidate], max_candidates: int) -> Cost:
         """The cost of `max_candidates` finished candidates, each scored once, extrapolated from the average finished

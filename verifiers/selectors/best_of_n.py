@@ -1,7 +1,5 @@
-"""Best-of-N, and an adaptive one that allocates NFE to the samples with the largest expected gain.
-
-What another candidate of a prompt is expected to gain is learnt in the run, or judged by the prompts of a calibration
-(`PastPrompts`).
+"""Best-of-N, and an adaptive one that allocates NFE to the samples with the largest expected gain, which is learnt in
+the run or from the prompts of a calibration (`PastPrompts`).
 """
 
 from __future__ import annotations
@@ -154,9 +152,7 @@ class AdaptiveBestOfN:
         return _GainsLearntBefore(self._past, *run.card.range)
 
     def _most_promising(self, expected: Gains, states: Sequence[_SampleState]) -> list[tuple[_SampleState, int]]:
-        """Candidates to start or to finish whose expected gain per image is above `min_gain`, largest first, at most
-        `max_per_round` per sample.
-        """
+        """Candidates to start or to finish whose expected gain per image is above `min_gain`, largest first."""
         promising: list[tuple[float, int, int]] = []
         for row, (state, (new_gain, gains)) in enumerate(zip(states, expected, strict=True)):
             start = len(state.done) + len(state.paused)
@@ -238,7 +234,6 @@ class _SampleState:
 
     @property
     def best_preview(self) -> int:
-        """The paused candidate that ranks first."""
         first = rank_by_preview(list(self.paused.values()), self.pause)[0]
         return next(number for number, partial in self.paused.items() if partial is first)
 
@@ -289,15 +284,10 @@ class _GainModel:
         values = np.array([value for state in samples for value in state.values])
         self.lowest = float(values.min()) if len(values) else 0.0
         self._mean = float(values.mean()) if len(values) else 0.0
-        pairs = np.array(
-            [
-                (self.expected(state, number), candidate.value)
-                for state in samples
-                for number, candidate in state.done.items()
-                if candidate.value is not None
-            ]
-        ).reshape(-1, 2)
-        self._expected, self._off = pairs[:, 0], pairs[:, 1] - pairs[:, 0]
+        done = [(state, number, one.value) for state in samples for number, one in state.done.items()]
+        pairs = [(self.expected(state, number), value) for state, number, value in done if value is not None]
+        self._expected, final = np.array(pairs).reshape(-1, 2).T
+        self._off = final - self._expected
         spread = float(values.std()) if len(values) else 0.0
         count = max(len(pairs), 1)
         # Silverman's rule; with fewer than two errors, a standard deviation of 0.25 is assumed.
@@ -307,11 +297,8 @@ class _GainModel:
 
     def expected(self, state: _SampleState, number: int) -> float:
         """The mean of the sample's other values, shrunk towards the mean of all."""
-        values = [
-            candidate.value
-            for index, candidate in state.done.items()
-            if index != number and candidate.value is not None
-        ]
+        others = [candidate.value for index, candidate in state.done.items() if index != number]
+        values = [value for value in others if value is not None]
         return (sum(values) + _SHRINKAGE * self._mean) / (len(values) + _SHRINKAGE)
 
     def gain(self, expected: float, best: float, high: float | None) -> float:
@@ -349,11 +336,7 @@ class Observation:
 
 
 class PastPrompts:
-    """The prompts of a calibration. preview_step: of the previews that are used; 0 for none.
-
-    A preview without a value counts as the lowest one, a final image without a value as no improvement. Raises
-    ValueError for a step that was not recorded, without any final value, and for more than 10 million candidates.
-    """
+    """Of a calibration, with previews of a step (0: without). What has no value counts as the lowest."""
 
     def __init__(self, calibration: PreviewCalibration, preview_step: int) -> None:
         if preview_step and preview_step not in calibration.steps[:-1]:
@@ -389,11 +372,9 @@ class PastPrompts:
     def gain_rates(
         self, seen: Sequence[Observation], best: float, high: float | None, paused: Mapping[int, Observation]
     ) -> tuple[float, dict[int, float]]:
-        """The expected gain over `best` per NFE, of a new candidate and of the paused ones, by number.
-
-        seen: of the prompt's candidates, paused ones included. high: the maximum value, if any. With previews a new
-        candidate is finished only if its own is good enough; what counts is the best such rule, which has the highest
-        ratio of expected gain to expected NFE (the Gittins index of the candidate).
+        """The expected gain over `best` per NFE, of a new candidate and of the paused ones, by number. seen: of the
+        prompt's candidates. high: the maximum value. A new candidate is finished by the rule with the highest ratio of
+        expected gain to expected NFE (its Gittins index).
         """
         posterior = self._posterior(seen)
         weights = self._share * posterior[:, None]

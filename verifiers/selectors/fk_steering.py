@@ -146,9 +146,7 @@ class FKSteering:
 
 @dataclass(frozen=True, slots=True)
 class Particle:
-    """log_weight: since the last resampling, unnormalised. log_potential: sum over all checkpoints, including those of
-    its ancestors. max_reward: the highest preview reward, including those of its ancestors.
-    """
+    """log_weight: since resampling. log_potential, max_reward: over all checkpoints, those of ancestors included."""
 
     partial: PartialCandidate
     log_weight: float = 0.0
@@ -156,7 +154,6 @@ class Particle:
     max_reward: float = -math.inf
 
     def rewarded(self, reward: float, reward_scale: float, potential: Potential) -> Particle:
-        """The particle after multiplication by the potential of a preview's reward."""
         peak = max(self.max_reward, reward)
         gain = reward_scale * reward - self.log_potential if potential == "difference" else reward_scale * peak
         return replace(
@@ -164,15 +161,10 @@ class Particle:
         )
 
 
-def log_sum_exp(logs: Sequence[float]) -> float:
-    """The logarithm of the sum of exponentials; -inf for no terms."""
-    top = max(logs, default=-math.inf)
-    return top + math.log(math.fsum(math.exp(log - top) for log in logs)) if math.isfinite(top) else top
-
-
 def normalize_log_weights(logs: Sequence[float]) -> NDArray[np.float64]:
     """Weights that sum to 1 from their logarithms; all 0 if all are."""
-    total = log_sum_exp(logs)
+    top = max(logs, default=-math.inf)
+    total = top + math.log(math.fsum(math.exp(log - top) for log in logs)) if math.isfinite(top) else top
     return np.array([math.exp(log - total) if math.isfinite(log) else 0.0 for log in logs])
 
 
@@ -182,15 +174,10 @@ def effective_sample_size(weights: NDArray[np.float64]) -> float:
 
 
 def systematic_resample(weights: NDArray[np.float64], uniform: float) -> NDArray[np.int64]:
-    """Systematic resampling (Kitagawa 1996): the number of copies of each particle, within 1 of n times its weight.
-
-    uniform: a random number in [0, 1).
-    """
+    """Copies of each particle, within 1 of n times its weight (Kitagawa 1996). uniform: random, in [0, 1)."""
     count = len(weights)
     sums = np.cumsum(weights)
-    points = np.minimum(
-        (uniform + np.arange(count)) / count, _BELOW_ONE
-    )  # the last may round to 1, which is past the end
+    points = np.minimum((uniform + np.arange(count)) / count, _BELOW_ONE)  # the last may round to 1, past the end
     indices = np.searchsorted(sums / sums[-1], points, side="right")
     return np.bincount(indices, minlength=count)
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...reward import EditSample
-from ..selection.budget import Cost, unit_name
-from ..selection.candidate import Selection
+from ..selection.candidate import Cost, Selection, unit_name
 from ..selection.generation import PartialCandidate
 from ..selection.selection_run import SelectionRun
 
@@ -90,11 +89,8 @@ class SuccessiveHalving:
             rows = advance_interleaved(run, rows, until_step)
             kept = [rank_by_preview(row, until_step)[:count] for row in rows]
             for row_dropped, row, survivors in zip(dropped, rows, kept, strict=True):
-                row_dropped += [
-                    partial
-                    for partial in row
-                    if partial.request.id not in {survivor.request.id for survivor in survivors}
-                ]
+                names = {survivor.request.id for survivor in survivors}
+                row_dropped += [partial for partial in row if partial.request.id not in names]
             rows = kept
         candidates = [[run.to_candidate(partial) for partial in sorted(row, key=_seed)] for row in dropped]
         return [
@@ -122,12 +118,12 @@ def stage_ends(run: SelectionRun, checkpoints: Sequence[int]) -> tuple[int, ...]
 def fit_to_budget(
     run: SelectionRun, rows: CandidateRows, ends: tuple[int, ...], plan_cost: Callable[[int], tuple[int, int]]
 ) -> tuple[list[list[PartialCandidate]], tuple[int, ...], tuple[str, ...]]:
-    """The rows reduced to the budget, the steps to stop at, and a note if the rows were reduced.
+    """The rows reduced to the budget, of which every sample has an equal part, the steps to stop at, and a note if
+    reduced.
 
-    plan_cost: number of candidates -> (NFE, images to score) of the plan for one sample; every sample has an equal part
-    of the budget. NFE are exact. If judge calls or seconds are limited, the first candidate advances to the first
-    checkpoint, and its score's cost is the estimate for all scores. If the plan does not fit for one candidate, each
-    row keeps one, which runs to the end without checkpoints.
+    plan_cost: number of candidates -> (NFE, images to score). If judge calls or seconds are limited, the first
+    candidate's first preview is the estimate for all scores. A plan that does not fit leaves one candidate without
+    checkpoints.
     """
     fitted = [list(row) for row in rows]
     count, limits = len(fitted[0]), run.budget.limits
@@ -171,13 +167,10 @@ def advance_interleaved(run: SelectionRun, rows: CandidateRows, until_step: int)
 
 
 def rank_by_preview(partials: Sequence[PartialCandidate], until_step: int) -> list[PartialCandidate]:
-    """Candidates at step `until_step`: the best preview first, then those that a guard rejected, then those without a
-    value; equal ones by seed.
-    """
+    """At step `until_step`: the best preview first, then rejected ones, then those without a value; then by seed."""
     reached = [partial for partial in partials if partial.step == until_step and not partial.error]
     return sorted(
-        reached,
-        key=lambda partial: (partial.value is None, partial.rejected, -(partial.value or 0.0), _seed(partial)),
+        reached, key=lambda partial: (partial.value is None, partial.rejected, -(partial.value or 0.0), _seed(partial))
     )
 
 
@@ -193,11 +186,9 @@ _FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class HalvingPlan:
-    """A halving and its expected performance.
-
-    nfe: per sample. nfe_fraction: of the NFE of best-of-n. regret: mean loss against best-of-n on the samples it was
-    chosen on. retained_gain: share of best-of-n's gain over a single candidate that remains, estimated on held-out
-    samples (cross-fitting); None for fewer than two samples, or without a gain.
+    """A halving, its NFE per sample and as a fraction of best-of-n's; regret: mean loss against best-of-n;
+    retained_gain: share of best-of-n's gain over one candidate, cross-fitted; None for fewer than two samples, or
+    without a gain.
     """
 
     halving: SuccessiveHalving
@@ -208,10 +199,7 @@ class HalvingPlan:
 
 
 def best_plan(values: ValueArray, steps: Sequence[int], share: float, most_checkpoints: int) -> HalvingPlan:
-    """The plan with the least regret within `share` of the NFE of best-of-n; see `PreviewCalibration.plan`.
-
-    values: (samples, n, steps); the last step is the final image; each sample has at least one final value.
-    """
+    """The least regret within `share` of best-of-n's NFE. values: (samples, n, steps), final images last."""
     finals = values[:, :, -1]
     best, worst, single = _best_values(finals), np.nanmin(finals, 1), np.nanmean(finals, 1)
     total = values.shape[1] * steps[-1]
@@ -231,10 +219,7 @@ def best_plan(values: ValueArray, steps: Sequence[int], share: float, most_check
 
 
 def rank_order(previews: ValueArray) -> NDArray[np.int64]:
-    """The order of `halving.rank_by_preview`: best first, equal ones by seed, those without a value last.
-
-    Values do not tell a guard's rejection from an equal value.
-    """
+    """The order of `halving.rank_by_preview`, of values alone."""
     return np.argsort(np.where(np.isfinite(previews), -previews, np.inf), axis=-1, kind="stable")
 
 

@@ -1,7 +1,4 @@
-"""Noise search (Ma et al. 2025, Inference-Time Scaling for Diffusion Models beyond Scaling Denoising Steps, figure 2).
-
-Of the paper's three algorithms, random search is `BestOfN`. Zero-order search and search over paths are here.
-"""
+"""Zero-order search and search over paths (Ma et al. 2025, Inference-Time Scaling for Diffusion Models, figure 2)."""
 
 from __future__ import annotations
 
@@ -67,14 +64,11 @@ class ZeroOrderSearch:
 
     def _around(self, run: SelectionRun, pivot: CandidateRequest, round_index: int) -> list[CandidateRequest]:
         """Neighbours of the pivot. Rounds have separate seed ranges, so that no noise is sampled twice."""
+        seeds = [run.candidate_noise(number, round_index + 2).seed for number in range(self.neighbours)]
+        noises = [pivot.noise.perturbed(seed, self.radius) for seed in seeds]
+        names = [f"{round_index + 1}.{number}" for number in range(self.neighbours)]
         return [
-            replace(
-                pivot,
-                id=f"{round_index + 1}.{number}",
-                noise=pivot.noise.perturbed(run.candidate_noise(number, round_index + 2).seed, self.radius),
-                parent=pivot.id,
-            )
-            for number in range(self.neighbours)
+            replace(pivot, id=name, noise=noise, parent=pivot.id) for name, noise in zip(names, noises, strict=True)
         ]
 
 
@@ -160,9 +154,7 @@ def branch_candidate(partial: PartialCandidate, candidate_id: str, seed: int, re
 
 
 def _best_pivot(pivot: CandidateRequest, candidates: Sequence[Candidate]) -> CandidateRequest:
-    """The noise of the best candidate so far, the earliest of equals; the old pivot if none has a value, or if a guard
-    rejected all that have one.
-    """
+    """The noise of the best candidate so far, the earliest of equals; the old pivot if there is none."""
     valued = [candidate for candidate in candidates if candidate.value is not None and not candidate.score.rejected]
     if not valued:
         return pivot

@@ -64,10 +64,9 @@ class BootstrapMean:
 class PreviewQuality:
     """How well previews at one step predict final values, over samples whose final values differ; None without any.
 
-    spearman: rank correlation with the final values, within a sample; 0 if all previews are equal. top_hit_rate: how
-    often the best image, or one as good, is among the top fraction of previews (`TOP_FRACTIONS`). regret: how much
-    lower the best of that fraction is, in units of the reward; if none of it has a value, the worst counts. samples,
-    num_pairs: number of samples, and of candidates with both a preview value and a final value.
+    spearman: rank correlation within a sample; 0 if all previews are equal. top_hit_rate: how often the best image, or
+    one as good, is among the top fraction of previews (`TOP_FRACTIONS`). regret: how much lower the best of that
+    fraction is.
     """
 
     step: int
@@ -259,10 +258,9 @@ def calibrate_previews(
     `select` with the same seed, and a shared journal reuses them.
 
     Raises:
-        ValueError: For an editor that is not a `StepwiseEditor`, and `SelectionStopped` if the editor or the reward is
-            down.
-        TypeError: For an editor that is not a `StepwiseEditor`, and `SelectionStopped` if the editor or the reward is
-            down.
+        ValueError: For fewer than two candidates, and for steps that the editor does not have or that do not increase.
+        TypeError: For an editor that is not a `StepwiseEditor`.
+        SelectionStopped: If the editor or the reward is down.
     """
     if n < 2:
         raise ValueError(f"a calibration compares candidates: n must be at least 2, got {n}")

@@ -12,9 +12,7 @@ from ..selection.selection_run import SelectionRun
 from ..verifier import Decision, Verifier, VerifierLike, at_least
 
 Feedback = Callable[[EditSample, Decision], str]
-"""(rejected sample with its edited image and the original instruction, decision) -> the next instruction. Must be
-deterministic for a journal to be of use.
-"""
+"""(rejected sample with its edited image and the original instruction, decision) -> the next one; deterministic."""
 
 
 def append_rejection_reason(sample: EditSample, decision: Decision) -> str:
@@ -75,8 +73,6 @@ class RetryUntilAccepted:
 
 
 class _RetryState:
-    """A sample, its candidates so far and the decisions on them."""
-
     def __init__(self, sample: EditSample, instruction: str) -> None:
         self.sample = sample
         self.instruction = instruction
@@ -112,14 +108,8 @@ class _RetryState:
             reason = f"none of {len(self.candidates)} attempts was accepted{last}; {selection.reason}"
             return replace(selection, reason=reason)
         reason = f"accepted at attempt {len(self.candidates)} of {max_attempts}: {self.reason}"
-        return Selection(
-            self.sample,
-            self.accepted,
-            reason,
-            tuple(self.candidates),
-            run.full_cost(self.candidates, max_attempts),
-            notes=notes,
-        )
+        cost = run.full_cost(self.candidates, max_attempts)
+        return Selection(self.sample, self.accepted, reason, tuple(self.candidates), cost, notes=notes)
 
 
 def _verify_candidates(

@@ -1,17 +1,15 @@
-"""Sequential editing: the operations of a compound instruction, or the turns of a chain, with a selection at each step.
-
-Complex-Edit (arXiv 2504.13143), section 5.4: the best of several candidates per step is kept. Chains are those of
-EdiVal (ICLR 2026), section 2. The steps of all samples are generated together, in batches.
-
-The choice is greedy: more candidates never lower the value of the first step, and may lower that of the last.
+"""Sequential editing: the operations of a compound instruction (Complex-Edit, arXiv 2504.13143, section 5.4), or the
+turns of a chain (EdiVal, ICLR 2026, section 2), with a selection at each step. The choice is greedy: more candidates
+never lower the value of the first step, and may lower that of the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ...reward import EditSample, Image, Operation
+from ...reward import EditSample, Operation
 from ...reward.metrics.edival.task_parser import pools_of
 from ...reward.metrics.operations import unfold_operations
 from ..selection.candidate import Candidate, Selection
@@ -76,19 +74,14 @@ class MultiTurnEditing:
 # -- inputs of a step -------------------------------------------------------------------------------------------------
 
 
+_UNFINISHED: Mapping[str, Any] = {"pools": None, "reference": None, "target_text": "", "hint": ""}
+"""What is said of the final edit, before the last step."""
+
+
 def compound_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, EditSample]:
     """The next operation on the last image; scored as all operations so far on the original image."""
     operations, step = operations_of(sample), len(path) + 1
-    sources = _sources(sample, path)
-    editor_input = replace(
-        sample,
-        instruction=operations[step - 1].instruction,
-        sources=sources,
-        edited=sources[0],
-        group="",
-        operations=(),
-        plan=None if sample.operations else sample.plan,
-    )
+    editor_input = _edit_of_step(sample, path)
     if step == len(operations):
         return editor_input, sample
     reward_input = replace(
@@ -97,38 +90,24 @@ def compound_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, 
         group="",
         operations=operations[:step],
         task=operations[0].task if step == 1 else None,
-        pools=None,
         plan=None,
-        reference=None,
         targets=(),
-        target_text="",
-        hint="",
         dimensions=None,
+        **_UNFINISHED,
     )  # the mask stays: pixels that the final edit must preserve, every step must preserve
     return editor_input, replace(reward_input, pools=pools_of(unfold_operations(reward_input)) or sample.pools)
 
 
 def turn_step(sample: EditSample, path: CandidatePath) -> tuple[EditSample, EditSample]:
     """The next turn; editor and reward have the same input."""
-    operations, step = operations_of(sample), len(path) + 1
-    last = step == len(operations)
-    sources = _sources(sample, path)
+    operations = operations_of(sample)
     turn = replace(
-        sample,
-        instruction=operations[step - 1].instruction,
-        sources=sources,
-        edited=sources[0],
-        group="",
-        task=operations[step - 1].task,
-        pools=sample.pools if last else None,
-        reference=sample.reference if last else None,
-        operations=(),
-        plan=None if sample.operations else sample.plan,
+        _edit_of_step(sample, path),
+        task=operations[len(path)].task,
         targets=(),
-        target_text=sample.target_text if last else "",
-        hint=sample.hint if last else "",
         dimensions=None,
         history=(*sample.history, *(candidate.sample for candidate in path if candidate.sample is not None)),
+        **({} if len(path) + 1 == len(operations) else _UNFINISHED),
     )
     turn = replace(turn, pools=pools_of(turn) or sample.pools)
     return turn, turn
@@ -161,19 +140,20 @@ def compound_instruction(sample: EditSample, step: int) -> str:
 def join_instructions(instructions: Sequence[str]) -> str:
     """Several instructions as one sentence: `Remove the cat, add a red ball, and make it night`."""
     clauses = [instruction.strip().rstrip(".").rstrip() for instruction in instructions]
-    clauses = [
-        clauses[0],
-        *(clause if clause[:2].isupper() else clause[:1].lower() + clause[1:] for clause in clauses[1:]),
-    ]
+    clauses[1:] = [clause if clause[:2].isupper() else clause[:1].lower() + clause[1:] for clause in clauses[1:]]
     if len(clauses) <= 2:
         return " and ".join(clauses)
     return ", ".join(clauses[:-1]) + f", and {clauses[-1]}"
 
 
-def _sources(sample: EditSample, path: CandidatePath) -> tuple[Image, ...]:
-    """The sample's sources, the first one replaced by the last image of the path."""
+def _edit_of_step(sample: EditSample, path: CandidatePath) -> EditSample:
+    """The next operation alone, on the sample's sources, the first one replaced by the last image of the path."""
     picture = path[-1].picture if path else None
-    return sample.sources if picture is None else (picture, *sample.sources[1:])
+    sources = sample.sources if picture is None else (picture, *sample.sources[1:])
+    instruction, plan = operations_of(sample)[len(path)].instruction, None if sample.operations else sample.plan
+    return replace(
+        sample, instruction=instruction, sources=sources, edited=sources[0], group="", operations=(), plan=plan
+    )
 
 
 # -- the loop over steps ----------------------------------------------------------------------------------------------
@@ -192,19 +172,19 @@ class _StepwiseState:
 
     @property
     def count(self) -> int:
-        """Number of steps."""
         return len(operations_of(self.sample))
 
 
 def run_stepwise(
     run: SelectionRun, samples: Sequence[EditSample], step_planner: StepPlanner, *, n: int, width: int = 1
 ) -> list[Selection]:
-    """`n` candidates per step in all, which continue the best `width` of the step before round-robin.
-
-    Raises ValueError before generation if the budget does not allow one candidate per step.
-    """
+    """`n` candidates per step, which continue the best `width` of the one before. Raises ValueError before any."""
     states = [_StepwiseState(sample) for sample in samples]
-    _check_budget(run, states)
+    steps, limit = sum(state.count for state in states), run.budget.nfe
+    if limit is not None and limit < (needed := run.nfe_per_image * steps):
+        raise ValueError(
+            f"a budget of {limit} NFE is too small: one candidate for each of {steps} steps takes {needed}"
+        )
     for step in range(1, max((state.count for state in states), default=0) + 1):
         active = [state for state in states if step <= state.count and not state.failure]
         count = _candidates_per_step(run, n, sum(state.count - step + 1 for state in active))
@@ -234,16 +214,10 @@ def _step_requests(
         try:
             run.check([reward_input], 0)
         except ValueError as error:
-            message = (
-                f"step {step} of {state.count}: {error} (fields about the final edit are passed at the last step only)"
-            )
-            raise ValueError(message) from None
-        parent = path[-1].id if path else ""
-        requests.append(
-            CandidateRequest(
-                f"{step}.{number}", editor_input, reward_input, run.candidate_noise(number, step), step, parent
-            )
-        )
+            hint = "fields about the final edit are passed at the last step only"
+            raise ValueError(f"step {step} of {state.count}: {error} ({hint})") from None
+        name, noise, parent = f"{step}.{number}", run.candidate_noise(number, step), path[-1].id if path else ""
+        requests.append(CandidateRequest(name, editor_input, reward_input, noise, step, parent))
     return requests
 
 
@@ -277,15 +251,6 @@ def _selection(run: SelectionRun, state: _StepwiseState, n: int) -> Selection:
         steps=path,
         stop_reason=state.stop_reason,
     )
-
-
-def _check_budget(run: SelectionRun, states: Sequence[_StepwiseState]) -> None:
-    needed, limit = run.nfe_per_image * sum(state.count for state in states), run.budget.nfe
-    if limit is not None and limit < needed:
-        raise ValueError(
-            f"a budget of {limit} NFE is too small: one candidate for each of "
-            f"{sum(state.count for state in states)} steps takes {needed}"
-        )
 
 
 def _candidates_per_step(run: SelectionRun, n: int, steps: int) -> int:

@@ -1,13 +1,7 @@
-"""Tournaments: the winner is chosen by pairwise comparisons.
-
-For judges that compare two images more reliably than they rate one (`PairwiseJudge`, whose match takes two queries).
-The run's reward scores all candidates first. Those that cannot be chosen (`SelectionRun.contenders`) do not play: a
-judge of pairs never sees what a guard rejected, such as instructions painted into an image. If a guard rejected all,
-nobody plays and the reward decides.
-
-An undecided match (a draw, a judge that abstains or fails twice, an exhausted budget) is decided by the reward, then by
-the tiebreak reward, then by the lowest seed; `reason` and `notes` say so. Without a comparison the scores are compared,
-and the winner is that of best-of-n. With one, a larger n can lower the winner's reward.
+"""Tournaments: the winner is chosen by pairwise comparisons, for judges that compare two images more reliably than they
+rate one. The run's reward scores all candidates first, and those that cannot be chosen do not play: a judge of pairs
+never sees what a guard rejected. An undecided match is decided by the reward, then the tiebreak reward, then the lowest
+seed.
 """
 
 from __future__ import annotations
@@ -18,8 +12,7 @@ from dataclasses import dataclass, field
 
 from ...reward import EditSample
 from ...reward.metrics.pairwise import PairwiseMetric
-from ..selection.budget import Cost, sum_costs
-from ..selection.candidate import Candidate, Selection, TournamentMatch
+from ..selection.candidate import Candidate, Cost, Selection, TournamentMatch, sum_costs
 from ..selection.selection_run import SelectionRun
 
 CandidatePair = tuple[str, str]
@@ -73,9 +66,8 @@ class RoundRobinTournament:
 
     def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
         brackets = _new_brackets(run, samples, self.n, self.comparison)
-        results = _play_matches(
-            run, brackets, [_round_robin_pairs(bracket.remaining) for bracket in brackets], self.comparison
-        )
+        pairs = [_round_robin_pairs(bracket.remaining) for bracket in brackets]
+        results = _play_matches(run, brackets, pairs, self.comparison)
         for bracket, matches in zip(brackets, results, strict=True):
             if len(bracket.remaining) > 1:
                 bracket.remaining = [bracket.leader(run, [match for match in matches if match is not None])]
@@ -87,9 +79,7 @@ class RoundRobinTournament:
 
 @dataclass
 class _Bracket:
-    """players: all candidates by id, in seed order; also those that do not play. remaining: ids of those that can still
-    win. decided_by: id -> what decided the matches that it won.
-    """
+    """players: by id, in seed order. remaining: ids that can still win. decided_by: id -> what decided its matches."""
 
     sample: EditSample
     players: dict[str, Candidate]
@@ -112,7 +102,6 @@ class _Bracket:
         return winner
 
     def leader(self, run: SelectionRun, matches: Sequence[TournamentMatch]) -> str:
-        """The winner of a round robin."""
         means = _mean_shares(self.remaining, matches)
         if not means:
             winner = self.by_reward(run, self.remaining)
@@ -126,13 +115,8 @@ class _Bracket:
         if len(tied) > 1:
             reason += f"; {', '.join(tied)} have the highest"
             mutual_means = _mean_shares(tied, matches)
-            if mutual_means and len(
-                leaders := [
-                    candidate_id
-                    for candidate_id in mutual_means
-                    if mutual_means[candidate_id] == max(mutual_means.values())
-                ]
-            ) < len(tied):
+            leaders = [name for name, mean in mutual_means.items() if mean == max(mutual_means.values())]
+            if 0 < len(leaders) < len(tied):
                 tied = leaders
                 reason += f", {', '.join(tied)} in the matches between them"
         winner = self.by_reward(run, tied)
@@ -140,7 +124,6 @@ class _Bracket:
         return winner
 
     def by_reward(self, run: SelectionRun, candidate_ids: Sequence[str]) -> str:
-        """The candidate that the reward chooses."""
         updated, chosen, _ = run.choose([self.players[candidate_id] for candidate_id in candidate_ids])
         self.players |= {candidate.id: candidate for candidate in updated}
         assert chosen is not None  # all players have a score
@@ -220,9 +203,7 @@ def _play_matches(
     pairs: Sequence[Sequence[CandidatePair]],
     comparison: PairwiseMetric | None,
 ) -> list[list[TournamentMatch | None]]:
-    """The match of each pair, samples round-robin; None without budget. A failed match is repeated once. All matches
-    are recorded in the brackets.
-    """
+    """One per pair, samples round-robin; None without budget. A failed one is repeated once; all are recorded."""
     results: list[list[TournamentMatch | None]] = [[None] * len(row) for row in pairs]
 
     def play(positions: Sequence[tuple[int, int]]) -> None:
@@ -246,15 +227,10 @@ def _mean_shares(candidate_ids: Sequence[str], matches: Sequence[TournamentMatch
         if match.score.value is not None and match.first in candidate_ids and match.second in candidate_ids:
             shares.setdefault(match.first, []).append(match.score.value)
             shares.setdefault(match.second, []).append(1.0 - match.score.value)
-    return {
-        candidate_id: round(math.fsum(shares[candidate_id]) / len(shares[candidate_id]), 9)
-        for candidate_id in candidate_ids
-        if candidate_id in shares
-    }
+    return {name: round(math.fsum(shares[name]) / len(shares[name]), 9) for name in candidate_ids if name in shares}
 
 
 def _extrapolated_cost(costs: Sequence[Cost], count: int) -> Cost:
-    """The cost of `count` matches at the average cost of these."""
     total, factor = sum_costs(costs), count / max(len(costs), 1)
     return Cost(0, round(total.judge_calls * factor), total.seconds * factor)
 

@@ -67,15 +67,12 @@ class DispatchStats:
     replicas: Counter[str] = field(default_factory=Counter)
 
     def stats(self, seconds: float) -> dict[str, Any]:
-        """The statistics in `Scores.stats`."""
         stats = {"seconds": round(seconds, 4), "requests": self.requests, "retries": dict(self.retries)}
         return stats | {"late": list(self.late), "replicas": dict(self.replicas)}
 
 
 class Dispatcher:
-    """Sends the chunks of one batch. received: the scores that the client's servers have sent. call_start: by
-    `time.monotonic`; the call's deadline and its share of an outage count from it.
-    """
+    """Sends the chunks of one batch. received: scores of all batches. call_start: from which deadlines count."""
 
     def __init__(
         self,
@@ -110,9 +107,7 @@ class Dispatcher:
         return scores
 
     async def _retry_failed(self, key: str, chunk: RequestChunk) -> None:
-        """Retry failed samples: once immediately, then after growing pauses while most scores are failures, as long as
-        an outage may last.
-        """
+        """Once immediately, then after growing pauses while most scores are failures, as long as an outage may last."""
         outage, retries = self._replicas.outage, 0
         while failed := [index for index in failed_rows(chunk.scores) if index not in chunk.refused]:
             reason = str(chunk.scores[failed[0]])
@@ -196,7 +191,6 @@ class Dispatcher:
     async def _handle_rejection(
         self, key: str, chunk: RequestChunk, indices: Sequence[int], replica: Replica, response: TransportResponse
     ) -> None:
-        """Handle a rejected request: split it, if its samples may be the reason."""
         reason = f"{replica.url} rejected it (HTTP {response.status}): {response.message}"
         await self._refuse(key, chunk, indices, reason, split=response.status in (400, 413, 422))
 
@@ -228,7 +222,6 @@ class Dispatcher:
     def _read_response(
         self, replica: Replica, response: TransportResponse, samples: Sequence[EditSample]
     ) -> list[Score] | str:
-        """The scores of a response, or an error message if it is invalid."""
         reward_info = self._replicas.reward_info
         try:
             scores = list(scores_from_json(response.data, [sample.id for sample in samples]))

@@ -1,12 +1,10 @@
-"""A `Reward` that is scored by one or several judge servers.
+"""A `Reward` that is scored by one or several judge servers, accepted in place of one.
 
     reward = RemoteReward(["http://127.0.0.1:8000", "http://127.0.0.1:8001"], token_env="JUDGE_TOKEN")
     scores = reward(samples)
 
-Trainers, verifiers and adapters accept it in place of a `Reward`. All clients of a server share the experts' weights,
-its batches, the engine's answer cache and its answer log, so rollouts of one source cost less together, and are sent to
-the same server (see `replicas`). Servers share nothing: each has its own weights (two processes on one GPU load them
-twice), its own memory, and its own log on a disk of its node. A client holds no weights and no answers.
+All clients of a server share its experts' weights, batches and answers; rollouts of one source are sent to the same
+server (see `replicas`). Servers share nothing, and a client holds no weights and no answers.
 """
 
 from __future__ import annotations
@@ -33,10 +31,9 @@ from ....reward.retry import FailureWindow
 from ....reward.reward import OnFailures
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding
-from .background_loop import BackgroundLoop, background_loop
 from .dispatch import RESPONSE_GRACE_S, Dispatcher, DispatchOptions, DispatchStats
 from .replicas import RemoteError, Replica, ReplicaPool, RewardInfo, ServersUnreachable
-from .transport import Transport, validate_urls
+from .transport import BackgroundLoop, Transport, background_loop, validate_urls
 
 __all__ = ["RemoteError", "RemoteReward"]
 
@@ -275,15 +272,8 @@ class RemoteReward(BaseReward):
         options = DispatchOptions(
             self.detail, self.image_encoding, self.reward, self.timeout_s, self.on_failures == "wait"
         )
-        dispatcher = Dispatcher(
-            connection.replicas,
-            connection.transport,
-            connection.slots,
-            connection.received,
-            options,
-            self.deadline_s,
-            start,
-        )
+        parts = (connection.replicas, connection.transport, connection.slots, connection.received)
+        dispatcher = Dispatcher(*parts, options, self.deadline_s, start)
         nonce = uuid.uuid4().hex
         chunks = self._chunk_indices(connection.replicas, batch)
         tasks = (
@@ -330,7 +320,6 @@ class RemoteReward(BaseReward):
         return scores
 
     def _record(self, score: Score, scores: Sequence[Score]) -> None:
-        """Raises `TooManyFailures`."""
         self._window.add(score)
         if self.on_failures == "none" or score.status != "failed" or not self._window.exceeded:
             return
@@ -357,8 +346,6 @@ class RemoteReward(BaseReward):
 
 @dataclass(frozen=True)
 class _Connection:
-    """The connection state of a client in one process."""
-
     loop: BackgroundLoop
     transport: Transport
     replicas: ReplicaPool
@@ -384,12 +371,7 @@ async def _open_connection(client: RemoteReward, loop: BackgroundLoop) -> _Conne
         outage_timeout_s=client.outage_timeout_s,
     )
     return _Connection(
-        loop,
-        transport,
-        replicas,
-        asyncio.Semaphore(max_requests),
-        FailureWindow(client.max_failure_rate),
-        os.getpid(),
+        loop, transport, replicas, asyncio.Semaphore(max_requests), FailureWindow(client.max_failure_rate), os.getpid()
     )
 
 

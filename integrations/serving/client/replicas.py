@@ -1,7 +1,5 @@
-"""Several judge servers with one reward: routing, backoff and health.
-
-Routing is by group (`reward.routing`): rollouts of one source and instruction go to the same server from every rank, so
-that its engine computes results about the source once. A server with more than its share of queued samples is skipped.
+"""Several judge servers with one reward: backoff, health, and routing by group (`reward.routing`), the same from every
+rank, so that results about a source are computed once. A server with more than its share of samples is skipped.
 """
 
 from __future__ import annotations
@@ -71,11 +69,7 @@ class RewardInfo:
     def of(data: Mapping[str, Any]) -> RewardInfo:
         """Raises ValueError if the data has no card, one that no reward has, or no identity."""
         try:
-            values = {
-                card_field.name: data["card"][card_field.name]
-                for card_field in fields(Card)
-                if card_field.name in data["card"]
-            }
+            values = {one.name: data["card"][one.name] for one in fields(Card) if one.name in data["card"]}
             card = TypeAdapter(Card).validate_python(values)
             low, high = (math.nan if end is None else end for end in card.range)
             if not card.name or low >= high or math.inf in (abs(low), abs(high)):
@@ -92,7 +86,6 @@ class RewardInfo:
         return signature_with_identity(self.card.signature, self.identity)
 
     def difference(self, other: RewardInfo) -> str:
-        """The difference to another reward as a message; empty if they are the same."""
         if self.identity == other.identity:
             return ""
         details = ["other options"] if self.spec.get("reward") != other.spec.get("reward") else []
@@ -105,11 +98,10 @@ class RewardInfo:
 
 @dataclass(eq=False)
 class Replica(Server):
-    """A server. in_flight: samples that this client waits for. reported_load: queue length of all clients as last
-    reported, trusted for some seconds. unavailable_until: while it is busy. unavailable_reason: why it is not used;
-    empty while it is. rejected_reason: why it never will be. degraded: it responds, but some of its experts are down;
-    used if there is no other, and its scores then give the failures. reported_at: by `time.monotonic`. other_identity:
-    it serves another reward than the client uses; it is probed further, and used again if that changes.
+    """A server. in_flight: samples that this client waits for. reported_load: queue of all clients, as reported at
+    `reported_at`. unavailable_until: while it is busy. unavailable_reason: why it is not used. rejected_reason: why it
+    never will be. degraded: some experts are down; used if there is no other. other_identity: it serves another reward;
+    it is probed further.
     """
 
     reported_load: int = 0
@@ -131,7 +123,6 @@ class Replica(Server):
         return max(self.in_flight, self.reported_load) if recent else self.in_flight
 
     def update_reported_load(self, response: TransportResponse) -> None:
-        """Update the queue length from a response header."""
         waiting = response.headers.get("x-queued-samples", "")
         self.reported_load = int(waiting) if waiting.isdecimal() and len(waiting) < _MAX_LOAD_DIGITS else 0
         self.reported_at = time.monotonic()
@@ -168,10 +159,7 @@ class ReplicaPool:
 
     async def connect(self, call_start: float | None = None) -> RewardInfo:
         """The reward of the servers; requested once. Raises `RemoteError` if they differ, `ServersUnreachable` if none
-        responds for `outage_timeout_s`.
-
-        call_start: of the call that needs it for scores, by `time.monotonic`; without, it is asked for a minute only
-        where no server listens.
+        responds for `outage_timeout_s` from call_start on (without: a minute, where no server listens).
         """
         start = time.monotonic() if call_start is None else call_start
         async with self._connecting:
@@ -279,14 +267,10 @@ class ReplicaPool:
     # -- routing ------------------------------------------------------------------------------------------------------
 
     def order(self, group: str) -> list[Replica]:
-        """The servers in this group's order of preference."""
         return by_preference(self.all, group)
 
     def pick(self, group: str, count: int, avoid: Replica | None = None) -> Replica | None:
-        """The server for so many samples of a group; None while there is none.
-
-        avoid: a server that has just failed on them; used if there is no other.
-        """
+        """The server for samples of a group; None while there is none. avoid: one that failed on them, if possible."""
         now = time.monotonic()
         candidates = [
             replica for replica in self.all if not replica.rejected_reason and replica.unavailable_until <= now
@@ -316,7 +300,6 @@ class ReplicaPool:
         self._changed.set()
 
     def mark_busy(self, replica: Replica, retry_after_s: float | None) -> None:
-        """Back off from a server at capacity."""
         seconds = _BUSY_S if retry_after_s is None else min(max(retry_after_s, _MIN_BUSY_S), _MAX_RETRY_AFTER_S)
         replica.unavailable_until = time.monotonic() + seconds * self._rng.uniform(1.0, 1.1)
 
@@ -330,7 +313,6 @@ class ReplicaPool:
             replica.probing = asyncio.get_running_loop().create_task(self._probe_until_up(replica))
 
     def problems(self) -> str:
-        """Why no server is available."""
         now = time.monotonic()
         reasons = {
             replica.url: replica.rejected_reason

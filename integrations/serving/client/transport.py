@@ -1,7 +1,4 @@
-"""The HTTP transport of clients: request bodies with images, timeouts, and readable errors.
-
-It uses httpx2: asynchronous, with keep-alive and raw bodies, and installed with `openai`.
-"""
+"""The HTTP transport of clients, on httpx2: bodies with images, time-outs, readable errors, and one event loop."""
 
 from __future__ import annotations
 
@@ -10,23 +7,18 @@ import hashlib
 import json
 import os
 import ssl
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from ....reward import EditSample
+from ....reward.engine.workers import start_daemon
 from ....reward.experts.judging.http_errors import retry_after_seconds
 from ....reward.timeout_compat import TIMEOUTS, timeout
-from ..http_protocol import (
-    Detail,
-    ImageEncoding,
-    attach_images,
-    encode_image,
-    images_by_digest,
-    one_line,
-    request_json,
-)
+from ..http_protocol import Detail, ImageEncoding, attach_images, encode_image, images_by_digest, one_line, request_json
 
 MAX_SERVER_RESPONSE_BYTES = 64 * 2**20
 """Of a response. One of a thousand samples with all details has a few MiB."""
@@ -41,9 +33,7 @@ _CONNECT_TIMEOUT_S = 10.0
 
 
 class TransportError(Exception):
-    """No response. request_sent: whether the server may have seen the request. timed_out: whether it timed out, or sent
-    a response that is not read.
-    """
+    """request_sent: the server may have seen it. timed_out: it did, or its response is not read."""
 
     def __init__(self, message: str, *, request_sent: bool = False, timed_out: bool = False) -> None:
         super().__init__(message)
@@ -61,21 +51,16 @@ class TransportResponse:
 
     @property
     def message(self) -> str:
-        """The server's message, in one line."""
         message = self.data.get("error", self.data) if isinstance(self.data, Mapping) else self.data
         return one_line(message if isinstance(message, str) else json.dumps(message), 300) if message else "no message"
 
     @property
     def retry_after_s(self) -> float | None:
-        """Seconds from `Retry-After`; None if the server sends none."""
         return retry_after_seconds(self.headers)
 
 
 class Transport:
-    """The requests of one client to its servers. token_env: the environment variable with the token; empty for none.
-
-    Raises ValueError if the variable is empty.
-    """
+    """token_env: the environment variable with the token; empty for none. Raises ValueError if it is empty."""
 
     def __init__(self, urls: Sequence[str], *, token_env: str, connections: int) -> None:
         try:
@@ -103,15 +88,12 @@ class Transport:
         return bool(self._token)
 
     async def get(self, url: str) -> TransportResponse:
-        """Raises `TransportError`."""
         return await self._request("GET", url, None, "", _PROBE_TIMEOUT_S)
 
     async def post(
         self, url: str, body: bytes, content_type: str, timeout_s: float, group: str = ""
     ) -> TransportResponse:
-        """group: requests of one group name the same session, by which a proxy may send them to one server. Raises
-        `TransportError`.
-        """
+        """group: names the session, by which a proxy may send its requests to one server. Raises `TransportError`."""
         return await self._request("POST", url, body, content_type, timeout_s, group)
 
     async def close(self) -> None:
@@ -126,10 +108,7 @@ class Transport:
         if self._token:
             headers["authorization"] = f"Bearer {self._token}"
         try:
-            async with (
-                timeout(timeout_s),
-                self._client.stream(method, url, content=body, headers=headers) as response,
-            ):
+            async with timeout(timeout_s), self._client.stream(method, url, content=body, headers=headers) as response:
                 if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
                     raise TransportError(
                         f"the response of {url} is compressed, which was not asked for",
@@ -226,3 +205,48 @@ def _cause(error: BaseException) -> str:
     while cause is not None:
         last, cause = cause, cause.__cause__ or cause.__context__
     return f"{type(last).__name__}: {last}" if str(last) else type(error).__name__
+
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """An event loop that runs until the process ends."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._work, name="editcritic-clients", daemon=True)
+        start_daemon(self.thread, self.stop)
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def stop(self) -> None:
+        if self.loop.is_running():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def _work(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self.loop)
+            for task in tasks:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.close()
+
+
+_process_loop: BackgroundLoop | None = None
+_loop_lock = threading.Lock()
+
+
+def background_loop() -> BackgroundLoop:
+    """The loop of this process. A forked process creates its own, since threads are not inherited."""
+    global _process_loop  # noqa: PLW0603  (one per process)
+    with _loop_lock:
+        if _process_loop is None or _process_loop.pid != os.getpid() or not _process_loop.thread.is_alive():
+            _process_loop = BackgroundLoop()
+        return _process_loop

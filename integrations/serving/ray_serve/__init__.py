@@ -1,7 +1,5 @@
-"""The judge server on Ray Serve: replicas behind one address.
-
-`application` is the builder that `serve run` and a config file import; `judge_deployment` is for applications of
-several deployments. `editcritic serve --ray` starts it on this machine or on a cluster.
+"""The judge server on Ray Serve: replicas behind one address. `application` is the builder that `serve run` and a
+config file import; `judge_deployment` is for applications of several deployments.
 """
 
 from ..server.settings import JudgeSettings

@@ -26,19 +26,14 @@ _STARTS = 3
 
 
 def application(args: Mapping[str, Any]) -> Any:
-    """The builder for `serve run` and config files. args: see `JudgeSettings`.
-
-    Raises ValueError for wrong arguments, and ImportError without Ray.
-    """
+    """For `serve run` and config files. args: see `JudgeSettings`. Raises ValueError, and ImportError without Ray."""
     return judge_deployment(JudgeSettings.of(args)).bind(JudgeSettings.of(args))
 
 
 def judge_deployment(settings: JudgeSettings) -> Any:
-    """A deployment to bind with the settings: `judge_deployment(settings).bind(settings)`.
-
-    Each replica has all rewards on one engine, so that they share experts and answers. With router="source" Ray's
-    consistent hashing (alpha) routes by the header x-session-id, in which `RemoteReward` names the source; a busy
-    replica's requests go to the next one. Raises ImportError without Ray.
+    """A deployment to bind with the settings: `judge_deployment(settings).bind(settings)`; each replica has all rewards
+    on one engine. With router="source" Ray's consistent hashing (alpha) routes by the header x-session-id, in which
+    `RemoteReward` names the source. Raises ImportError without Ray.
     """
     try:
         from ray import serve
@@ -97,9 +92,7 @@ class JudgeReplica:
         return self.judge_app
 
     def check_health(self) -> None:
-        """Called by Ray every ten seconds; raises RuntimeError if only a new replica helps. An expert that is
-        unavailable, as its server is down, is no reason: it is retried, and /readyz names it.
-        """
+        """Called by Ray every ten seconds. Raises RuntimeError if only a new replica helps."""
         self.service.readiness.unavailable_experts()  # schedules retries, even without requests
         if not all(engine.is_open for engine in self.service.engines):
             raise RuntimeError("an engine has crashed")

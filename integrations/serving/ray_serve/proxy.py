@@ -1,13 +1,10 @@
-"""The limits of the judge server in Ray's HTTP proxies: before a body is buffered, and before Ray sees the request.
-
-A proxy of Ray reads a whole body into memory while no replica takes it, keeps idle and slow connections for ever, and
-obeys headers by which a client turns off time-outs. Ray calls `middlewares` in each proxy that starts with
+"""The limits of the judge server in Ray's HTTP proxies, which would buffer whole bodies, keep idle connections for
+ever, and let clients turn off time-outs. Ray calls `middlewares` in each proxy that starts with
 
     RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH=editcritic.integrations.serving.ray_serve.proxy:middlewares
     EDITCRITIC_RAY_PROXY='{"token_env": "JUDGE_TOKEN", "max_connections": 512}'
 
-in its environment, as `editcritic serve --ray` does for a cluster of its own; the second variable has arguments of
-`JudgeSettings`. On a cluster that runs already, set both on its machines before Serve starts.
+in its environment, as with `editcritic serve --ray`; the second variable has arguments of `JudgeSettings`.
 """
 
 from __future__ import annotations
@@ -17,10 +14,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ..http_protocol import APIError
-from ..server.capacity import Capacity, ServerBusy
 from ..server.connection import http_protocol
 from ..server.middleware import ASGIApp, AuthAndLimitsMiddleware, Message, Receive, Send
-from ..server.settings import JudgeSettings, ServerLimits
+from ..server.settings import Capacity, JudgeSettings, ServerBusy, ServerLimits
 
 if TYPE_CHECKING:
     from starlette.middleware import Middleware
@@ -38,17 +34,11 @@ _MAX_SESSION_BYTES = 128
 _NOT_FOR_CLIENTS = frozenset(
     {b"x_request_timeout_seconds", b"x_request_disconnect_disabled", b"x_request_id", b"serve_multiplexed_model_id"}
 )
-"""Headers by which Ray's proxy lets clients turn off time-outs and cancellation, and name requests in logs; as Ray
-compares them, with underscores.
-"""
+"""Headers by which clients turn off Ray's time-outs and cancellation, and name requests in logs, with underscores."""
 
 
 def middlewares() -> list[Middleware]:
-    """What Ray's proxies put around their app; called by Ray in the proxy before it listens.
-
-    Connections are limited by the class of `connection`, which takes the place of uvicorn's default. Raises ValueError
-    for wrong settings, and if the token is not there: then the proxy does not start.
-    """
+    """Around the app of Ray's proxies, and their connections. Raises ValueError: then the proxy does not start."""
     from starlette.middleware import Middleware
     from uvicorn import config
 
@@ -97,11 +87,7 @@ class ProxyIntake:
 
 
 class RayApp:
-    """Ray's app in the words of the judge server.
-
-    A refusal while the body arrives is told to the client; Ray would take it for a crash. Answers of Ray itself, which
-    are plain text, become JSON; what says that there is no replica, or no application any more, 503.
-    """
+    """Ray's app in the judge server's words: refusals are told, plain text becomes JSON, no replica is 503."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from ....reward import Score, SpecError
 from ...foreign_pages import is_loopback
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, response_json
-from .capacity import ServerBusy
 from .middleware import MONITOR_PATH, AuthAndLimitsMiddleware, error_response
 from .monitoring import PAGE_HEADERS, monitor_page
 from .request_decoding import decode_request
 from .service import ScoringService
-from .settings import ServerConfig
+from .settings import ServerBusy, ServerConfig
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
@@ -37,16 +36,14 @@ _LISTEN_BACKLOG = 256
 
 
 class GracefulServer(Protocol):
-    """should_finish: set by any thread to stop. started: whether it listens."""
+    """should_finish: set by any thread to stop. started: whether it listens. finished: all accepted requests."""
 
     should_finish: bool
     started: bool
+    finished: bool
 
     def run(self, sockets: list[socket.socket]) -> None:
         """Serve until stopped."""
-
-    def serve_until_signal(self, listener: socket.socket) -> bool:
-        """The same; returns whether all accepted requests were finished."""
 
 
 def graceful_server(config: Config, service: ScoringService, drain_timeout_s: float) -> GracefulServer:
@@ -83,10 +80,6 @@ def graceful_server(config: Config, service: ScoringService, drain_timeout_s: fl
                     break
                 await asyncio.sleep(0.02)
             self.should_exit = True
-
-        def serve_until_signal(self, listener: socket.socket) -> bool:
-            self.run([listener])
-            return self.finished
 
     return Draining(config)
 
@@ -159,15 +152,12 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
             decode_request, body, request.headers.get("content-type", ""), service.limits
         )
         body = bytearray()
-        scores = await score_unless_disconnected(request, service, score_request, start)
+        scores = await unless_disconnected(request, service.score(score_request, received_at=start))
         if scores is None:
             return Response(status_code=_CLIENT_CLOSED_REQUEST)
         is_small = score_request.detail == "value"
-        content = (
-            _response_body(service, score_request, scores)
-            if is_small
-            else await service.run_in_decoder(_response_body, service, score_request, scores)
-        )
+        parts = (service, score_request, scores)
+        content = _response_body(*parts) if is_small else await service.run_in_decoder(_response_body, *parts)
         headers = {"x-queued-samples": str(service.samples.used)}  # for load balancing by clients
         return Response(content, headers=headers, media_type="application/json")
 
@@ -204,13 +194,6 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
     ):
         app.router.routes.append(Route(path, endpoint, methods=[method]))
     return app
-
-
-async def score_unless_disconnected(
-    request: Request, service: ScoringService, score_request: ScoreRequest, start: float
-) -> list[Score | None] | None:
-    """The result of `service.score`; None if the client disconnects first, which cancels the scoring."""
-    return await unless_disconnected(request, service.score(score_request, received_at=start))
 
 
 async def unless_disconnected(request: Request, scoring: Coroutine[Any, Any, T]) -> T | None:
@@ -273,7 +256,9 @@ def serve_socket(
     listener: socket.socket, service: ScoringService, settings: ServerConfig, app: FastAPI | None = None
 ) -> bool:
     """The same on a listening socket; see `bind_socket`."""
-    return _server(service, settings, app).serve_until_signal(listener)
+    server = _server(service, settings, app)
+    server.run([listener])
+    return server.finished
 
 
 @contextlib.contextmanager

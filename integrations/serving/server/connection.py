@@ -33,13 +33,9 @@ class Standing(IntEnum):
 
 
 def http_protocol(header_timeout_s: float, max_connections: int, has_token: bool) -> type[H11Protocol]:
-    """The connection class for uvicorn.
-
-    header_timeout_s: for the head of a request, from its first byte, or for the first request from the start of the
-    connection. max_connections: concurrent ones. When they are full, a new one takes the place of the connection of the
-    lowest `Standing`, there of the address with the most connections, and of that the one that has stood longest. One
-    that is running is kept, and if the server has a token, one that is receiving with it. If all are kept, the new one
-    gets 503. The middleware closes a connection after a response to a request that it did not authorize.
+    """The connection class for uvicorn. header_timeout_s: for the head of a request, or until the first one. When
+    `max_connections` are full, a new one takes the place of one of the lowest `Standing`, there of the address with the
+    most connections, and of those the oldest; if all are kept, it gets 503.
     """
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol

@@ -1,11 +1,6 @@
-"""Large pictures of clients are decoded in processes of their own, which end where a decoder would go on for minutes.
-
-Lossless WebP is decoded in one call, and a crafted one of 36 megapixels takes 26 s where noise takes 2 s: nothing but
-the end of a process stops that. The system gives a process the time and the memory that its picture may take; one that
-goes beyond, or crashes, is replaced. Processes start when they are needed, and some wait for the next picture.
-
-Requests of few pixels do not wait for those of many: each lane has threads of its own. How much there is to decode is
-known once headers were read; before anything is decoded, a request that has more than fits goes on to the next lane.
+"""Large pictures of clients are decoded in processes of their own, which the system ends where a decoder takes more
+time or memory than their size allows: a crafted lossless WebP takes 26 s. Requests of few pixels do not wait for those
+of many: each lane has threads of its own, and a request goes on to the next lane once headers tell how much there is.
 """
 
 from __future__ import annotations
@@ -84,11 +79,7 @@ _WALL_FACTOR = 10
 
 
 def decode_bounded(picture: EncodedImage, own_process_above: int) -> Pixels:
-    """A picture to pixels; in a process of its own if it has more than `own_process_above` pixels, or may take longer
-    than they do: of a long file, or of a lossless WebP.
-
-    Raises ImageError, and what PIL raises: see `image_errors`.
-    """
+    """In a process of its own above so many pixels, or if it may take as long. Raises as PIL, and ImageError."""
     pixels = picture.size[0] * picture.size[1]
     most = min(own_process_above, _MAX_LOSSLESS_PIXELS) if is_lossless_webp(picture) else own_process_above
     if pixels <= most and len(picture.content) <= _MAX_THREAD_BYTES:
@@ -101,8 +92,6 @@ def decode_bounded(picture: EncodedImage, own_process_above: int) -> Pixels:
 
 
 class _DecodingProcess:
-    """Decodes one picture at a time."""
-
     def __init__(self) -> None:
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
@@ -120,7 +109,6 @@ class _DecodingProcess:
         return self._owner == os.getpid() and self._process.poll() is None
 
     def decode(self, picture: EncodedImage) -> Pixels:
-        """Raises `ImageError`."""
         seconds, source, target = decoding_seconds(picture), self._process.stdin, self._process.stdout
         assert source is not None
         assert target is not None
@@ -145,7 +133,6 @@ class _DecodingProcess:
         raise ImageError(reply)
 
     def close(self) -> None:
-        """End it."""
         self._process.kill()
         self._process.wait()
         self.close_pipes()

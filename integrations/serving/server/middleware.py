@@ -15,8 +15,7 @@ from typing import Any, Protocol
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ...foreign_pages import foreign_page
 from ..http_protocol import APIError
-from .capacity import Capacity, ServerBusy
-from .settings import ServerLimits
+from .settings import Capacity, ServerBusy, ServerLimits
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -61,14 +60,9 @@ class Intake(Protocol):
 
 
 class AuthAndLimitsMiddleware:
-    """ASGI middleware.
-
-    token: bearer token of clients, or empty; then requests of foreign web pages are refused with 403. loopback: whether
-    the server is for this machine alone; see `foreign_page`. body_timeout_s: a body that takes
-    longer, in seconds, is refused with 408. The bytes of a body (of POST) count against the service's capacity as they
-    arrive, until the request is answered; what is only announced takes none.
-
-    `scope["state"]["authorized"]` tells the connection and the routes whether the request may have more than a probe.
+    """ASGI middleware: token, foreign pages (403; loopback: see `foreign_page`), and slow bodies (408 after
+    `body_timeout_s`). The bytes of a body count against the service's capacity from their arrival until the request is
+    answered. `scope["state"]["authorized"]` tells whether the request may have more than a probe.
     """
 
     def __init__(self, app: ASGIApp, service: Intake, token: str, loopback: bool, body_timeout_s: float) -> None:
@@ -180,9 +174,7 @@ def _is_of_another_machine(address: str) -> bool:
 
 
 def _bearer_token(header: bytes) -> bytes:
-    """The token of a header: `Bearer token`, or the password of `Basic`, which trainers' own clients send for the URL
-    http://any:token@host. Empty if there is none.
-    """
+    """Of `Bearer token`, or the password of `Basic`, of the URL http://any:token@host; else empty."""
     scheme, _, token = header.partition(b" ")
     if scheme.lower() != b"basic":
         return token.strip() if scheme.lower() == b"bearer" else b""

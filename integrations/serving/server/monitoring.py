@@ -19,13 +19,7 @@ _CLOSE_S = 10.0
 
 
 class RewardMonitors:
-    """One `StepMonitor` per monitored reward, in a thread of their own: scoring never waits for them.
-
-    A complete step waits until the one before it is observed; steps that are complete meanwhile are dropped, and
-    counted in `StepMonitor.dropped`. So the images of at most three steps are in memory for each reward.
-
-    by_name: the monitors. Raises ValueError for the name of no reward.
-    """
+    """One `StepMonitor` per reward, in a thread; steps complete while two wait are dropped, and counted."""
 
     def __init__(self, rewards: Mapping[str, Reward], monitors: Mapping[str, StepMonitor]) -> None:
         if unknown := [name for name in monitors if name not in rewards]:
@@ -115,9 +109,7 @@ class _Curve:
 
 @dataclass(frozen=True)
 class _Chart:
-    """alarms: positions and names. baseline: where the first steps end, 0 if they are not in it. zero: position of 0
-    where it is marked.
-    """
+    """alarms: positions and names. baseline: where the first steps end, else 0. zero: position of 0 where marked."""
 
     title: str
     curves: list[_Curve]
@@ -174,7 +166,6 @@ def _view(name: str, monitor: StepMonitor) -> dict[str, Any]:
 
 
 def _hacks(history: Sequence[tuple[int, Mapping[str, float]]]) -> list[_Hack]:
-    """Of each hack, the one that gains most first."""
     gains: dict[str, list[float]] = {}
     for _, numbers in history:
         for name in filter(is_gain, numbers):
@@ -209,7 +200,6 @@ def _chart(
     monitor: StepMonitor,
     history: Sequence[tuple[int, Mapping[str, float]]],
 ) -> _Chart | None:
-    """None where no step has a number of it."""
     shown = [name for name in names if any(name in numbers for _, numbers in history)]
     if not shown:
         return None

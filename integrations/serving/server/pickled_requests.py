@@ -1,6 +1,5 @@
-"""Requests of trainers' own clients, as their pickles hold them, to edits. See `trainer_protocols`.
-
-What a pickle names many times is copied and walked once, or counted each time.
+"""Requests of trainers' own clients, as their pickles hold them, to edits. See `trainer_protocols`. What a pickle names
+many times is copied and walked once, or counted each time.
 """
 
 from __future__ import annotations
@@ -125,9 +124,7 @@ def _request(
 
 
 class _ImageNames:
-    """The names of images; equal ones have one name. A pickle may have one image in thousands of places: each object is
-    copied and hashed once. For contents that are alive as long as this.
-    """
+    """Equal images have one name, and each object is copied and hashed once. Contents must outlive it."""
 
     def __init__(self) -> None:
         self._by_content: dict[tuple[bytes, str], str] = {}
@@ -135,7 +132,6 @@ class _ImageNames:
 
     @property
     def parts(self) -> BodyParts:
-        """Bytes and content type by name."""
         return {name: content for content, name in self._by_content.items()}
 
     def of(self, content: Any, sample: str) -> str:
@@ -146,7 +142,6 @@ class _ImageNames:
 
 
 def _image_part(content: Any, sample: str) -> tuple[bytes, str]:
-    """Bytes and content type of an image. Raises `APIError`."""
     if isinstance(content, bytes | bytearray):
         return bytes(content), ""
     if not isinstance(content, PickledImage):
@@ -165,9 +160,7 @@ def _image_part(content: Any, sample: str) -> tuple[bytes, str]:
 
 
 def to_plain_json(value: Any, values_left: list[int], depth: int = 0) -> Any:
-    """A copy of JSON values. values_left: the remaining number of values, in a list of one: a pickle may repeat a list
-    many times within another, and that one many times again. A long text counts as several. Raises `APIError`.
-    """
+    """A copy of JSON values. values_left: how many there may still be, in a list of one. Raises `APIError`."""
     values_left[0] -= 1 + (len(value) // _TEXT_OF_A_VALUE if isinstance(value, str) else 0)
     if values_left[0] < 0 or depth > _MAX_DEPTH:
         raise APIError("the metadata has too many values or levels", 413)

@@ -7,45 +7,25 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....reward import Score
-from ....reward.engine.engine import Engine
-from .capacity import Capacity
-from .monitoring import RewardMonitors
-from .readiness import Readiness
+
+if TYPE_CHECKING:
+    from .service import ScoringService
 
 _WINDOW_S = 60.0
 _BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
-class ServiceState(Protocol):
-    """The state of a `ScoringService` that its metrics read."""
-
-    samples: Capacity
-    bytes: Capacity
-    in_flight: int
-    active_requests: int
-    draining: bool
-    readiness: Readiness
-    monitors: RewardMonitors
-
-    @property
-    def engines(self) -> list[Engine]:
-        """The engines in use."""
-
-
 class PrometheusMetrics:
-    """The metrics of one service, with their own registry, so that a process may have several.
-
-    replica: a label of all metrics, if one address has several services; empty for none.
-    """
+    """The metrics of one service, with their own registry. replica: a label of all metrics; empty for none."""
 
     replica = ""
 
-    def __init__(self, service: ServiceState) -> None:
+    def __init__(self, service: ScoringService) -> None:
         from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
         from prometheus_client import Counter as CounterMetric
 
@@ -107,7 +87,6 @@ class PrometheusMetrics:
         return recent / min(max(now - self._begun, 1.0), _WINDOW_S)
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format."""
         from prometheus_client import generate_latest
 
         return generate_latest(_Labelled(self.registry, self.replica) if self.replica else self.registry)
@@ -117,17 +96,13 @@ class PrometheusMetrics:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         service = self._service
-        rate = self.samples_per_second()
+        rate, ready = self.samples_per_second(), service.readiness.report(service.draining)["ready"]
         for name, description, value in (
             ("queued_samples", "Samples accepted and not answered.", service.samples.used),
             ("queued_bytes", "Bytes of bodies and decoded images in memory.", service.bytes.used),
             ("in_flight_samples", "Samples in the engine.", service.in_flight),
             ("active_requests", "Requests being read, scored or answered.", service.active_requests),
-            (
-                "ready",
-                "1 if all experts are loaded and available.",
-                float(service.readiness.report(service.draining)["ready"]),
-            ),
+            ("ready", "1 if all experts are loaded and available.", float(ready)),
             ("samples_per_second", "Scored, over the last minute.", rate),
             ("samples_per_second_per_gpu", "The same per visible GPU (1 without).", rate / visible_gpus()),
         ):
@@ -184,8 +159,6 @@ class PrometheusMetrics:
 
 
 class _Labelled:
-    """A registry whose metrics have one label more."""
-
     def __init__(self, registry: Any, replica: str) -> None:
         self._registry, self._replica = registry, replica
 

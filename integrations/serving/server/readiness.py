@@ -15,9 +15,7 @@ _MAX_RETRY_S = 600.0
 
 
 class Readiness:
-    """The state behind `/readyz`. An unavailable expert is retried after 30 s, then after doubling pauses of up to ten
-    minutes: clients that skip servers that are not ready would never trigger a retry.
-    """
+    """The state behind `/readyz`. An unavailable expert is retried after pauses that double, from 30 to 600 s."""
 
     def __init__(self, rewards: Mapping[str, Reward]) -> None:
         self.on_unavailable: Callable[[str], None] | None = None
@@ -32,7 +30,6 @@ class Readiness:
 
     @property
     def engines(self) -> list[Engine]:
-        """The engines of the rewards, each once."""
         return list({id(reward.engine): reward.engine for reward in self._rewards.values()}.values())
 
     def load(self) -> None:
@@ -41,7 +38,6 @@ class Readiness:
             self._prepare(engine, expert, role)
 
     def loading(self) -> str:
-        """The experts that are still loading, in one line."""
         return ", ".join(sorted(name for name, future in self._loading.items() if not future.done()))
 
     def unavailable_experts(self) -> dict[str, str]:

@@ -57,9 +57,7 @@ def decode_request(content: bytes, content_type: str, limits: ServerLimits) -> S
 
 
 def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> ScoreRequest:
-    """The request of JSON and its images: bytes and content type by name, to which the images in the JSON are added.
-    Raises `APIError`.
-    """
+    """The request of JSON, and its images: bytes and content type by name. Raises `APIError`."""
     if not isinstance(data, dict):
         raise APIError(f"the request must be a JSON object, got {type(data).__name__}", 400)
     _check_fields("the request", data)
@@ -178,7 +176,6 @@ def _check_list_lengths(name: str, fields: Mapping[str, Any], limits: ServerLimi
 
 
 def _raw_pixel_images(images: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Images in JSON with raw pixels."""
     for name, value in images.items():
         if isinstance(value, dict) and isinstance(value.get("rgb"), str):
             yield name, (value["rgb"], "base64")
@@ -251,7 +248,6 @@ def _multipart_parts(content: bytes, boundary: bytes) -> Iterator[tuple[bytes, m
 
 
 def _part_header(headers: bytes) -> tuple[str, str]:
-    """Name and content type of a part."""
     if max(headers.count(b";"), len(headers.splitlines())) > _MAX_PART_HEADER_LINES:
         raise APIError("a part of the multipart body has too many headers or parameters", 400)
     parsed = BytesParser().parsebytes(headers + b"\r\n\r\n", headersonly=True)

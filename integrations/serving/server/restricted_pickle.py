@@ -1,9 +1,7 @@
 """A pickle reader that cannot execute code: containers, strings, bytes, numbers and None.
 
-Some trainers send pickles to their judges. Python's own reader imports and calls what a pickle names, so that anyone
-who can reach the port can run code (CVE-2026-25873). This one implements only the opcodes that build plain values: no
-import, no call, no object of a class. Where images are allowed, a pickled `PIL.Image.Image` is read as what it holds,
-without PIL.
+Some trainers send pickles to their judges, and Python's own reader runs what they name (CVE-2026-25873). This one has
+only the opcodes that build plain values; where images are allowed, a pickled `PIL.Image.Image` is what it holds.
 """
 
 from __future__ import annotations
@@ -43,9 +41,7 @@ it does not matter. Those of text are different in each process."""
 
 @dataclass(eq=False)
 class PickledImage:
-    """An image of PIL as its pickle has it: mode, (width, height), and the bytes of its pixels, row by row. Nothing of
-    it is checked; without a mode it is incomplete.
-    """
+    """An image of PIL as its pickle has it: mode, size and the bytes of its pixels; nothing of it is checked."""
 
     mode: Any = ""
     size: Any = ()
@@ -53,14 +49,10 @@ class PickledImage:
 
 
 def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS, images: bool = False) -> Any:
-    """The value of a pickle of any protocol, in time linear in its length.
+    """The value of a pickle of any protocol, in time linear in its length; with `images` also `PickledImage`.
 
-    Accepts dict, list, tuple, str, bytes, bytearray, int, float, bool and None; with `images` also images of PIL, as
-    `PickledImage`. Raises `PickleError` with the reason for anything else, for damaged pickles, for more than
-    `max_items` opcodes, and for strings of more than `MAX_TEXT_LENGTH` characters. Bytes in pickles of protocols below
-    3 are function calls, and rejected.
-
-    A pickle may name one value many times, also inside of itself: what takes no memory here may be endless to walk.
+    Raises `PickleError` for anything but plain values, for damage, for more than `max_items` opcodes, and for strings
+    of more than `MAX_TEXT_LENGTH` characters. A value may be there many times, also inside of itself.
     """
     machine = _StackMachine()
     operations = _OPCODES | _IMAGE_OPCODES if images else _OPCODES
@@ -90,10 +82,7 @@ def dumps(value: Any) -> bytes:
 
 
 def error_pickle(message: str) -> bytes:
-    """A pickle that Python's reader refuses with an AttributeError that has the message, for clients that unpickle
-    whatever comes back. It names an attribute that `builtins` does not have: nothing is called. It is a text of three
-    lines, of protocol 0. message: one line.
-    """
+    """Python's reader refuses it with an AttributeError with this message; it calls nothing."""
     return b"cbuiltins\n" + message.encode("utf-8", "backslashreplace") + b"\n."
 
 
@@ -140,7 +129,6 @@ class _StackMachine:
         return self.stack.pop()
 
     def top(self, type_: type) -> Any:
-        """The top of the stack, which must have this type."""
         value = self.pop()
         if type(value) is not type_:
             raise PickleError(f"this pickle is damaged: expected a {type_.__name__}, got a {type(value).__name__}")

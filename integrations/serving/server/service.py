@@ -1,4 +1,6 @@
-"""Scoring for many clients: a bounded queue before the engine, which batches over all of them."""
+"""Scoring for many clients: a bounded queue before the engine, which batches over all of them. For clients that cannot
+leave a sample out, failed ones are asked again in the rounds of `reward.retry`; a pause holds no place in the queue.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +14,29 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ....reward import EditSample, Engine, Reward, Score, default_experts, load_experts
 from ....reward.config import read_spec
 from ....reward.queries.specs import Spec
+from ....reward.retry import retry_rounds
 from ....reward.sample_files import sample_to_json
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ....reward.training.step_monitor import StepMonitor
 from ..http_protocol import APIError, ScoreRequest, images_by_digest
-from .capacity import Capacity, ServerBusy
 from .decoding import DecodingLanes
 from .monitoring import RewardMonitors
 from .prometheus_metrics import PrometheusMetrics
 from .readiness import Readiness
-from .settings import ServerLimits
+from .settings import Capacity, ServerBusy, ServerLimits
 
 RequestId = tuple[str, str]
 """Key and fingerprint."""
 
 
 def fingerprint(request: ScoreRequest) -> str:
-    """A digest of a request's content: samples with the digests of their images, and the reward.
-
-    Deadline, detail and image encoding are not included.
-    """
+    """A digest of a request's content: samples with the digests of their images, and the reward."""
     rows = [sample_to_json(sample) for sample in request.samples]
     return hashlib.sha256(json.dumps([request.reward, rows], sort_keys=True).encode()).hexdigest()
 
@@ -53,7 +53,6 @@ class IdempotencyCache:
         return self._size
 
     def keep(self, request: RequestId, scores: Sequence[Score]) -> None:
-        """Store the scores of a request; too many scores are not stored."""
         if len(scores) > self._max_scores:
             return
         self._size += len(scores) - len(self._entries.pop(request, ()))
@@ -62,7 +61,6 @@ class IdempotencyCache:
             self._size -= len(self._entries.popitem(last=False)[1])
 
     def look_up(self, request: RequestId) -> tuple[Score, ...] | None:
-        """The stored scores, or None."""
         scores = self._entries.get(request)
         if scores is not None:
             self._entries.move_to_end(request)
@@ -74,11 +72,7 @@ NAMED_REWARD = re.compile(r"([A-Za-z_][\w.-]*)=(.+)")
 
 
 def served_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
-    """Rewards by name, on one engine and shared experts, unless a file names its own.
-
-    specs: a spec or a TOML file, with a name or without, as in mine=any-edit. experts: as in `load_experts`. Raises
-    ValueError for what is none, and for two of one name, and ImportError for a missing package.
-    """
+    """By name, on one engine, of specs or TOML files, as in mine=any-edit. Raises ValueError and ImportError."""
     rewards: dict[str, Reward] = {}
     shared = load_experts(experts, default_experts()) if experts else default_experts()
     for text in specs:
@@ -383,3 +377,44 @@ def _score_of(future: Future[Score]) -> Score:
         return future.result()
     log.error("a reward raised an exception", exc_info=error)
     return Score.failed(f"the reward raised {type(error).__name__}: {error}"[:500], cause="infrastructure")
+
+
+_RETRY_SHARE = 0.5
+_ANSWER_SHARE = 0.9
+"""Of the client's time-out: when the last round may begin, and when the answer is sent with what is there."""
+
+
+async def score_with_retries(
+    service: ScoringService, request: ScoreRequest, *, received_at: float, client_timeout_s: float
+) -> list[Score]:
+    """One score per sample, in order; one that is late has failed for reasons of infrastructure. received_at: by
+    `time.monotonic`. client_timeout_s: how long its client waits. Raises as `ScoringService.score`.
+    """
+    until = received_at + _ANSWER_SHARE * client_timeout_s
+    late = Score.failed(f"late: not scored within {until - received_at:g} s", cause="infrastructure")
+
+    async def scores_of(samples: Sequence[EditSample]) -> list[Score]:
+        remaining = max(0.001, until - time.monotonic())
+        asked = replace(request, samples=tuple(samples), deadline_s=remaining)
+        return [score or late for score in await service.score(asked)]
+
+    scores = await scores_of(request.samples)
+    for pause, rows in retry_rounds(scores, received_at + _RETRY_SHARE * client_timeout_s):
+        samples = [request.samples[row] for row in rows]
+        await _pause(service, samples, pause)
+        if service.draining:
+            break
+        for row, score in zip(rows, await scores_of(samples), strict=True):
+            scores[row] = score
+    return scores
+
+
+async def _pause(service: ScoringService, samples: Sequence[EditSample], seconds: float) -> None:
+    if not seconds:
+        return
+    size = sum(3 * image.width * image.height for image in images_by_digest(samples).values())
+    service.bytes.acquire(size, service.retry_after_s())
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        service.bytes.release(size)

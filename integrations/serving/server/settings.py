@@ -1,4 +1,4 @@
-"""The settings of a judge server: limits of requests, address and time-outs, and all of them as plain values."""
+"""The settings of a judge server: limits, and what is left of one; address and time-outs; all as plain values."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ...foreign_pages import is_loopback
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
 
 MIB = 2**20
 
@@ -79,10 +80,7 @@ _MAX_TOKEN_BYTES = 2**16
 
 
 def read_token(variable: str | None, path: Path | None) -> str:
-    """The token in an environment variable or a file; empty if neither is given.
-
-    Raises ValueError if there is none in it, or if both are given, and OSError if the file cannot be read.
-    """
+    """Of an environment variable or a file; empty if neither is given. Raises ValueError and OSError."""
     if variable and path is not None:
         raise ValueError("give either --token-env or --token-file")
     text = os.environ.get(variable, "") if variable else ""
@@ -103,8 +101,8 @@ class ServerConfig:
 
     Args:
         token: Bearer token of clients; without one, `host` must be a loopback address unless `allow_no_token` is set.
-        header_timeout_s: Seconds for the head and the body of a request.
-        body_timeout_s: Seconds for the head and the body of a request.
+        header_timeout_s: Seconds for the head of a request.
+        body_timeout_s: Seconds for its head and its body.
         keep_alive_timeout_s: How long an idle connection is kept.
         max_connections: Concurrent ones; for who has to give way, see `connection`.
         drain_timeout_s: After a stop signal, for accepted requests.
@@ -137,7 +135,6 @@ Texts = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 def _replicas(value: object) -> object:
-    """A number, or least-most, as text."""
     text = str(value) if type(value) is int else value
     if isinstance(text, str):
         match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", text)
@@ -208,9 +205,7 @@ class JudgeSettings(_Settings):
         return int(least), int(most or least)
 
     def server_config(self, host: str = "", port: int = 8321) -> ServerConfig:
-        """With the token of this machine. host: the address; by default all of this machine's, if there is a token or
-        none is wanted. Raises ValueError and OSError if there is no token where it should be.
-        """
+        """With this machine's token. host: all addresses if there is one, or none is wanted. Raises as `read_token`."""
         is_open = bool(self.no_auth or self.token_env or self.token_file)
         return ServerConfig(
             host or ("0.0.0.0" if is_open else "127.0.0.1"),
@@ -222,3 +217,29 @@ class JudgeSettings(_Settings):
             max_connections=self.max_connections,
             drain_timeout_s=self.shutdown_timeout_s,
         )
+
+
+class ServerBusy(RuntimeError):
+    """The server is at capacity: the request may be repeated after `retry_after_s` seconds."""
+
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Capacity:
+    """Usage of a number of bytes or samples. For one thread."""
+
+    def __init__(self, capacity: int, unit: str) -> None:
+        self.capacity = capacity
+        self.unit = unit
+        self.used = 0
+
+    def acquire(self, count: int, retry_after_s: float = 1.0) -> None:
+        """Raises `ServerBusy` if fewer are left."""
+        if self.used + count > self.capacity:
+            raise ServerBusy(f"the server is at capacity: {self.used} of {self.capacity} {self.unit}", retry_after_s)
+        self.used += count
+
+    def release(self, count: int) -> None:
+        self.used -= count

@@ -2,55 +2,27 @@
 
     editcritic serve ... --trainer-protocol edit-r1,verl-omni,omnigen2-rl,unirl
 
-| protocol | endpoints | source |
-|---|---|---|
-| `edit-r1` | POST /mode/logits_non_cot, /mode/score_continue: pickled `{ref_images, images, prompts, metadatas}` -> pickled `{scores}` | github.com/PKU-YuanGroup/Edit-R1, `flow_grpo/rewards.py`, `reward_server/reward_server.py` (4217f25, 2026-01-24) |
-| `verl-omni` | POST /verl-omni: pickled `{images, prompts, metadata}` -> pickled `{scores}` | github.com/verl-project/verl-omni, `docs/start/http_scorer.md`, `verl_omni/utils/reward_score/http_scorer_client.py` (a1139ba, 2026-08-22) |
-| `omnigen2-rl` | POST /: pickled `{input_images, output_image, meta_datas, server_type}` -> pickled `{scores, rewards, strict_rewards, reasoning, meta_data}`; GET /ping | github.com/VectorSpaceLab/EditScore, `examples/OmniGen2-RL`: `omnigen2/grpo/reward_client_edit.py`, `reward_server/reward_proxy.py`, `train.py` (6e0f1b9, 2025-11-09) |
-| `unirl` | POST /score, GET /health, /rewards: JSON | see `unirl_protocol` |
+- `edit-r1` (PKU-YuanGroup/Edit-R1 4217f25): POST /mode/logits_non_cot, /mode/score_continue, pickled `{ref_images,
+  images, prompts, metadatas}` -> pickled `{scores}`
+- `verl-omni` (verl-project/verl-omni a1139ba): POST /verl-omni, pickled `{images, prompts, metadata}` -> `{scores}`
+- `omnigen2-rl` (VectorSpaceLab/EditScore 6e0f1b9): POST /, pickled `{input_images, output_image, meta_datas,
+  server_type}` -> `{scores, rewards, strict_rewards, reasoning, meta_data}`; GET /ping
+- `unirl`: POST /score, GET /health, /rewards: JSON, see `unirl_protocol`
 
-Images are bytes of JPEG (or PNG, WebP) files; of OmniGen2-RL also pickled images of PIL in mode RGB, which is what its
-trainer sends. Pickles are read by `restricted_pickle`, which executes nothing: arrays and all other objects are refused
-with 400. Flow-GRPO's own remote clients (`deqa_score_remote`, `geneval_score`, `unifiedreward_score_remote`) send such
-pickles too, without a source image, and some with prompts as arrays: they cannot score edits, use
-`integrations.trainers.flow_grpo` instead. Pixels of a wrong scale cannot be seen in a file: the trainers' clients cut
-them to 0..255 themselves.
-
-Edits without a score: failed samples are asked again, at once and then after growing pauses, as in `TrainerReward`, as
-long as half of their client's time-out has not passed. An edit that no expert could judge, or that a judge refused,
-then has the lowest value of the reward's range, as in all adapters. Only an edit that infrastructure failed, or that
-the reward does not apply to, has no value, and these protocols have no field for that: the whole request fails, naming
-the edits, with 503 if infrastructure failed (the third time 422), with 422 if the reward does not apply, which is
-final. on_unscored="nan": NaN among the scores, for trainers whose statistics leave it out; docs/trainers.md has them.
-
-A repeated request has the scores of the first one, or joins it while it is being scored: its key is the digest of its
-body.
+Images are bytes of JPEG, PNG or WebP files, of OmniGen2-RL also images of PIL; `restricted_pickle` refuses other
+objects. Failed samples are asked again for half of their client's time-out. An edit without a value fails the whole
+request, which names it: 503 if infrastructure failed (the third time 422), 422 if the reward does not apply; or it is
+NaN with on_unscored="nan". A repeated request has the scores of the first one: its key is the digest of its body.
 
 Errors, in the words that each client shows:
 
-- Edit-R1 unpickles any response: an error's body is a pickle that Python's reader refuses with an AttributeError whose
-  message has the reason, and the log of the server has it, too. Its client waits on a 503 as `Retry-After` says (urllib3
-  does, whatever `status_forcelist` is), and repeats a 500 for hours: an error of this server is a 501.
-- verl-omni raises RuntimeError with the status and the `error` of a pickled dict, as its protocol has it, and tries 5xx
-  three times within seconds. Set `required=true`: otherwise its reward manager turns the error into 0.0.
-- OmniGen2-RL logs a status that is not 200 as a number, returns None, and its trainer ends with a TypeError. It logs
-  what unpickling raises, so errors other than 401 have the status 200 and such a body; `/metrics` counts their own
-  status. It does not repeat requests.
+- Edit-R1 unpickles any response: an error is a pickle that Python's reader refuses with its words. The client repeats a
+  500 for hours: an error of this server is a 501. It sends all prompts with each part of 64 images.
+- verl-omni raises RuntimeError with the `error` of a pickled dict. It sends no source: `metadata` needs `ref_images`.
+- OmniGen2-RL logs what unpickling raises of a 200, which errors but 401 have; `/metrics` counts their own status.
 
-Edit-R1. `requirement` in a row's metadata is the sample's `hint`. It sends images in parts of 64 with all prompts in
-each part, so parts are rejected if there are more than 64: keep `config.sample.train_batch_size` at 64.
-
-verl-omni. Its client sends no source: `metadata` needs `ref_images`, for each image the bytes of its source, or a list
-of several; `integrations.trainers.verl_omni` needs no such changes. An older client (2fbad52) turns a rejection into a
-score of 0.0 and must not be used.
-
-OmniGen2-RL. `meta_datas` are JSON texts (or dicts) with the `instruction`, and may have `editcritic`. Reasoning and
-`meta_data` hold the parts of each score: see `integrations.trainers.omnigen2_rl`. A step is one request with raw
-pixels, 1.5 MiB for an edit of 512 x 512: 144 edits need `max_body_bytes` of 256 MiB, more need more.
-
-Tokens: these clients send no headers. If the server has a token, put it into their URL: http://any:token@host:8321, for
-Edit-R1 REWARD_SERVER=any:token@host:8321, for OmniGen2-RL `server.hosts: ["any:token@host"]`. GET /ping needs none.
-"""  # noqa: E501  (a table)
+Clients without headers bear the token in their URL: http://any:token@host:8321.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +32,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -69,12 +42,10 @@ from ...trainers.omnigen2_rl import evaluation
 from ...trainers.trainer_reward import describe_unscored
 from ..http_protocol import APIError, ScoreRequest
 from .app import unless_disconnected
-from .capacity import ServerBusy
 from .pickled_requests import read_edit_r1, read_omnigen2_rl, read_verl_omni
 from .restricted_pickle import PickleError, dumps, error_pickle, loads
-from .retried_scoring import score_with_retries
-from .service import ScoringService
-from .settings import ServerLimits
+from .service import ScoringService, score_with_retries
+from .settings import ServerBusy, ServerLimits
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -99,9 +70,8 @@ log = logging.getLogger("editcritic.serving")
 
 @dataclass(frozen=True, slots=True)
 class _PickledProtocol:
-    """read: a value and limits to a request; raises `APIError`. answer: of scores, values, and the seconds that they
-    took. format_error: see `middleware.ErrorFormat`. client_timeout_s: how long the client waits. images: whether
-    images of PIL are read.
+    """read: a value and limits to a request. answer: of scores, values, and seconds. format_error: see
+    `middleware.ErrorFormat`. client_timeout_s: how long the client waits. images: whether images of PIL are read.
     """
 
     paths: tuple[str, ...]
@@ -208,13 +178,8 @@ def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Ca
             scores = await unless_disconnected(request, scoring)
             if scores is None:
                 return Response(status_code=499)
-            values = values_or_error(
-                score_request.samples,
-                scores,
-                service.reward().card.range[0],
-                on_unscored,
-                lambda: retry_counter.may_retry(score_request.key),
-            )
+            lowest, may_retry = service.reward().card.range[0], partial(retry_counter.may_retry, score_request.key)
+            values = values_or_error(score_request.samples, scores, lowest, on_unscored, may_retry)
         except (APIError, ServerBusy) as error:
             log.warning("rejected a request to %s: %s", request.url.path, error)  # its client may not show it
             raise
@@ -232,11 +197,7 @@ def values_or_error(
     on_unscored: OnUnscored,
     may_retry: Callable[[], bool],
 ) -> list[float]:
-    """The values in training, with NaN if allowed. lowest: of the reward's range; None: that of the edit's group.
-    may_retry: whether the client may repeat the request.
-
-    Raises `ServerBusy` and `APIError`, naming the edits without a value.
-    """
+    """With NaN if allowed, else raises `ServerBusy` and `APIError`. lowest: None: that of the edit's group."""
     values = training_values(scores, [sample.group for sample in samples], lowest=lowest)
     lacking = [value is None for value in values]
     if on_unscored == "nan" or not any(lacking):
@@ -249,14 +210,11 @@ def values_or_error(
 
 
 class _RetryCounter:
-    """Counts failures of requests. For one event loop."""
-
     def __init__(self, max_entries: int = 4096) -> None:
         self._max_entries = max_entries
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def may_retry(self, digest: str) -> bool:
-        """Whether the request may be repeated once more."""
         times = self._counts.pop(digest, 0) + 1
         if times > _MAX_RETRIES:
             return False

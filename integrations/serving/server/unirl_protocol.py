@@ -1,37 +1,19 @@
-"""UniRL's reward service protocol on the judge server: POST /score, GET /health and /rewards.
+"""UniRL's reward service protocol on the judge server: POST /score, GET /health and /rewards. docs/trainers/unirl.md
+has the lines of a recipe.
 
-    backend:
-      _target_: unirl.reward.remote.RemoteRewardBackend
-      base_device: cpu
-      config:
-        _target_: unirl.reward.remote.RemoteRewardSpec
-        base_url: http://127.0.0.1:8321
-        required_rewards: [any-edit]
+Of github.com/Tencent-Hunyuan/UniRL, `unirl-reward-service/reward_service/schemas.py` (cb03dcd) and its README
+(03593c4); the client is `unirl/reward/remote.py` (0e713d6). Rewards have their names on the server; an item may require
+several.
 
-The protocol is that of github.com/Tencent-Hunyuan/UniRL, `unirl-reward-service/reward_service/schemas.py` (cb03dcd) and
-its README (03593c4); the client is `unirl/reward/remote.py` (0e713d6). Rewards have their names on the server, and one
-item may require several: each is scored separately, and has one number, `score`.
+history: the images in order, each later one edited from the one before by its text, or else by the text of the turn
+before; a history of two with different texts is rejected. Only images in base64 are read.
 
-history: the images in order, the first one before any edit. Each later one was edited from the one before by its text,
-or else by the text of the turn before: UniRL's own scorers read a history of two in this way, and its client puts the
-same text into both. A history of two with different texts is rejected. Only images in base64 are read: no videos, no
-shared memory, no paths. metadata: see `integrations.dataset_rows`.
+Failed samples are asked again before the answer. An item that still has no value is missing from `results`, with the
+reason in `errors`: UniRL then ends the run. A reward has one number in `results`, since the client makes one of all
+that it finds. It does not retry 4xx except 429, and 503 three times, a second apart.
 
-Failed samples are asked again before the answer (`retried_scoring`). An item that abstained, or failed for a reason
-that may be the edit's, has the lowest value of its reward's range, as in UniRL's own process (`trainers.unirl`). One
-that still has no value is missing from `results`, with the reason in `errors`, as in the protocol: UniRL then ends the
-run and names the samples; its client has no other way, as it takes neither null nor NaN for a score.
-
-A reward has one number in `results`. Its parts are not there: the client makes one number of all that it finds
-(`sub_metric_reduce`: the first, the mean or the maximum) and logs that, so that parts would change the reward.
-
-UniRL does not retry 4xx except 429; it retries 503 three times, a second apart, unless `max_retries` and `retry_delay`
-are set: increase them for a server that loads for minutes.
-
-Identities are echoed. `scorer_version` is the reward's signature, as in any-edit@1#0123abcd, joined by + for
-several rewards. A request may expect one, with or without the digits of the identity; if another one is served, it is
-rejected. Items that all have an `idempotency_key` are scored once when repeated together. Groups are determined by text
-and images; group_id is only echoed.
+Identities are echoed. `scorer_version` is the reward's signature, joined by + for several; another one that is expected
+is rejected. Items that all have an `idempotency_key` are scored once. Groups are of text and images.
 """
 
 from __future__ import annotations
@@ -53,8 +35,7 @@ from ...dataset_rows import sample_row
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, from_base64
 from .app import unless_disconnected
 from .request_decoding import BodyParts, decode_request_json, read_json
-from .retried_scoring import score_with_retries
-from .service import ScoringService
+from .service import ScoringService, score_with_retries
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -111,17 +92,9 @@ def add_unirl_routes(app: FastAPI, service: ScoringService) -> None:
             body += chunk
         batch, score_requests = await service.run_in_decoder(_read, service, body)
         body = bytearray()
-        tasks = [
-            asyncio.create_task(
-                unless_disconnected(
-                    request,
-                    score_with_retries(
-                        service, score_request, received_at=received_at, client_timeout_s=CLIENT_TIMEOUT_S
-                    ),
-                )
-            )
-            for score_request in score_requests.values()
-        ]
+        times = {"received_at": received_at, "client_timeout_s": CLIENT_TIMEOUT_S}
+        scorings = [score_with_retries(service, one, **times) for one in score_requests.values()]
+        tasks = [asyncio.create_task(unless_disconnected(request, scoring)) for scoring in scorings]
         try:
             results = await asyncio.gather(*tasks)
         finally:
@@ -164,7 +137,8 @@ def _read(service: ScoringService, body: bytearray) -> tuple[_Batch, dict[str, S
     names: dict[str, str] = {}
     for item in batch.requests:
         version = _version(service, item)
-        if item.scorer_version not in (None, version, _without_digits(version)):
+        signatures = "+".join(one.partition("#")[0] for one in version.split("+"))  # a client need not know identities
+        if item.scorer_version not in (None, version, signatures):
             raise APIError(f"scorer_version {item.scorer_version!r:.80} is expected, but {version} is served", 400)
     rows = [_row(f"edit-{index}", item, names, parts) for index, item in enumerate(batch.requests)]
     decoded = decode_request_json({"schema": SCHEMA, "samples": rows}, parts, service.limits)
@@ -233,11 +207,6 @@ def _version(service: ScoringService, item: _Item) -> str:
         raise APIError(f"required_rewards must be a list of distinct names, got {item.required_rewards!r:.80}", 400)
     rewards = [service.reward(name or "?") for name in item.required_rewards]
     return "+".join(signature_with_identity(reward.card.signature, service.identity(reward)) for reward in rewards)
-
-
-def _without_digits(version: str) -> str:
-    """The signatures without their identities, which a client need not know."""
-    return "+".join(signature.partition("#")[0] for signature in version.split("+"))
 
 
 def _answer(service: ScoringService, batch: _Batch, scores_by_reward: dict[str, list[Score]]) -> dict[str, Any]:

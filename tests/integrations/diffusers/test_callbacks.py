@@ -51,7 +51,6 @@ def edit(pipeline, look=None, rows=ROWS, **more):
 
 
 def looking(pipeline, judge=None, samples=SAMPLE, steps=(2,), *, log=None, stop=False, **more):
-    """A callback that has looked at a call."""
     with VerifierCallback(
         pipeline, judge or reward(), samples, preview_steps=list(steps), log=log, stop_on_reject=stop
     ) as look:
@@ -60,8 +59,6 @@ def looking(pipeline, judge=None, samples=SAMPLE, steps=(2,), *, log=None, stop=
 
 
 class Counted:
-    """How often a pipeline's denoiser is asked."""
-
     def __init__(self, pipeline):
         self.calls = 0
         self._hook = pipeline.transformer.register_forward_hook(self._count)
@@ -74,9 +71,6 @@ class Counted:
 
     def __exit__(self, *_):
         self._hook.remove()
-
-
-# -- looking changes nothing ------------------------------------------------------------------------------------------
 
 
 def test_the_last_look_shows_what_is_returned_and_looking_changes_nothing(loaded_kind):  # noqa: F811
@@ -124,9 +118,6 @@ def test_a_reward_that_draws_random_numbers_changes_no_picture(editor, monkeypat
     assert len(look.previews) == 2
 
 
-# -- scores -----------------------------------------------------------------------------------------------------------
-
-
 def test_each_row_is_scored_with_its_own_sample_and_logged_by_step_and_name(editor):
     samples = [edit_request("Remove red circle", SOURCE, id=name, target_text=name) for name in ("one", "two")]
     queried, lines = [], []
@@ -169,9 +160,6 @@ def test_a_metric_with_a_bug_stops_nothing(editor):
 
     look = looking(editor, Reward(Broken(Score.of(1.0))))
     assert look.previews[0][0].score == Score.failed("the judge failed: KeyError: 'lost'", cause="infrastructure")
-
-
-# -- giving up --------------------------------------------------------------------------------------------------------
 
 
 def test_every_kind_of_pipeline_that_can_be_given_up_is(loaded_kind):  # noqa: F811
@@ -235,9 +223,6 @@ def test_a_verifier_may_be_made_of_several(editor):
     assert lines == [(2, rated)]
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -291,9 +276,6 @@ def test_a_scheduler_that_is_not_known_is_refused(editor, monkeypatch):
     monkeypatch.setattr(editor, "scheduler", PNDMScheduler())
     with pytest.raises(TypeError, match="PNDMScheduler has no known prediction"):
         VerifierCallback(editor, reward(), SAMPLE, preview_steps=[2])
-
-
-# -- pictures of NaN --------------------------------------------------------------------------------------------------
 
 
 def overflow(monkeypatch, pipeline, row):

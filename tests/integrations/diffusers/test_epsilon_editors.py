@@ -50,7 +50,6 @@ SOLVERS = {
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
-    """The tiny pipeline of a name, loaded once."""
     pipelines = {}
 
     def load(name):
@@ -62,16 +61,12 @@ def loaded(tmp_path_factory):
 
 
 def with_solver(pipeline, solver, **more):
-    """The same pipeline with another solver."""
     parts = {**pipeline.components, "scheduler": SOLVERS[solver](pipeline.scheduler.config, **more)}
     if "safety_checker" in parts:
         parts["requires_safety_checker"] = False
     copy = type(pipeline)(**parts)
     copy.set_progress_bar_config(disable=True)
     return copy
-
-
-# -- InstructPix2Pix ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,8 +216,6 @@ def test_a_solver_that_remembers_makes_whole_pictures_only(loaded, solver):
     ).images
     assert [Image.of(one) for one in plain] == editor.edit(sources(), WISHES, SEEDS)
 
-
-# -- all of them -------------------------------------------------------------------------------------------------------
 
 NAMES: dict[str, dict[str, Any]] = {
     "instruct": {"num_inference_steps": 2},

@@ -43,8 +43,6 @@ WORDS = ["Remove red star", "Change the color of blue circle to green", "Add cat
 
 @dataclass(frozen=True)
 class Case:
-    """A pipeline, and what makes it small and quick."""
-
     name: str
     pipeline: Any
     side: int
@@ -57,7 +55,6 @@ class Case:
         return picture(number, self.side, self.side)
 
     def plain(self, sources: tuple[Image, ...], words: str, seed: int, **more: Any) -> Any:
-        """What the pipeline makes by itself."""
         image: Any = [source.pil() for source in sources] if len(sources) > 1 else sources[0].pil()
         call = {"num_inference_steps": STEPS, **self.settings, **more}
         return self.pipeline(image=image, prompt=words, generator=torch.Generator().manual_seed(seed), **call).images[0]
@@ -87,7 +84,6 @@ def case(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """One case, for what does not differ between pipelines."""
     make, side, settings = CASES["kontext"]
     return Case("kontext", make(tmp_path_factory.mktemp("small")), side, settings)
 
@@ -98,7 +94,6 @@ def same(one: Image, other: Image) -> bool:
 
 
 def calls_of(pipeline) -> Any:
-    """How often the pipeline is called: the rows of each call."""
     rows: list[int] = []
 
     def spy(original, *args, **kwargs):
@@ -107,9 +102,6 @@ def calls_of(pipeline) -> Any:
         return output
 
     return rows, patched(pipeline, "prepare_latents", spy)
-
-
-# -- each pipeline ----------------------------------------------------------------------------------------------------
 
 
 def test_pieces_one_go_and_the_plain_call_make_the_same_picture(case):
@@ -154,8 +146,6 @@ def test_in_half_the_bits_it_works_as_well(case):
     finally:
         case.pipeline.to(before)
 
-
-# -- sizes and colours ------------------------------------------------------------------------------------------------
 
 GRID = [(24, 48), (32, 32), (44, 24), (48, 24)]
 """Width and height, in place of Kontext's training sizes of a megapixel."""
@@ -221,9 +211,6 @@ def test_a_source_with_a_colour_profile_is_handed_over_in_srgb(small):
     assert make_editor(lambda image, *_: image, id="same").edit([(source,)], [""], [0]) == [Image.of(source.pixels)]
 
 
-# -- several images, and earlier turns ------------------------------------------------------------------------------
-
-
 def test_several_sources_are_handed_over_where_the_pipeline_takes_them(case):
     editor, sources = case.editor(), (case.picture(0), case.picture(1))
     if case.name in ("kontext", "qwen_edit"):
@@ -240,30 +227,6 @@ def test_pictures_of_earlier_turns_are_handed_over_behind_the_source_where_they_
     (image,) = case.editor().edit([(now,)], WORDS[:1], [0], history=[(turn,)])
     shown = (now,) if case.name in ("kontext", "qwen_edit") else (now, base)
     assert image == Image.of(case.plain(shown, WORDS[0], 0))
-
-
-def test_sources_of_different_sizes_do_not_share_a_call(small):
-    editor = small.editor()
-    sources = [(small.picture(0),), (picture(1, 48, 32),), (small.picture(2),)]
-    rows, spying = calls_of(small.pipeline)
-    with spying:
-        edited = editor.edit(sources, WORDS, range(3))
-    assert rows == [2, 1]
-    for number in range(3):
-        (alone,) = editor.edit([sources[number]], [WORDS[number]], [number])
-        assert same(edited[number], alone)
-
-
-def test_a_negative_prompt_goes_with_every_row(small):
-    guided = {"negative_prompt": "Add star", "true_cfg_scale": 3.0}
-    editor = small.editor(**guided)
-    edited = editor.edit([(small.picture(n),) for n in range(2)], WORDS[:2], range(2))
-    for number in range(2):
-        alone = small.plain((small.picture(number),), WORDS[number], number, **guided)
-        assert same(edited[number], Image.of(alone))
-
-
-# -- what an editor is known by ---------------------------------------------------------------------------------------
 
 
 def test_the_evaluations_are_known_beforehand_and_checked(small):
@@ -360,9 +323,6 @@ def test_models_that_were_moved_meanwhile_can_still_be_trained(small):
     small.pipeline.transformer.zero_grad(set_to_none=True)
 
 
-# -- solvers that cannot stop -----------------------------------------------------------------------------------------
-
-
 def test_a_solver_with_a_memory_makes_whole_pictures_and_one_that_was_exchanged_is_noticed(small):
     pipeline = type(small.pipeline)(**small.pipeline.components)
     before: Any = make_editor(pipeline, num_inference_steps=STEPS, **small.settings)
@@ -392,9 +352,6 @@ def test_what_looks_at_the_sources_once_a_call_is_not_stopped(tmp_path):
     assert image == Image.of(cached.plain((cached.picture(),), WORDS[0], 0))
 
 
-# -- functions --------------------------------------------------------------------------------------------------------
-
-
 def brighten(image, instruction, seed):
     return np.clip(np.asarray(image).astype(int) + seed, 0, 255).astype(np.uint8)
 
@@ -420,9 +377,6 @@ def test_a_function_is_shown_all_sources_and_needs_a_name_that_lasts():
         make_editor(lambda image, instruction, seed: image)
     with pytest.raises(ValueError, match="takes no settings, got strength"):
         make_editor(brighten, strength=1.0)
-
-
-# -- in use -----------------------------------------------------------------------------------------------------------
 
 
 def test_importing_the_package_loads_neither_torch_nor_diffusers():

@@ -47,8 +47,6 @@ def flux2_klein_kv(folder: Path) -> Flux2KleinKVPipeline:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a tiny pipeline is made, and called for ROWS images of HEIGHT x WIDTH."""
-
     build: Callable[[Path], Any]
     settings: dict[str, Any] = field(default_factory=dict)
     old: bool = False  # knows `callback=` alone
@@ -82,7 +80,6 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def loaded_kind(request, tmp_path_factory) -> Iterator[tuple[Kind, Any]]:
-    """A kind of pipeline, and one of it."""
     kind = KINDS[request.param]
     with ExitStack() as stack:
         if "qwen" in request.param:
@@ -125,8 +122,6 @@ def test_an_unknown_pipeline_is_refused():
     with pytest.raises(TypeError, match="Unknown has no known latent decoder: expected one of FluxKontext"):
         latent_decoder_of(type("Unknown", (), {})())
 
-
-# -- what the latents are expected to become --------------------------------------------------------------------------
 
 _CUMULATIVE = (DDIMScheduler, DDPMScheduler)
 _LARGER = (EulerDiscreteScheduler, EulerAncestralDiscreteScheduler, HeunDiscreteScheduler, LMSDiscreteScheduler)

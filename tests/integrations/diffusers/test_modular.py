@@ -26,8 +26,6 @@ KONTEXT = {**SIZE, "max_area": HEIGHT * WIDTH, "_auto_resize": False, "max_seque
 
 @dataclass(frozen=True)
 class Kind:
-    """A modular pipeline: its blocks, the folder of its components, and how it is called."""
-
     blocks: Callable[[], Any]
     folder: Path
     settings: dict[str, Any]

@@ -61,7 +61,6 @@ def go(pipeline, drafts, until, **settings) -> tuple[list[DenoisingState], np.nd
 
 
 def stochastic(pipeline) -> FluxKontextPipeline:
-    """The same pipeline with a solver that adds noise at every step."""
     scheduler = FlowMatchEulerDiscreteScheduler.from_config(pipeline.scheduler.config, stochastic_sampling=True)
     return another(pipeline, scheduler)
 
@@ -94,13 +93,6 @@ def test_what_adds_noise_at_every_step_does_not_care_where_it_was_stopped(pipeli
     assert torch.equal(torch.random.get_rng_state(), before)
     assert np.abs(whole - parts).max() < 1e-6
     assert np.abs(whole - go(pipeline, fresh(2), STEPS)[1]).max() > 1e-3
-
-
-def test_batch_companions_change_nothing(pipeline):
-    _, together = in_pieces(pipeline, fresh(3), 2, STEPS)
-    for row, draft in enumerate(fresh(3)):
-        _, alone = in_pieces(pipeline, [draft], 2, STEPS)
-        assert np.abs(alone[0] - together[row]).max() < 1e-5
 
 
 def states_seen(pipeline, work) -> list[tuple[float, torch.Tensor, torch.Tensor]]:
@@ -154,11 +146,7 @@ def test_steps_are_counted_as_the_denoiser_is_run(pipeline):
     assert len(runs) == STEPS
 
 
-# -- noise ------------------------------------------------------------------------------------------------------------
-
-
 def noise_at_start(pipeline, noises):
-    """The latents that the loop starts from."""
     return states_seen(pipeline, lambda: go(pipeline, fresh(noises=noises), 1))[0][1].numpy()
 
 
@@ -207,9 +195,6 @@ def test_steps_that_there_are_not_or_that_differ_are_refused(pipeline):
     ):
         with pytest.raises(ValueError, match=message):
             refused()
-
-
-# -- what is kept, and what is left as it was -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("solver", ["plain", "stochastic"])

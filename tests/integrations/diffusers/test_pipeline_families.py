@@ -32,7 +32,6 @@ from tests.integrations.diffusers.editing import (
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
-    """The tiny pipelines by name."""
     names = ("ledits", "ledits_xl")
     return {name: getattr(pipelines_epsilon, name)(tmp_path_factory.mktemp(name)) for name in names}
 
@@ -64,7 +63,6 @@ def test_an_empty_instruction_has_no_concepts():
 
 
 def with_ddim(pipeline):
-    """The same pipeline with another solver."""
     solver = DDIMScheduler.from_config(pipeline.scheduler.config, clip_sample=False)
     return type(pipeline)(**{**pipeline.components, "scheduler": solver})
 

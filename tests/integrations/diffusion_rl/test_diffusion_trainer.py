@@ -12,25 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import DDIMScheduler, DiffusionPipeline
+from diffusers import DDIMScheduler
 
-from editcritic.integrations.diffusers.pipeline_editor import make_editor
 from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
-from editcritic.integrations.diffusion_rl.diffusion_trainer import _derived_seed
-from editcritic.integrations.diffusion_rl.objectives import raft_targets
 from editcritic.integrations.diffusion_rl.trajectories import RolloutBatch
 from editcritic.integrations.diffusion_rl.transitions import log_likelihood
 from editcritic.reward import EditSample, Image, Score
-from editcritic.reward.training.advantages import advantages
 from editcritic.reward.training.audit_probe import AuditProbe
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 from editcritic.verifiers import edit_request
 
 from ...pipelines import flux2, flux2_klein, qwen_edit, qwen_edit_plus, small_qwen
-from ...pipelines_epsilon import instruct, instruct_xl, ledits
+from ...pipelines_epsilon import instruct, instruct_xl
 from ..diffusers.editing import picture
 from ..trainers.trainer_cases import PARTS, check_log
-from .tiny_trainer import CALL, SAMPLES, SMALL, WORDS, bright, lora, quiet, same, silent, untimed, worth
+from .tiny_trainer import CALL, SAMPLES, SMALL, WORDS, bright, killed_after, lora, quiet, same, silent, untimed, worth
 
 
 def likelihoods(trainer: DiffusionTrainer, batch: RolloutBatch) -> torch.Tensor:
@@ -109,9 +105,6 @@ def assert_close(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -
     assert float((one - other).norm()) < 2e-3 * float(other.norm())
 
 
-# -- what a step does --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("train_batch", "rollout_batch"), [(8, 8), (1, 8), (2, 2), (3, 1)])
 def test_the_gradient_is_that_of_the_plain_loss_however_it_is_portioned(trainer, train_batch, rollout_batch):
     one = trainer(train_batch_size=train_batch, rollout_batch_size=rollout_batch, max_grad_norm=1e9)
@@ -176,11 +169,7 @@ def test_the_learning_rate_warms_up_and_may_fall(trainer, kind, shares):
     assert rates == pytest.approx([share * 1e-2 for share in shares])
 
 
-# -- what takes no part ------------------------------------------------------------------------------------------------
-
-
 def rows_passed(trainer: DiffusionTrainer, work: Callable[[], Any]) -> int:
-    """How many rows the denoiser is asked about."""
     counts: Counter[str] = Counter()
     handle = trainer.denoiser.register_forward_hook(
         lambda _, args, kwargs, output: counts.update(rows=len(kwargs["hidden_states"])), with_kwargs=True
@@ -263,9 +252,6 @@ def test_pictures_hang_on_the_seed_the_step_and_the_row_alone(trainer):
     assert trainer(seed=1).rollout(1).samples[0].edited != some[0].edited
 
 
-# -- a whole run -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("overlap", [True, False])
 def test_random_numbers_of_the_program_are_left_alone(trainer, overlap):
     def draws(samples: Sequence[EditSample]) -> list[Score]:
@@ -302,80 +288,6 @@ def test_with_overlap_the_next_pictures_are_made_before_the_weights_change(train
     offs = [row["ratio_deviation"] for row in ahead.train()]
     assert offs[0] == 0
     assert min(offs[1:]) > 0
-
-
-def killed_after(calls: int) -> Callable[[Sequence[EditSample]], list[Score]]:
-    counts: Counter[str] = Counter()
-
-    def judge(samples: Sequence[EditSample]) -> list[Score]:
-        counts.update(["calls"])
-        if counts["calls"] > calls:
-            raise KeyError("the judge is down")
-        return bright(samples)
-
-    return judge
-
-
-@pytest.mark.parametrize(("objective", "overlap"), [("grpo", True), ("grpo", False), ("nft", True), ("raft", True)])
-def test_a_run_that_was_killed_and_resumed_is_one_that_was_not_to_the_bit(trainer, tmp_path, overlap, objective):
-    settings: dict[str, Any] = {"max_steps": 6, "overlap": overlap, "objective": objective, "beta": 0.01}
-    settings |= {"warmup_steps": 3, "save_steps": 2}
-    settings |= {"lr_scheduler_type": "linear", "max_spread_ratio": 100.0} if objective == "raft" else {}
-    whole = trainer(**settings)
-    whole.train()
-    (tmp_path / "run").rename(tmp_path / "whole")
-    with pytest.raises(KeyError):
-        trainer(killed_after(5), **settings).train()
-    kept = sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*"))
-    assert kept == ["checkpoint-2", "checkpoint-4"]
-    resumed = trainer(**settings)
-    assert untimed(resumed.train(resume=True)) == untimed(whole.log_history)
-    assert [row["step"] for row in resumed.log_history] == list(range(6))
-    assert same(lora(resumed), lora(whole))
-    for one, other in zip(resumed.weights, whole.weights, strict=True):
-        some, others = resumed.optimizer.state[one], whole.optimizer.state[other]
-        assert all(torch.equal(some[name], others[name]) for name in some)
-    for name in ("run", "whole"):
-        lines = [json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()]
-        assert untimed(lines) == untimed(whole.log_history)
-
-
-def test_what_is_half_written_or_named_otherwise_is_no_checkpoint(trainer, tmp_path):
-    one = trainer(save_steps=1)
-    one.train()
-    run = tmp_path / "run"
-    (run / ".checkpoint-9").mkdir()
-    (run / "checkpoint-best").mkdir()
-    longer = trainer(max_steps=3, save_steps=1)
-    assert len(longer.train(resume=True)) == 3
-    assert sorted(path.name for path in run.glob("checkpoint-*")) == ["checkpoint-2", "checkpoint-3", "checkpoint-best"]
-
-
-def test_a_run_is_not_resumed_with_other_settings(trainer):
-    one = trainer(max_steps=2, save_steps=1, lr_scheduler_type="linear")
-    assert len(one.train(resume=True)) == 2  # from nothing
-    changes: list[tuple[dict[str, Any], str]] = [
-        ({"learning_rate": 1e-3}, "learning_rate was 0.01 and is 0.001"),
-        ({"noise_level": 0.3}, "noise_level was 0.7 and is 0.3"),
-        ({"pipeline_kwargs": CALL | {"guidance_scale": 9.0}}, "pipeline_kwargs was"),
-        ({"groups": 1, "seed": 3}, "groups was 2 and is 1, seed was 0 and is 3"),
-        ({"max_steps": 3}, "max_steps was 2 and is 3"),  # where the rate depends on it
-    ]
-    for changed, words in changes:
-        with pytest.raises(ValueError, match=words):
-            trainer(**{"lr_scheduler_type": "linear", **changed}).train(resume=True)
-    other = trainer(lr_scheduler_type="linear")
-    other.dataset = SAMPLES[:3]
-    with pytest.raises(ValueError, match="samples was 4 and is 3"):
-        other.train(resume=True)
-
-
-def test_a_new_run_does_not_go_where_an_older_one_left_its_checkpoints(trainer, tmp_path):
-    trainer(max_steps=1, save_steps=1).train()
-    log = (tmp_path / "run" / "log.jsonl").read_text()
-    with pytest.raises(ValueError, match=r"checkpoint-1 is of an earlier run: resume with train\(resume=True\)"):
-        trainer(seed=1).train()
-    assert (tmp_path / "run" / "log.jsonl").read_text() == log
 
 
 @pytest.mark.parametrize("overlap", [True, False])
@@ -418,15 +330,9 @@ def test_a_held_out_reward_that_turns_away_alarms_while_the_run_goes_on(trainer,
     assert resumed.monitor.to_json() == one.monitor.to_json()
 
 
-# -- other pipelines ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("make", "settings"),
-    [
-        (instruct, {"guidance_scale": 1.0}),
-        (instruct_xl, {"guidance_scale": 5.0, "image_guidance_scale": 1.5}),
-    ],
+    [(instruct, {"guidance_scale": 1.0}), (instruct_xl, {"guidance_scale": 5.0, "image_guidance_scale": 1.5})],
 )
 def test_ddpo_teaches_an_epsilon_editor(make, settings, tmp_path):
     pipeline = make(tmp_path / "made")
@@ -492,141 +398,6 @@ def test_mixed_precision_starts_from_a_ratio_of_one(fresh, tmp_path):
         AcceleratorState._reset_state()
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"max_steps": 0}, "max_steps must be an integer of at least 1, got 0"),
-        ({"groups": 0}, "groups must be an integer of at least 1"),
-        ({"save_total_limit": 0}, "save_total_limit must be an integer of at least 1"),
-        ({"group_size": 1}, "group_size must be 2 or more, got 1"),
-        ({"mixed_precision": "fp16"}, "no or bf16"),
-        ({"noise_level": 0.0}, "noise_level must be above 0 and at most 1"),
-        ({"sampling": "ode"}, "sampling must be one of sde, cps"),
-        ({"pipeline_kwargs": {"num_steps": 3}}, "takes no num_steps"),
-        ({"pipeline_kwargs": {"generator": None}}, "leave it out"),
-        ({"clip_range": -1e-4}, "clip_range must be 0 or more, got -0.0001"),
-        ({"judge_std": -1.0}, "judge_std must be 0 or more"),
-        ({"save_steps": -1}, "save_steps must be 0 or more"),
-        ({"num_mini_batches": 3}, "num_mini_batches must be at most 2, got 3"),
-        ({"pipeline_kwargs": {**CALL, "eta": 0.5}}, "not with eta in pipeline_kwargs"),
-        ({"lr_scheduler_type": "cosine"}, "lr_scheduler_type must be constant or linear, got 'cosine'"),
-        ({"huber_c": 0.0}, "huber_c must be positive, got 0.0"),
-        ({"objective": "ppo"}, "objective must be one of grpo, nft, raft, got 'ppo'"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused_before_anything_is_made(trainer, settings, words):
-    with pytest.raises(ValueError, match=words):
-        trainer(**settings)
-
-
-@pytest.mark.parametrize("chance", [(), (2,), (7,)])
-def test_a_run_in_which_no_step_is_left_to_chance_is_refused(trainer, chance):
-    with pytest.raises(ValueError, match="none of 3 steps samples with noise"):
-        trainer(sde_steps=chance).train()
-
-
-def test_what_cannot_be_trained_is_refused(trainer, fresh, tmp_path):
-    probes = "pass probes=, heldout= and probe_steps together"
-    for pipeline, samples, settings, more, message in (
-        (fresh(), [], {}, {}, "the dataset is empty"),
-        (fresh(), SAMPLES, {}, {"heldout": bright}, "pass monitor="),
-        (fresh(), SAMPLES, {}, {"audit_probe": AuditProbe(bright)}, "pass monitor="),
-        (fresh(), SAMPLES, {"probe_steps": 2}, {"probes": SAMPLES}, probes),
-        (fresh(), SAMPLES, {"probe_steps": 2}, {"monitor": RewardHackingMonitor(), "heldout": bright}, probes),
-        (trainer().pipeline, SAMPLES, {}, {}, "has adapters already"),
-        (ledits(tmp_path / "a"), SAMPLES, {}, {}, r"LEditsPP.* cannot be trained here: denoising reuses the noise"),
-        (instruct(tmp_path / "b"), SAMPLES, {}, {}, r"set pipeline.scheduler = DDIMScheduler.from_config"),
-        (DiffusionPipeline(), SAMPLES, {}, {}, "DiffusionPipeline cannot be trained here: it is not among"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            DiffusionTrainer(pipeline, bright, samples, DiffusionConfig(tmp_path, **SMALL | settings), **more)
-
-
-# -- the other objectives ----------------------------------------------------------------------------------------------
-
-
-def test_pictures_noised_anew_are_the_pipelines_own_and_each_step_has_levels_of_its_own(trainer):
-    nft_trainer = trainer(objective="nft", num_noise_levels=2)
-    settings: dict[str, Any] = CALL
-    editor = make_editor(nft_trainer.pipeline, **settings)
-    batch = nft_trainer.rollout(0)
-    samples = batch.samples
-    seeds = [_derived_seed(nft_trainer.config.seed, 0, 0, row) for row in range(len(samples))]
-    plain = editor.edit([sample.sources for sample in samples], [sample.instruction for sample in samples], seeds)
-    assert plain == [sample.edited for sample in samples]
-    assert [len(trajectory.steps) for trajectory, _ in batch.calls] == [2] * len(batch.calls)
-    one_level = trainer(objective="nft", num_noise_levels=1)
-    levels = {one_level.rollout(step).calls[0][0].steps[0].index for step in range(8)}
-    assert len(levels) > 1
-    assert levels <= {0, 1, 2}
-
-
-def prediction_errors(batch: RolloutBatch, clean: Any, noise: Any) -> torch.Tensor:
-    """How far each row's prediction is from its target. clean, noise: (trajectory, rows) -> of which it is noised."""
-    found = torch.zeros(len(batch.samples))
-    with torch.no_grad():
-        for trajectory, rows in batch.calls:
-            image, drawn = clean(trajectory, rows), noise(trajectory)
-            for step in trajectory.steps:
-                state = step.forward_process.signal * image + step.forward_process.noise * drawn
-                prediction = trajectory.prediction(step, range(len(rows)), state)
-                found[rows] += ((prediction - step.forward_process.target(image, drawn)) ** 2).flatten(1).mean(dim=1)
-    return found
-
-
-def test_good_pictures_come_nearer_and_others_go_away(trainer):
-    nft_trainer = trainer(objective="nft", num_noise_levels=3, num_mini_batches=1, learning_rate=1e-3)
-    batch = nft_trainer.rollout(0)
-    scores = bright(batch.samples)
-    values = advantages(scores, [str(row // 3) for row in range(len(scores))]).values
-
-    def errors() -> torch.Tensor:
-        def noise(trajectory: Any) -> torch.Tensor:
-            return torch.randn(trajectory.final.shape, generator=torch.Generator().manual_seed(5))
-
-        return prediction_errors(batch, lambda trajectory, _: trajectory.final, noise)
-
-    before = errors()
-    for _ in range(4):
-        nft_trainer.update(batch, scores)
-    assert float(((errors() - before) * torch.as_tensor(values)).sum()) < 0
-
-
-def test_noise_that_became_a_bad_picture_comes_nearer_to_the_good_one(trainer):
-    raft_trainer = trainer(
-        objective="raft", num_noise_levels=3, learning_rate=1e-3, max_spread_ratio=100.0, group_size=4
-    )
-    batch = raft_trainer.rollout(0)
-    scores = [Score.of(float(row % 2)) for row in range(8)]
-    targets = raft_targets(batch.calls, advantages(scores, [str(row // 4) for row in range(8)]), 4, 100.0)
-    finals = torch.cat([trajectory.final for trajectory, _ in batch.calls])
-    assert all(torch.equal(state, finals[row]) for row, state in targets.values())
-    assert [targets[row][0] for row in (1, 3, 5, 7)] == [1, 3, 5, 7]
-    assert {targets[row][0] for row in (0, 2)} <= {1, 3}
-    assert {targets[row][0] for row in (4, 6)} <= {5, 7}
-
-    def errors() -> float:
-        def clean(_: Any, rows: Sequence[int]) -> torch.Tensor:
-            return torch.stack([targets[row][1] for row in rows])
-
-        return float(prediction_errors(batch, clean, lambda trajectory: trajectory.start)[::2].sum())
-
-    before = errors()
-    logs = [raft_trainer.update(batch, scores) for _ in range(4)]
-    assert errors() < before
-    assert {log["frac_replaced"] for log in logs} == {0.5}
-
-
-def test_where_it_is_only_held_nothing_moves(trainer):
-    nft_trainer = trainer(objective="nft", min_noise_level=1.1)
-    before = lora(nft_trainer)
-    nft_trainer.train()
-    assert same(lora(nft_trainer), before)
-
-
 def test_probes_are_edited_from_the_same_noise_before_and_between_steps(trainer):
     edited_probes: list[list[Any]] = []
 
@@ -666,9 +437,6 @@ def test_hacks_are_measured_on_the_images_of_a_step_and_training_is_the_same(tra
     best = max(log[0]["hack/unchanged-source"], log[0]["hack/words-to-judge"])
     assert log[0]["hack/best"] >= best
     assert RewardHackingMonitor.from_json(monitor.to_json()).to_json() == monitor.to_json()
-
-
-# -- pictures of NaN --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")

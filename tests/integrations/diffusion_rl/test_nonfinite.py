@@ -1,16 +1,11 @@
 """Numbers that are none, in the latents of a row, in a gradient, in checkpoints and in logs."""
 
-import logging
 import math
-import re
-import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from editcritic.integrations.diffusion_rl.checkpoints import newest_sound
 from editcritic.integrations.diffusion_rl.diffusion_trainer import DiffusionTrainer
@@ -19,7 +14,7 @@ from editcritic.integrations.diffusion_rl.transitions import transitions_of
 from editcritic.reward import Score
 from editcritic.reward.strict_json import parse_json, read_json
 
-from .test_diffusion_trainer import DOWN, edited, killed_after, learnt
+from .test_diffusion_trainer import DOWN, edited, learnt
 from .tiny_trainer import lora, same, untimed, worth
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
@@ -32,9 +27,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 def broken(
     trainer: DiffusionTrainer, when: Callable[[int], bool], rows: Sequence[int] = (1,), gradient: float = math.nan
 ) -> Any:
-    """The denoiser's output is NaN in these rows of a call, where `when` says so of the number of calls so far, and its
-    gradient NaN or 0.
-    """
+    """NaN in these rows of a call, where `when` says so of the number of calls so far; gradients NaN or 0."""
     calls = 0
 
     def spoil(module: Any, args: Any, output: Any) -> Any:
@@ -55,9 +48,6 @@ def in_training(trainer: DiffusionTrainer, step: int) -> Callable[[int], bool]:
 
 def is_finite(trainer: DiffusionTrainer) -> bool:
     return all(bool(torch.isfinite(weight).all()) for weight in lora(trainer).values())
-
-
-# -- in the latents of a row -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
@@ -104,9 +94,6 @@ def test_nan_that_a_pipeline_replaces_is_an_error_that_names_it(trainer):
     handle.remove()
 
 
-# -- in a gradient -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_an_update_of_nan_is_not_made_and_the_next_one_is(trainer, caplog, objective, tmp_path):
     one = trainer(overlap=False, **OBJECTIVES[objective])
@@ -149,72 +136,6 @@ def test_updates_that_are_made_between_are_no_reason_to_end(trainer, caplog, wha
         one.weights[0].register_hook(lambda gradient: gradient if one.step == 2 else gradient * torch.nan)
     assert [row["skipped_updates"] for row in one.train()] == [1, 1, 0, 1, 1]
     assert f"NaN or infinite is the {what} of" in caplog.text
-
-
-# -- in checkpoints and logs -------------------------------------------------------------------------------------------
-
-
-def nan_weight(folder: Path) -> None:
-    lora = load_file(folder / "pytorch_lora_weights.safetensors")
-    next(iter(lora.values())).view(-1)[0] = torch.nan
-    save_file(lora, folder / "pytorch_lora_weights.safetensors")
-
-
-def nan_moment(folder: Path) -> None:
-    state = torch.load(folder / "optimizer.pt")
-    state["state"][0]["exp_avg"].view(-1)[0] = torch.inf
-    torch.save(state, folder / "optimizer.pt")
-
-
-def cut_off(name: str) -> Callable[[Path], Any]:
-    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:-200])
-
-
-DAMAGES: list[tuple[Callable[[Path], Any], str]] = [
-    (nan_weight, "the weight transformer.*lora.* is NaN or infinite"),
-    (nan_moment, "optimizer state exp_avg of parameter 0 is NaN or infinite"),
-    (cut_off("pytorch_lora_weights.safetensors"), "SafetensorError"),
-    (cut_off("optimizer.pt"), "optimizer.pt is missing or cut off"),
-    (cut_off("state.json"), "not JSON"),
-    (lambda folder: (folder / "state.json").unlink(), "FileNotFoundError"),
-    (lambda folder: (folder / "state.json").write_text('{"schema": 1, "loss": NaN}'), "NaN is no number of JSON"),
-    (lambda folder: (folder / "state.json").write_text("[]"), "TypeError"),
-]
-
-
-def test_the_newest_sound_checkpoint_is_the_one_to_resume_from(trainer, tmp_path, caplog):
-    settings = {"max_steps": 4, "save_steps": 1, "groups": 1}
-    whole, run = trainer(**settings), tmp_path / "run"
-    whole.train()
-    run.rename(tmp_path / "kept")
-    for damage, reason in DAMAGES:
-        shutil.rmtree(run, ignore_errors=True)
-        shutil.copytree(tmp_path / "kept", run)
-        damage(run / "checkpoint-4")
-        checkpoint, (left_out,) = newest_sound(run)
-        assert checkpoint is not None
-        assert checkpoint.step == 3
-        assert str(run / "checkpoint-4") in left_out
-        assert re.search(reason, left_out)
-    again = trainer(**settings)
-    with caplog.at_level(logging.WARNING):
-        assert untimed(again.train(resume=True)) == untimed(whole.log_history)
-    assert "checkpoint-3; newer and left out:" in caplog.text
-    assert same(lora(again), lora(whole))
-    assert newest_sound(run)[0].step == 4  # type: ignore[union-attr]
-    for name in ("checkpoint-3", "checkpoint-4"):
-        nan_weight(run / name)
-    with pytest.raises(ValueError, match=r"no checkpoint can be resumed from: .*checkpoint-4 .*checkpoint-3 .* Delete"):
-        trainer(**settings).train(resume=True)
-
-
-def test_a_damaged_checkpoint_does_not_displace_a_sound_one(trainer, tmp_path):
-    trainer(max_steps=6, save_steps=2, groups=1).train()
-    nan_weight(tmp_path / "run" / "checkpoint-6")
-    with pytest.raises(KeyError):
-        trainer(killed_after(1), max_steps=6, save_steps=1, save_total_limit=1, groups=1).train(resume=True)
-    assert sorted(path.name for path in (tmp_path / "run").glob("checkpoint-*")) == ["checkpoint-5", "checkpoint-6"]
-    assert newest_sound(tmp_path / "run")[0].step == 5  # type: ignore[union-attr]
 
 
 def test_what_is_no_number_is_in_no_log_and_no_checkpoint(trainer, tmp_path):

@@ -1,6 +1,7 @@
-"""Objectives: losses of rows, by formulas written out, and as recorded from released code."""
+"""Objectives: losses of rows, by formulas written out, as recorded from released code, and in training."""
 
 import json
+from collections.abc import Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +12,20 @@ import pytest
 import torch
 from diffusers import DDIMScheduler, FlowMatchEulerDiscreteScheduler
 
-from editcritic.integrations.diffusion_rl.objectives import grpo, nearest_winners, nft, raft
+from editcritic.integrations.diffusers.pipeline_editor import make_editor
+from editcritic.integrations.diffusion_rl.diffusion_trainer import _derived_seed
+from editcritic.integrations.diffusion_rl.objectives import grpo, nearest_winners, nft, raft, raft_targets
+from editcritic.integrations.diffusion_rl.trajectories import RolloutBatch
 from editcritic.integrations.diffusion_rl.transitions import (
     DDIMTransitions,
     FlowMatchingTransitions,
     ForwardProcess,
     Transitions,
 )
+from editcritic.reward import Score
+from editcritic.reward.training.advantages import advantages
+
+from .tiny_trainer import CALL, bright, lora, same
 
 CLEAN = torch.linspace(-1, 1, 24).view(3, 2, 4)
 STEP: Any = SimpleNamespace(state=torch.zeros(3, 2, 4), forward_process=ForwardProcess(0.25, 0.75))
@@ -96,8 +104,6 @@ def test_noising_of_a_flow():
     assert torch.allclose(state, scheduler.scale_noise(CLEAN, scheduler.timesteps[1:2], noise), atol=1e-6)
     assert torch.allclose(state - noising.noise * noising.target(CLEAN, noise), CLEAN, atol=1e-6)
 
-
-# -- grpo --------------------------------------------------------------------------------------------------------------
 
 RELEASED = json.loads((Path(__file__).parent / "flow_grpo_kl.json").read_text())["cases"]
 """Of Flow-GRPO's own code; the file says how they were recorded."""
@@ -179,9 +185,6 @@ def test_where_noise_has_no_dt_both_weights_weigh_the_same():
         assert torch.equal(one, other)
 
 
-# -- raft --------------------------------------------------------------------------------------------------------------
-
-
 def test_raft_asks_for_the_wanted_picture_of_each_rows_own_noise():
     denoiser: Any = Denoiser(now=0.4)
     denoiser.start = torch.randn(3, 2, 4, generator=torch.Generator().manual_seed(3))
@@ -222,3 +225,82 @@ def test_a_bad_picture_is_to_become_the_nearest_good_one(places, values, ratio, 
     assert (
         nearest_winners(torch.tensor(places, dtype=torch.float32)[:, None], np.array(values, float), ratio) == winners
     )
+
+
+def test_pictures_noised_anew_are_the_pipelines_own_and_each_step_has_levels_of_its_own(trainer):
+    nft_trainer = trainer(objective="nft", num_noise_levels=2)
+    settings: dict[str, Any] = CALL
+    editor = make_editor(nft_trainer.pipeline, **settings)
+    batch = nft_trainer.rollout(0)
+    samples = batch.samples
+    seeds = [_derived_seed(nft_trainer.config.seed, 0, 0, row) for row in range(len(samples))]
+    plain = editor.edit([sample.sources for sample in samples], [sample.instruction for sample in samples], seeds)
+    assert plain == [sample.edited for sample in samples]
+    assert [len(trajectory.steps) for trajectory, _ in batch.calls] == [2] * len(batch.calls)
+    one_level = trainer(objective="nft", num_noise_levels=1)
+    levels = {one_level.rollout(step).calls[0][0].steps[0].index for step in range(8)}
+    assert len(levels) > 1
+    assert levels <= {0, 1, 2}
+
+
+def prediction_errors(batch: RolloutBatch, clean: Any, noise: Any) -> torch.Tensor:
+    """How far each row's prediction is from its target. clean, noise: (trajectory, rows) -> of which it is noised."""
+    found = torch.zeros(len(batch.samples))
+    with torch.no_grad():
+        for trajectory, rows in batch.calls:
+            image, drawn = clean(trajectory, rows), noise(trajectory)
+            for step in trajectory.steps:
+                state = step.forward_process.signal * image + step.forward_process.noise * drawn
+                prediction = trajectory.prediction(step, range(len(rows)), state)
+                found[rows] += ((prediction - step.forward_process.target(image, drawn)) ** 2).flatten(1).mean(dim=1)
+    return found
+
+
+def test_good_pictures_come_nearer_and_others_go_away(trainer):
+    nft_trainer = trainer(objective="nft", num_noise_levels=3, num_mini_batches=1, learning_rate=1e-3)
+    batch = nft_trainer.rollout(0)
+    scores = bright(batch.samples)
+    values = advantages(scores, [str(row // 3) for row in range(len(scores))]).values
+
+    def errors() -> torch.Tensor:
+        def noise(trajectory: Any) -> torch.Tensor:
+            return torch.randn(trajectory.final.shape, generator=torch.Generator().manual_seed(5))
+
+        return prediction_errors(batch, lambda trajectory, _: trajectory.final, noise)
+
+    before = errors()
+    for _ in range(4):
+        nft_trainer.update(batch, scores)
+    assert float(((errors() - before) * torch.as_tensor(values)).sum()) < 0
+
+
+def test_noise_that_became_a_bad_picture_comes_nearer_to_the_good_one(trainer):
+    raft_trainer = trainer(
+        objective="raft", num_noise_levels=3, learning_rate=1e-3, max_spread_ratio=100.0, group_size=4
+    )
+    batch = raft_trainer.rollout(0)
+    scores = [Score.of(float(row % 2)) for row in range(8)]
+    targets = raft_targets(batch.calls, advantages(scores, [str(row // 4) for row in range(8)]), 4, 100.0)
+    finals = torch.cat([trajectory.final for trajectory, _ in batch.calls])
+    assert all(torch.equal(state, finals[row]) for row, state in targets.values())
+    assert [targets[row][0] for row in (1, 3, 5, 7)] == [1, 3, 5, 7]
+    assert {targets[row][0] for row in (0, 2)} <= {1, 3}
+    assert {targets[row][0] for row in (4, 6)} <= {5, 7}
+
+    def errors() -> float:
+        def clean(_: Any, rows: Sequence[int]) -> torch.Tensor:
+            return torch.stack([targets[row][1] for row in rows])
+
+        return float(prediction_errors(batch, clean, lambda trajectory: trajectory.start)[::2].sum())
+
+    before = errors()
+    logs = [raft_trainer.update(batch, scores) for _ in range(4)]
+    assert errors() < before
+    assert {log["frac_replaced"] for log in logs} == {0.5}
+
+
+def test_where_it_is_only_held_nothing_moves(trainer):
+    nft_trainer = trainer(objective="nft", min_noise_level=1.1)
+    before = lora(nft_trainer)
+    nft_trainer.train()
+    assert same(lora(nft_trainer), before)

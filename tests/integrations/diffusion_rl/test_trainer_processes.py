@@ -58,7 +58,6 @@ def learnt_from_uneven(folder: Path, name: str, **settings: Any) -> tuple[Any, d
 
 
 def as_a_rank(folder: str) -> None:
-    """What each of the processes does."""
     rank = int(os.environ["RANK"])
     Path(folder, f"{rank}.json").write_text(json.dumps(found_by(Path(folder), rank)))
 
@@ -113,9 +112,7 @@ def found_by(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def with_nan(folder: Path, rank: int) -> dict[str, Any]:
-    """Weights before, after each step and at the end, log and error of a run whose second process has a row of NaN in
-    the first step, and NaN in its gradient in all others.
-    """
+    """Of a run whose second process has a row of NaN in the first step, and NaN in its gradient in all others."""
     run = trainer_of(folder, "nan", bright, max_steps=9, save_steps=1, overlap=False)
     weights = [digest(run)]
     run.callbacks = [lambda it, *_: weights.append(digest(it))]
@@ -127,7 +124,6 @@ def with_nan(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def digest(trainer: DiffusionTrainer) -> str:
-    """Of the trained weights, to the bit."""
     return hashlib.sha256(b"".join(one.numpy().tobytes() for one in lora(trainer).values())).hexdigest()
 
 

@@ -41,8 +41,6 @@ CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A pipeline that can be trained, with a LoRA that says something, and the settings of its calls."""
-
     pipeline: Any
     settings: dict[str, Any]
 
@@ -60,7 +58,6 @@ class Case:
     def record(
         self, *drafts: Any, chance: Any = None, level: float = 0.7, sampling: Any = "sde", **more: Any
     ) -> tuple[Trajectory, list[Image | str]]:
-        """Of one call that holds them all."""
         generators = [torch.Generator().manual_seed(draft.noise.seed) for draft in drafts]
         moves = transitions_of(self.pipeline, level, sampling)
         with TrajectoryRecorder(self.pipeline, moves, generators, chance, self.settings | more) as trajectory:
@@ -69,7 +66,6 @@ class Case:
 
 @pytest.fixture(scope="module")
 def load_case(tmp_path_factory):
-    """The case of a name, loaded once."""
     cases: dict[str, Case] = {}
 
     def case(name: str) -> Case:
@@ -100,7 +96,6 @@ def case(request, load_case):
 
 @pytest.fixture
 def small(load_case):
-    """One case, for what does not differ between pipelines."""
     return load_case("kontext")
 
 
@@ -122,9 +117,6 @@ def assert_the_same(some: list[torch.Tensor], others: list[torch.Tensor]) -> Non
     assert len(some) == len(others) > 0
     for one, other in zip(some, others, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=5e-6)
-
-
-# -- each pipeline -----------------------------------------------------------------------------------------------------
 
 
 def test_likelihoods_replayed_are_those_recorded_for_any_rows_in_any_order(case):
@@ -185,9 +177,6 @@ def test_the_same_seeds_make_the_same_pictures_whoever_is_beside_them(case):
     assert abs(pictures[1].pixels.astype(int) - alone.pixels.astype(int)).max() <= 1
 
 
-# -- what a call holds -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("as_many", ["numbers in an id", "words", "patches"])
 def test_rows_are_not_taken_for_words_or_patches(small, as_many):
     """Ids have no rows of their own: one a word, or one a patch of image and source."""
@@ -224,9 +213,6 @@ def test_only_the_chosen_steps_are_left_to_chance(small, chance, numbers, sampli
     with torch.no_grad():
         if numbers:
             assert_the_same(replayed(trajectory, [1]), recorded(trajectory, [1]))
-
-
-# -- what is not recorded ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -333,10 +319,3 @@ def test_a_step_that_is_kept_predicts_for_other_states_what_the_pipeline_would(c
             expected = second.prediction(theirs, [1])
             assert torch.allclose(first.prediction(mine, [1], theirs.state[[1]]), expected, atol=1e-4)
             assert not torch.allclose(first.prediction(mine, [1]), expected, atol=1e-3)
-
-
-def test_the_final_state_is_what_the_last_step_came_to(small):
-    trajectory, _ = small.record(small.draft(0), small.draft(1))
-    last = trajectory.steps[-1]
-    assert trajectory.final.shape == last.state.shape
-    assert not torch.equal(trajectory.final, last.next_state)  # the last step has no noise and is not among them

@@ -57,9 +57,6 @@ def holding(scheduler) -> SimpleNamespace:
     return SimpleNamespace(scheduler=scheduler)
 
 
-# -- flows -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shift", [1.0, 8.0])
 @pytest.mark.parametrize("number", range(STEPS - 1))
 def test_a_stochastic_step_is_that_of_flow_grpo(shift, number):
@@ -119,9 +116,6 @@ def test_the_last_step_leaves_nothing_to_chance(kind):
     torch.testing.assert_close(mean, own, rtol=0, atol=1e-6)
 
 
-# -- epsilon -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", DDIMS)
 @pytest.mark.parametrize("eta", [0.3, 1.0])
 @pytest.mark.parametrize("number", range(STEPS - 1))
@@ -140,9 +134,6 @@ def test_a_ddim_step_is_the_schedulers_with_the_same_noise(kind, eta, number):
         clean = (-output).clamp(-1, 1)
         own = then**0.5 * clean + std * torch.randn(mean.shape, generator=generator.manual_seed(5))
     torch.testing.assert_close(sampled, own, rtol=1e-5, atol=1e-5)
-
-
-# -- both --------------------------------------------------------------------------------------------------------------
 
 
 def test_likelihoods_are_those_of_a_normal_distribution_up_to_a_constant():

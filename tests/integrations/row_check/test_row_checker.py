@@ -47,7 +47,6 @@ def encoded(number: int, size: tuple[int, int] = SIZE, kind: str = "PNG", **opti
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three pictures, beside the file and in `images`."""
     for place in (tmp_path, tmp_path / "images"):
         place.mkdir(exist_ok=True)
         for number in range(3):
@@ -81,9 +80,6 @@ FIELDS: Sequence[dict[str, Any]] = [
     {"hint": "a red dog", "fractions": {"dog": []}},
     {},
 ]
-
-
-# -- the layouts, as they are published --------------------------------------------------------------------------------
 
 
 def flow_grpo(folder: Path, fields: Sequence[Any] = FIELDS) -> Path:
@@ -208,8 +204,6 @@ def test_pictures_of_verl_omnis_recipe_lie_in_the_folder_that_is_given(folder: P
     assert found(check(path, "verl-omni")) == {"source": ("ends the run", [0, 1, 2])}
 
 
-# -- what is found -----------------------------------------------------------------------------------------------------
-
 PLAN = {"operations": [{"type": "subject_remove", "target": {"noun": "cat"}}]}
 
 
@@ -331,8 +325,6 @@ def test_rows_are_compared_with_what_the_reward_needs(folder: Path) -> None:
 
 
 class Hinted:
-    """A metric that needs hints."""
-
     def __init__(self) -> None:
         from editcritic.reward import Card
 
@@ -355,9 +347,6 @@ def test_examples_are_few_and_counts_are_whole(folder: Path) -> None:
     (finding,) = check(path, "flow-grpo", examples=3).findings
     assert (finding.count, len(finding.examples)) == (40, 3)
     assert json.loads(json.dumps(finding.to_json()))["examples"][2]["row"] == 3
-
-
-# -- pictures ----------------------------------------------------------------------------------------------------------
 
 
 def test_pixels_that_are_damaged_behind_a_good_header_are_found_by_decoding(folder: Path) -> None:
@@ -402,9 +391,6 @@ def test_a_fifo_is_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "rows.fifo")
     with pytest.raises(OSError, match="FIFO"):
         RowFile(folder / "rows.fifo")
-
-
-# -- files -------------------------------------------------------------------------------------------------------------
 
 
 def test_lines_of_any_kind_are_named_and_reading_goes_on(folder: Path) -> None:
@@ -475,10 +461,7 @@ def test_parquet_without_pyarrow_names_what_to_install(folder: Path, monkeypatch
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_memory_does_not_grow_with_a_file(folder: Path) -> None:
-    """A row group of 200 MB, which is one column chunk, in pages of a row: a page is held whole, whatever is asked.
-
-    `ru_maxrss` would be that of the process that forks, which has the rows.
-    """
+    """A row group of 200 MB in pages of a row; `ru_maxrss` would be that of the process that forks."""
     header, noise = encoded(1), os.urandom(2**20)
     rows = [{"instruction": f"Make it {number}", "source": {"bytes": header + noise}} for number in range(200)]
     for name, count in (("small", 2), ("large", 200)):

@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def config_file(settings: Mapping[str, Any]) -> Iterator[str]:
-    """A file with settings."""
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(format_toml(settings))
         file.flush()
@@ -34,10 +33,7 @@ def judge(
     settings: Mapping[str, Any] | None = None,
     **environment: str,
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address and the process of a server that loads its reward from `judge_server_process`.
-
-    seconds: a sample takes. settings: the table of its file.
-    """
+    """Address and process of a server of `judge_server_process`. seconds: a sample takes. settings: of its file."""
     with (
         config_file(settings or {}) as config,
         subprocess.Popen(

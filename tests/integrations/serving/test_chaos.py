@@ -1,31 +1,17 @@
 """Judge servers that die, come back, are slow and are full while they are asked: the scores are those of a calm day."""
 
 import signal
-import threading
-import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from studies.load_test.synthetic_reward import SyntheticServer, synthetic_samples
 
+from .served import eventually
+
 BATCH = synthetic_samples(200, size=16, group=4)
 CALM = [float(number) for number in range(200)]
-
-
-def start_scoring(remote, batch=BATCH):
-    """Start asking in a thread; gives back the thread and where the scores will be."""
-    results = []
-    thread = threading.Thread(target=lambda: results.append(remote(batch)))
-    thread.start()
-    return thread, results
-
-
-def wait_until_scored(server, count):
-    """Until a server has scored so many."""
-    until = time.monotonic() + 60
-    while scored_by(server) < count:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+THREADS = ThreadPoolExecutor(4)
 
 
 def scored_by(server):
@@ -34,48 +20,16 @@ def scored_by(server):
     return sum(float(line.split()[-1]) for line in lines if line.startswith("editcritic_samples_total"))
 
 
-def wait_for(thread, results):
-    thread.join(60)
-    assert not thread.is_alive()
-    return results[0]
-
-
 def test_a_server_that_is_killed_is_replaced_by_the_other():
     with SyntheticServer(seconds=0.01, life=90) as first, SyntheticServer(seconds=0.01, life=90) as second:
         remote = RemoteReward([first.url, second.url], chunk_size=4, max_concurrency=8)
         remote(BATCH[:8])
-        thread, results = start_scoring(remote)
-        wait_until_scored(first, 20)
+        scoring = THREADS.submit(remote, BATCH)
+        eventually(lambda: scored_by(first) >= 20)
         first.kill()
-        scores = wait_for(thread, results)
+        scores = scoring.result(60)
     assert scores.values == CALM
     assert set(scores.stats["retries"]) & {"connection_lost", "unreachable"}
-
-
-def test_the_only_server_may_die_and_come_back():
-    with SyntheticServer(seconds=0.01, life=90) as server:
-        remote = RemoteReward(server.url, chunk_size=4)
-        remote(BATCH[:8])
-        thread, results = start_scoring(remote)
-        wait_until_scored(server, 20)
-        server.kill()
-        time.sleep(0.2)
-        server.restart()
-        scores = wait_for(thread, results)
-    assert scores.values == CALM
-
-
-def test_servers_that_are_killed_in_turn_lose_nothing():
-    with SyntheticServer(seconds=0.04, life=90) as first, SyntheticServer(seconds=0.04, life=90) as second:
-        remote = RemoteReward([first.url, second.url], chunk_size=4)
-        remote(BATCH[:8])
-        thread, results = start_scoring(remote)
-        for server in (first, second, first):
-            wait_until_scored(server, 12)  # since it was started
-            server.kill()
-            server.restart()
-        scores = wait_for(thread, results)
-    assert scores.values == CALM
 
 
 def test_a_slow_server_holds_up_its_own_requests_only():
@@ -92,8 +46,8 @@ def test_a_slow_server_holds_up_its_own_requests_only():
 def test_a_full_queue_is_waited_for():
     with SyntheticServer(seconds=0.005, queue=16, life=90) as server:
         remotes = [RemoteReward(server.url, chunk_size=4, max_concurrency=8) for _ in range(3)]
-        work = [start_scoring(remote, BATCH[at:60:3]) for at, remote in enumerate(remotes)]
-        all_scores = [wait_for(*running) for running in work]
+        work = [THREADS.submit(remote, BATCH[at:60:3]) for at, remote in enumerate(remotes)]
+        all_scores = [scoring.result(60) for scoring in work]
     assert [scores.values for scores in all_scores] == [CALM[at:60:3] for at in range(3)]
     assert sum(scores.stats["retries"].get("busy", 0) for scores in all_scores) > 0
 
@@ -102,9 +56,9 @@ def test_a_server_that_stops_in_order_finishes_what_it_took():
     with SyntheticServer(seconds=0.01, life=90) as first, SyntheticServer(seconds=0.01, life=90) as second:
         remote = RemoteReward([first.url, second.url], chunk_size=4)
         remote(BATCH[:8])
-        thread, results = start_scoring(remote)
-        wait_until_scored(first, 20)
+        scoring = THREADS.submit(remote, BATCH)
+        eventually(lambda: scored_by(first) >= 20)
         first.process.terminate()
-        scores = wait_for(thread, results)
+        scores = scoring.result(60)
         assert first.process.wait(20) == 0
     assert scores.values == CALM

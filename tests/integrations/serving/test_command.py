@@ -77,9 +77,7 @@ def test_the_token_comes_from_where_nobody_sees_it_and_has_to_be_there(tmp_path:
         ([], {"ray_address": "auto"}, "ray_address: of Ray Serve only"),
     ],
 )
-def test_settings_that_mean_nothing_are_refused(
-    options: list[str], settings: dict[str, Any], says: str, tmp_path: Path
-) -> None:
+def test_settings_that_mean_nothing_are_refused(options, settings, says, tmp_path):
     assert says in refused(*options, settings=settings, tmp_path=tmp_path)
 
 
@@ -99,9 +97,7 @@ def test_settings_that_mean_nothing_are_refused(
         ({"cache": "a\0"}, "cache: a path has no null character"),
     ],
 )
-def test_a_file_of_a_stranger_runs_no_code_contacts_nobody_and_opens_no_door(
-    settings: dict[str, Any], says: str, tmp_path: Path
-) -> None:
+def test_a_file_of_a_stranger_runs_no_code_contacts_nobody_and_opens_no_door(settings, says, tmp_path):
     file = tmp_path / "serve.toml"
     file.write_text(format_toml(settings))
     with pytest.raises((InputError, SpecError), match=says):

@@ -10,35 +10,26 @@ import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from editcritic.integrations.serving.http_protocol import (
-    APIError,
-    attach_images,
-    encode_image,
-    images_by_digest,
-    request_json,
-)
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.request_decoding import decode_request
+from editcritic.integrations.serving.http_protocol import attach_images, encode_image, images_by_digest, request_json
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import MIB, ServerConfig, ServerLimits
-from editcritic.reward import Reward
+from editcritic.integrations.serving.server.settings import MIB
 
-from ...reward.fakes import Fake, Rated, picture, sample
+from ...reward.fakes import picture, sample
 from .processes import judge
+from .raw_http import connect, read_answer, request
+from .served import PATIENCE_S, eventually, idle, serving
 
 SMALL = {
     "max_samples": 8, "max_body_bytes": MIB, "max_pixels": MIB, "max_image_pixels": MIB // 4,
     "max_queued_bytes": 8 * MIB,
 }  # fmt: skip
-PATIENCE_S = 60.0  # for what is at hand in no time, unless the machine is busy
 ONE = sample("a")
 ASKED = attach_images(request_json([ONE]), images_by_digest([ONE]))
 
@@ -55,11 +46,11 @@ def png(width: int, height: int, rows: bytes = b"") -> bytes:
 
 @contextlib.contextmanager
 def small(**patience: Any) -> Iterator[tuple[httpx2.Client, ScoringService]]:
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}), limits=ServerLimits(**SMALL))
-    settings = ServerConfig(port=0, max_connections=40, **patience)
-    with serve_in_thread(service, settings) as url, httpx2.Client(base_url=url, timeout=60) as client:
+    with (
+        serving(limits=SMALL, max_connections=40, **patience) as (url, service),
+        httpx2.Client(base_url=url, timeout=60) as client,
+    ):
         yield client, service
-    service.close()
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +76,7 @@ def goes_on(request: pytest.FixtureRequest) -> Iterator[None]:
         while (status := scored(client)) in (0, 408, 503) and time.monotonic() < until:
             time.sleep(0.05)
         assert status == 200
-        while (service.bytes.used or service.samples.used or service.active_requests) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert (service.bytes.used, service.samples.used, service.active_requests) == (0, 0, 0)
+        eventually(partial(idle, service))
 
 
 def scored(client: httpx2.Client) -> int:
@@ -101,34 +90,16 @@ def scored(client: httpx2.Client) -> int:
     return answer.status_code
 
 
-@contextlib.contextmanager
-def raw(client: httpx2.Client) -> Iterator[socket.socket]:
-    with socket.create_connection((client.base_url.host, client.base_url.port), timeout=15) as connection:
-        yield connection
+def raw(client: httpx2.Client) -> socket.socket:
+    return connect(f"http://{client.base_url.host}:{client.base_url.port}")
 
 
 def head(length: int | str, **headers: str) -> bytes:
-    lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return "\r\n".join(
-        [
-            "POST /v1/score HTTP/1.1",
-            "host: localhost",
-            "content-type: application/json",
-            f"content-length: {length}",
-            *lines,
-        ]
-    ).encode() + (b"\r\n\r\n")
+    return request("POST", "/v1/score", content_type="application/json", content_length=str(length), **headers)
 
 
 def status_of(connection: socket.socket) -> int:
-    """Of the answer; 0 where the connection was closed without one."""
-    received = b""
-    while b"\r\n" not in received:
-        more = connection.recv(4096)
-        if not more:
-            return 0
-        received += more
-    return int(received.split()[1])
+    return read_answer(connection).status
 
 
 def changed(**fields: Any) -> dict[str, Any]:
@@ -210,9 +181,7 @@ WRONG: list[tuple[int, Any]] = [
 
 
 @pytest.mark.parametrize(("status", "body"), WRONG)
-def test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again(
-    server: tuple[httpx2.Client, ScoringService], status: int, body: Any
-) -> None:
+def test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again(server, status, body):
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = server[0].post("/v1/score", content=content, headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["retryable"]) == (status, False), answer.text
@@ -246,9 +215,7 @@ def test_a_name_is_never_a_file(server: tuple[httpx2.Client, ScoringService], mo
         (400, 'multipart/form-data; boundary="', b'--"\r\n'),
     ],
 )
-def test_bodies_that_are_something_else_are_refused(
-    server: tuple[httpx2.Client, ScoringService], status: int, kind: str, body: bytes
-) -> None:
+def test_bodies_that_are_something_else_are_refused(server, status, kind, body):
     answer = server[0].post("/v1/score", content=body, headers={b"content-type": kind.encode("latin-1")})
     assert answer.status_code == status, answer.text
 
@@ -264,9 +231,7 @@ def test_what_is_not_there_is_said_in_the_same_way(server: tuple[httpx2.Client, 
         assert (answer.status_code, answer.json()["retryable"]) == (status, False)
 
 
-def test_a_mistake_of_ours_is_500_and_says_nothing_of_the_inside(
-    server: tuple[httpx2.Client, ScoringService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_of_ours_is_500_and_says_nothing_of_the_inside(server, monkeypatch):
     def broken(*args: Any) -> Any:
         raise KeyError("secret")
 
@@ -284,18 +249,14 @@ def test_a_picture_of_bare_pixels_has_to_be_as_large_as_it_says(server: tuple[ht
         assert answer.status_code == 400, (kind, answer.text)
 
 
-def test_a_large_body_that_is_announced_is_refused_before_it_is_sent(
-    server: tuple[httpx2.Client, ScoringService],
-) -> None:
+def test_a_large_body_that_is_announced_is_refused_before_it_is_sent(server):
     for length, status in ((2**30, 413), (10**18, 413), ("9" * 30, 400)):
         with raw(server[0]) as connection:
             connection.sendall(head(length, expect="100-continue"))
             assert status_of(connection) == status
 
 
-def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
-    server: tuple[httpx2.Client, ScoringService],
-) -> None:
+def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(server):
     with raw(server[0]) as connection:
         connection.sendall(b"POST /v1/score HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         sent = 0
@@ -308,18 +269,8 @@ def test_a_large_body_that_is_streamed_is_refused_when_it_gets_too_large(
         assert sent < 2**29
 
 
-@pytest.mark.parametrize(
-    "drops",
-    [
-        b"GET /healthz HTTP/1.1\r\nx-",
-        b"GET",
-        head(1000) + b"{",
-        b"",
-    ],
-)
-def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(
-    hurried: tuple[httpx2.Client, ScoringService], drops: bytes
-) -> None:
+@pytest.mark.parametrize("drops", [b"GET /healthz HTTP/1.1\r\nx-", b"GET", head(1000) + b"{", b""])
+def test_who_sends_drop_by_drop_is_told_408_and_does_not_keep_the_connection(hurried, drops):
     with raw(hurried[0]) as connection:
         connection.sendall(drops)
         connection.settimeout(0.1)
@@ -352,27 +303,22 @@ def test_a_second_request_on_a_connection_may_not_dawdle_either(hurried: tuple[h
 
 def test_who_does_not_read_the_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("editcritic.integrations.serving.server.connection._WRITE_S", 0.3)
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
     rows = [{**ASKED["samples"][0], "id": f"{number}" * 4000} for number in range(1000)]
     body = json.dumps(changed(samples=rows)).encode()  # the answer is as long as its ids: more than sockets hold
-    with serve_in_thread(service) as url, socket.socket() as connection:
+    with serving() as (url, service), socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", int(url.rpartition(":")[2])))
         connection.sendall(head(len(body)) + body)
-        while service.active_requests or not service.metrics.samples_per_second():
-            time.sleep(0.02)
+        eventually(lambda: not service.active_requests and service.metrics.samples_per_second())
         time.sleep(1)  # ends before its time only in a server that waits
         got = 0
         with contextlib.suppress(ConnectionError):
             while more := connection.recv(2**20):
                 got += len(more)
         assert got < len(body) / 2
-    service.close()
 
 
-def test_connections_that_do_nothing_cannot_keep_others_out_for_long(
-    hurried: tuple[httpx2.Client, ScoringService],
-) -> None:
+def test_connections_that_do_nothing_cannot_keep_others_out_for_long(hurried):
     idle = [socket.create_connection((hurried[0].base_url.host, hurried[0].base_url.port)) for _ in range(60)]
     until = time.monotonic() + PATIENCE_S
     status = 0
@@ -399,50 +345,6 @@ def test_what_is_no_http_is_refused(server: tuple[httpx2.Client, ScoringService]
     with raw(server[0]) as connection:
         connection.sendall(data)
         assert status_of(connection) in (400, 431, 505)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("a") | st.just(PNG),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=10,
-)
-FIELDS = (
-    *("id", "group", "instruction", "source", "sources", "edited", "boxes", "fractions", "mask", "reference", "task"),
-    *(
-        "operations",
-        "plan",
-        "targets",
-        "target_fractions",
-        "target_text",
-        "hint",
-        "dimensions",
-        "history",
-        "metadata",
-        "pools",
-        "x",
-    ),
-)
-
-
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    st.fixed_dictionaries(
-        {},
-        optional={
-            **dict.fromkeys(("schema", "key", "deadline_s", "detail", "reward", "images"), JSON),
-            "samples": st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON), max_size=3) | JSON,
-        },
-    )
-)
-def test_whatever_json_comes_it_is_a_request_or_the_clients_mistake(data: dict[str, Any]) -> None:
-    whole = {"images": {"a": PNG}, "samples": [{"instruction": "x", "source": "a", "edited": "a"}], **data}
-    try:
-        status = (
-            200 if decode_request(json.dumps(whole).encode(), "application/json", ServerLimits(**SMALL)).samples else 0
-        )
-    except APIError as error:
-        status = error.status
-    assert status == 200 or 400 <= status < 500
 
 
 def peak(process: int) -> int:

@@ -8,8 +8,8 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +19,22 @@ import pytest
 
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server import decoding
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import ServerConfig
-from editcritic.reward import Image, ImageError, Reward, encoded_images
+from editcritic.reward import Image, ImageError, encoded_images
 from editcritic.reward.child_python import python_command
 from editcritic.reward.image_decoding import Pixels, image_errors
 
 from ...forked import forked, needs_fork
-from ...reward.fakes import Fake, Rated, sample
+from ...reward.fakes import sample
 from ...reward.test_encoded_images import encoded, exif_junk, im_in_webp, many_scans, png, segment, with_segments
+from .served import PATIENCE_S, eventually, serving
 
-PATIENCE_S = 60.0
 ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx2.Client]:
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}))
-    with serve_in_thread(service, ServerConfig(port=0)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+    with serving() as (url, _), httpx2.Client(base_url=url, timeout=60) as client:
         yield client
-    service.close()
 
 
 def sent(client: httpx2.Client, picture: bytes) -> tuple[int, str]:
@@ -70,24 +65,17 @@ def test_a_server_refuses_crafted_pictures(client: httpx2.Client, picture: bytes
 
 def test_a_request_of_few_pixels_waits_for_none_of_many() -> None:
     """Decoders of large pictures are all at work: 36 megapixels wait for them, and so does a long lossless WebP."""
-    service, opened = ScoringService(Reward(Rated(), {"preference": Fake()})), threading.Event()
-    with serve_in_thread(service, ServerConfig(port=0)) as url, httpx2.Client(base_url=url, timeout=60) as client:
+    opened = threading.Event()
+    with serving() as (url, service), httpx2.Client(base_url=url, timeout=60) as client, ThreadPoolExecutor(6) as pool:
         for _ in range(service.limits.decode_threads):
             service._lanes._pools[-1].submit(opened.wait, PATIENCE_S)
-        statuses: list[tuple[int, str]] = []
         pictures = [png(6000, 6000)] * 5 + [noise("WEBP", (1500, 1000), lossless=True)]
-        large = [threading.Thread(target=lambda one=one: statuses.append(sent(client, one))) for one in pictures]
-        for thread in large:
-            thread.start()
-        while service.active_requests < len(large):
-            time.sleep(0.01)
+        large = [pool.submit(sent, client, one) for one in pictures]
+        eventually(lambda: service.active_requests >= len(large))
         assert [sent(client, noise("PNG"))[0] for _ in range(3)] == [200] * 3
-        assert not statuses
+        assert not any(one.done() for one in large)
         opened.set()
-        for thread in large:
-            thread.join()
-        assert {status for status, _ in statuses} == {422, 200}
-    service.close()
+        assert {one.result()[0] for one in large} == {422, 200}
 
 
 def test_raw_pixels_have_the_sides_of_files(client: httpx2.Client) -> None:
@@ -97,9 +85,6 @@ def test_raw_pixels_have_the_sides_of_files(client: httpx2.Client) -> None:
         request["images"][name] = {"rgb": "AAAA" * 40_000, "size": [40_000, 1]}
     reply = client.post("/v1/score", json=request)
     assert (reply.status_code, "a side may have 32,768" in reply.text) == (413, True), reply.text
-
-
-# -- processes --------------------------------------------------------------------------------------------------------
 
 
 def decode_bounded(data: bytes, name: str, own_process_above: int) -> Pixels:
@@ -177,38 +162,32 @@ def decoding_with(monkeypatch: pytest.MonkeyPatch, settings: str) -> None:
     monkeypatch.setattr(decoding, "python_command", lambda _: python_command(code))
 
 
-def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(
-    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_that_takes_too_long_ends_its_process_and_no_other(client, monkeypatch):
     """Here after a fifth of a second of a processor, that others wait less."""
     decoding_with(monkeypatch, "d.decoding_seconds = lambda picture: 0.2")
-    picture = slow_webp(4000)
-    statuses: list[tuple[int, str]] = []
-    asking = threading.Thread(target=lambda: statuses.append(sent(client, picture)))
-    asking.start()
-    alive = 0
-    while asking.is_alive():
-        assert client.get("/healthz", timeout=PATIENCE_S).status_code == 200
-        alive += 1
-        asking.join(0.1)
+    picture, alive = slow_webp(4000), 0
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(sent, client, picture)
+        while not asking.done():
+            assert client.get("/healthz", timeout=PATIENCE_S).status_code == 200
+            alive += 1
+            wait([asking], 0.1)
     assert alive > 3
-    assert statuses[0][0] == 422, statuses
-    assert "image 'p' cannot be decoded within 1.3 s of a processor, for its size" in statuses[0][1]
+    status, error = asking.result()
+    assert status == 422, error
+    assert "image 'p' cannot be decoded within 1.3 s of a processor, for its size" in error
     assert sent(client, noise("PNG", (1200, 1000)))[0] == 200
 
 
-def test_a_picture_that_takes_too_much_memory_fails_alone(
-    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_that_takes_too_much_memory_fails_alone(client, monkeypatch):
     """No picture is known that takes what they may: so here they may take less."""
     decoding_with(monkeypatch, "d._SLACK_BYTES, d._BYTES_PER_PIXEL = 2**20, 1")
-    statuses: list[tuple[int, str]] = []
-    asking = threading.Thread(target=lambda: statuses.append(sent(client, noise("PNG", (3000, 2000)))))
-    asking.start()
-    assert sent(client, noise("PNG"))[0] == 200  # in a thread of the server
-    asking.join(PATIENCE_S)
-    assert statuses[0][0] == 422, statuses
-    assert "image 'p' takes more memory than there is" in statuses[0][1]
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(sent, client, noise("PNG", (3000, 2000)))
+        assert sent(client, noise("PNG"))[0] == 200  # in a thread of the server
+    status, error = asking.result()
+    assert status == 422, error
+    assert "image 'p' takes more memory than there is" in error
     decoding._pool.close()
     monkeypatch.undo()
     assert sent(client, noise("PNG", (3000, 2000)))[0] == 200
@@ -272,10 +251,8 @@ def test_a_decoding_ends_with_the_server_although_a_child_lives_on() -> None:
         try:
             server.wait(PATIENCE_S)
             status = Path(f"/proc/{decoder}/stat")
-            end = time.monotonic() + PATIENCE_S / 2
-            while status.exists() and ") Z " not in status.read_text(encoding="ascii"):  # nobody may wait for it
-                assert time.monotonic() < end, "it goes on"
-                time.sleep(0.05)
+            # nobody may wait for it
+            eventually(lambda: not status.exists() or ") Z " in status.read_text(encoding="ascii"), "it goes on")
         finally:
             os.kill(child, signal.SIGKILL)
 

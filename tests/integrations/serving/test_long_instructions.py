@@ -10,12 +10,10 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
-from editcritic.integrations.serving.server.app import serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.reward import Box, EditSample, Reward
 
 from ...reward.fakes import picture
+from .served import serving
 
 REWARDS = ("any-edit", "edival-if")
 QUOTES = 'replace the text "a" on a'
@@ -28,13 +26,9 @@ ATTACKS = {
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx2.Client]:
-    service = ScoringService({name: Reward.of(name, scene_experts()) for name in REWARDS})
-    with (
-        serve_in_thread(service, ServerConfig(port=0), wait_until_loaded=True) as url,
-        httpx2.Client(base_url=url, timeout=120) as client,
-    ):
+    rewards = {name: Reward.of(name, scene_experts()) for name in REWARDS}
+    with serving(rewards) as (url, _), httpx2.Client(base_url=url, timeout=120) as client:
         yield client
-    service.close()
 
 
 def post(client: httpx2.Client, reward: str, instruction: str, **row: Any) -> httpx2.Response:

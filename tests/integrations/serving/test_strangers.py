@@ -17,21 +17,13 @@ import httpx2
 import pytest
 
 from editcritic.integrations.serving.http_protocol import attach_images, encode_image, images_by_digest, request_json
-from editcritic.integrations.serving.server import (
-    ScoringService,
-    ServerConfig,
-    ServerLimits,
-    add_trainer_protocols,
-    create_app,
-    serve_in_thread,
-)
+from editcritic.integrations.serving.server import ScoringService
 from editcritic.integrations.serving.server.settings import MIB
-from editcritic.reward import Reward
 
-from ...reward.fakes import Fake, Rated, picture, sample
+from ...reward.fakes import picture, sample
 from .raw_http import connect, is_closed, read_answer, request
+from .served import TOKEN, eventually, idle, serving
 
-TOKEN = "the-token-of-the-test"
 LIMITS = {
     "max_samples": 8, "max_body_bytes": MIB, "max_pixels": MIB, "max_image_pixels": MIB // 4,
     "max_queued_bytes": 16 * MIB,
@@ -39,28 +31,15 @@ LIMITS = {
 ONE = sample("a")
 ASKED = attach_images(request_json([ONE]), images_by_digest([ONE]))
 BODY = json.dumps(ASKED).encode()
-PATIENCE_S = 60.0
 
 
 @contextlib.contextmanager
 def judge(**settings: Any) -> Iterator[tuple[str, ScoringService]]:
     """A server with all protocols; afterwards it scores, and holds nothing of what was sent."""
-    service = ScoringService(Reward(Rated(), {"preference": Fake()}), limits=ServerLimits(**LIMITS))
-    config = ServerConfig(port=0, **settings)
-    app = create_app(service, config)
-    add_trainer_protocols(app, service, "edit-r1,verl-omni,omnigen2-rl,unirl")
-    with serve_in_thread(service, config, app) as url:
+    with serving(None, "edit-r1,verl-omni,omnigen2-rl,unirl", limits=LIMITS, **settings) as (url, service):
         yield url, service
         assert scores(url, settings.get("token", ""))
-        until = time.monotonic() + PATIENCE_S
-        while held(service) != (0, 0, 0, 0) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert held(service) == (0, 0, 0, 0)
-    service.close()
-
-
-def held(service: ScoringService) -> tuple[int, int, int, int]:
-    return service.bytes.used, service.samples.used, service.active_requests, service.in_flight
+        eventually(lambda: idle(service))
 
 
 def scores(url: str, token: str = "") -> bool:
@@ -332,7 +311,4 @@ def test_no_connection_is_left_open_by_those_who_are_gone() -> None:
             with connect(url) as connection:
                 connection.sendall(request(path="/metrics"))
                 assert is_closed(connection)
-        until = time.monotonic() + PATIENCE_S
-        while len(list(Path("/proc/self/fd").iterdir())) > before + 5 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert len(list(Path("/proc/self/fd").iterdir())) <= before + 5
+        eventually(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before + 5)

@@ -21,9 +21,7 @@ def call_order(edits: Batch) -> np.ndarray[Any, Any]:
 
 
 def rollouts(edits: Batch, size: int, left_out: Sequence[int] = ()) -> list[Any]:
-    """Batches of `size` edits in `call_order`, without some: images N x C x H x W, floats in [0, 1], prompts, rows of
-    the data set, PIL images, and "prompt_path".
-    """
+    """Batches: images N x C x H x W in [0, 1], prompts, rows of the data set, PIL images, and "prompt_path"."""
     order = call_order(edits)
     parts = [order[start : start + size] for start in range(0, len(order), size)]
     return [

@@ -29,9 +29,6 @@ def changed(name: str, **given: Any) -> types.ModuleType:
     return patched_script(f"dance_grpo/{name}", [one.patch for one in page if Path(one.file).stem == name], {}, **given)
 
 
-# -- a step -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Args:
     """Of the script's command line. The first three are the test's."""
@@ -91,7 +88,6 @@ class Step:
 
 
 def run_step(folder: Path, edits: Batch, reward: Any) -> Step:
-    """Prepare a data set in the folder, and take one step."""
     size = edits.group_size
     rows = []
     for row, source in enumerate(edits.sources[::size]):
@@ -127,12 +123,10 @@ def run_step(folder: Path, edits: Batch, reward: Any) -> Step:
 
 
 def rewarded(judge: Judge, **options: Any) -> DanceGRPOReward:
-    """As documented, in process."""
     return DanceGRPOReward(judge.reward(on_failures="none"), **{"missing": "nan", "outage_timeout_s": 0, **options})
 
 
 def row(number: int, source: Any = None) -> dict[str, Any]:
-    """A caption, decoded."""
     return {"instruction": EDITS.prompts[number], "source_image": source or EDITS.sources[number]}
 
 
@@ -169,9 +163,6 @@ def test_a_source_that_is_no_image_fails_its_row_alone(tmp_path):
     assert scores.isnan().tolist() == [True, False]
 
 
-# -- advantages -------------------------------------------------------------------------------------------------------
-
-
 def theirs(rewards: torch.Tensor, num_generations: int) -> torch.Tensor:
     """Without a missing reward: restated in `train_one_step`, too."""
     return torch.cat([(group - group.mean()) / (group.std() + 1e-8) for group in rewards.split(num_generations)])
@@ -189,9 +180,6 @@ def test_groups_of_fewer_than_two_rewards_have_no_advantage():
     assert ours[:8].tolist() == [0.0] * 8
     torch.testing.assert_close(ours[8:11], theirs(rewards[8:11], 3))
     assert ours[11] == 0
-
-
-# -- several processes ------------------------------------------------------------------------------------------------
 
 
 def test_what_is_logged_is_of_all_processes(tmp_path):

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from editcritic.integrations.serving.server import retried_scoring
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
+from editcritic.integrations.serving.server import service
 from editcritic.integrations.trainers.flow_grpo import FlowGRPOReward
 from editcritic.reward import EditSample, Image, Program, Reward, Score
 
@@ -35,7 +33,6 @@ def client(monkeypatch: Any, judge: Any, *, on_unscored: str = "nan", **limits: 
 
 
 def call(reward_fn: Any, edits: Batch = EDITS, rows: Any = None) -> list[float]:
-    """As the script calls it."""
     details, _ = reward_fn(
         torch.from_numpy(edits.tensor).movedim(3, 1) / 255,
         edits.prompts,
@@ -48,8 +45,6 @@ def call(reward_fn: Any, edits: Batch = EDITS, rows: Any = None) -> list[float]:
 
 
 def as_jpeg(edits: Batch) -> Batch:
-    """The pictures as they arrive."""
-
     def sent(image: Image) -> Image:
         return Image.of(edit_r1_client._jpeg(image.pixels))
 
@@ -67,15 +62,8 @@ def test_a_failure_that_passes_is_asked_again_on_the_server(monkeypatch):
     assert sum(judge.batches) == 16 + 2
 
 
-def test_64_edits_at_once_take_at_most_three_batches(monkeypatch):
-    edits, judge = batch(groups=16), Judge()
-    with client(monkeypatch, judge) as reward_fn:
-        assert call(reward_fn, edits) == values(edits)
-    assert len(judge.batches) <= 3
-
-
 def test_a_refusal_arrives_in_words(monkeypatch):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
     too_large = pytest.raises(AttributeError, match="editcritic: HTTP 413: 16 samples: at most 8 are accepted")
     with client(monkeypatch, Judge(), max_samples=8, max_queued_samples=8) as reward_fn, too_large:
         call(reward_fn)
@@ -98,8 +86,6 @@ class NotApplicable(Judge):
 
 
 class HintRead(Judge):
-    """Keeps the hints of the samples."""
-
     def reward(self, **options: Any) -> Any:
         self.hints: dict[str, str] = {}
         hints = self.hints
@@ -126,14 +112,10 @@ def test_a_requirement_means_the_same_in_process_and_through_the_server(monkeypa
 
 
 def trainer_step(url: str) -> list[float]:
-    """In a process of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REWARD_SERVER", url.removeprefix("http://"))
         return call(edit_r1_client.multi_score(None, {"mllm_score_continue": 1.0}))
 
 
 def test_a_trainer_that_is_killed_and_restarted_has_the_same_values():
-    def add(app: Any, service: ScoringService) -> None:
-        add_trainer_protocols(app, service, "edit-r1")
-
-    assert killed_and_restarted(f"{__name__}:trainer_step", Judge(), add=add) == (values(EDITS), 16)
+    assert killed_and_restarted(f"{__name__}:trainer_step", Judge(), "edit-r1") == (values(EDITS), 16)

@@ -22,7 +22,7 @@ from editcritic.reward import Image
 
 from ..process_pair import found_by_both
 from .entries import Seen
-from .trainer_cases import Batch, Judge, batch, check_log, documented, served, values
+from .trainer_cases import Batch, Judge, batch, documented, served, values
 
 ADAPTER = flow_factory.__name__
 VERSIONS = ("flow_factory", "flow_factory_sources")
@@ -35,11 +35,7 @@ FORMULAS = (SUM_GLOBAL, SUM_GROUP, GDPO)
 SAMPLERS = ("distributed_k_repeat", "group_contiguous")
 
 
-# -- Flow-Factory, with our reward -------------------------------------------------------------------------------------
-
-
 def fresh(name: str, put: Callable[[str, Any], None], as_name: str = "") -> ModuleType:
-    """A module as if it had not been imported before."""
     found = importlib.util.find_spec(name)
     assert found is not None
     assert found.origin is not None
@@ -75,12 +71,10 @@ def theirs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> A
 
 @pytest.fixture
 def untouched(theirs: Any) -> Any:
-    """The same Flow-Factory, in which our reward was never constructed."""
     return importlib.import_module(theirs.__name__.removesuffix("_installed"))
 
 
 def settings(reward: Any, **options: Any) -> dict[str, Any]:
-    """Those of the page, for another reward."""
     read: dict[str, Any] = yaml.safe_load("".join(documented("Flow-Factory", "yaml")))
     (row,) = read["rewards"]
     row |= {"reward": reward, **options}
@@ -150,31 +144,6 @@ def expected(rewards: list[list[float]], weights: list[float], formula: tuple[st
     return advantages
 
 
-# -- edits without a value ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("formula", FORMULAS)
-@pytest.mark.parametrize("sampler", SAMPLERS)
-def test_advantages_are_as_if_the_failed_edit_were_not_there(theirs, formula, sampler):
-    read = settings(faulty(), outage_timeout_s=0) | {"train": train(formula), "data": {"sampler_type": sampler}}
-    trainer = theirs.Trainer(read)
-    samples = samples_of(theirs)
-    advantages = trainer.step([samples])
-    assert advantages.dtype == torch.float64
-    wanted = expected([with_faults()], [1.0], formula)
-    np.testing.assert_allclose(advantages.numpy(), wanted, atol=2e-5)
-    assert [float(sample.extra_kwargs["advantage"]) for sample in samples] == advantages.tolist()
-    (log,) = trainer.log
-    known = [value for value in with_faults() if not math.isnan(value)]
-    assert log["train/reward_edits_mean"] == pytest.approx(np.mean(known), abs=1e-6)
-    assert log["train/editcritic/no_advantage"] == 1 / 16
-    check_log("Flow-Factory", log)
-    judged = [value for row, value in enumerate(values(EDITS)) if row not in (FAILED, ABSTAINED)]
-    assert log["train/editcritic/edits/following"] == pytest.approx(np.mean(judged))
-    assert all(math.isfinite(value) for name, value in log.items() if name != "train_samples")
-    assert math.isnan(float(samples[FAILED].extra_kwargs["rewards"]["edits"])), "and no number is made up for it"
-
-
 @pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_without_a_failure_nothing_is_changed(theirs, untouched, formula, sampler):
@@ -196,28 +165,7 @@ def test_without_a_failure_nothing_is_changed(theirs, untouched, formula, sample
     assert {**ours, "train_samples": None} == {**plain.log[0], "train_samples": None}
 
 
-def test_a_group_without_any_value_and_a_step_without_any(theirs):
-    group = tuple(range(4, 8))
-    for formula in FORMULAS:
-        trainer = theirs.Trainer(settings(faulty(failed=group), outage_timeout_s=0) | {"train": train(formula)})
-        advantages = trainer.step([samples_of(theirs)]).numpy()
-        assert advantages[4:8].tolist() == [0.0] * 4
-        np.testing.assert_allclose(advantages, expected([with_faults(failed=group)], [1.0], formula), atol=2e-5)
-    one_left = (4, 5, 6)
-    trainer = theirs.Trainer(settings(faulty(failed=one_left), outage_timeout_s=0))
-    assert trainer.step([samples_of(theirs)]).numpy()[4:8] == pytest.approx(np.zeros(4), abs=1e-6)
-    nothing = Judge(failing=Judge.always(*EDITS.edited)).reward(on_failures="none")
-    trainer = theirs.Trainer(settings(nothing, outage_timeout_s=0))
-    samples = samples_of(theirs)
-    assert trainer.step([samples]).tolist() == [0.0] * 16
-    assert all(sample.extra_kwargs["advantage"] == 0 for sample in samples)
-    assert trainer.log[0]["train/editcritic/no_advantage"] == 1.0
-    assert "train/editcritic/edits/following" not in trainer.log[0]
-
-
 class Brightness:
-    """Another reward of a run: the mean of the pixels."""
-
     def __new__(cls, config: Any, accelerator: Any) -> Any:
         rewards: Any = sys.modules["flow_factory.rewards"]
 
@@ -240,10 +188,14 @@ def test_beside_another_reward_an_edit_that_lacks_one_is_left_out_of_both(theirs
     read = settings(faulty(), outage_timeout_s=0, weight=0.75)
     read["rewards"].append({"name": "light", "reward_model": f"{__name__}.Brightness", "weight": 2.0, "device": "cpu"})
     trainer = theirs.Trainer(read | {"train": train(formula), "data": {"sampler_type": sampler}})
-    advantages = trainer.step([samples_of(theirs)])
+    samples = samples_of(theirs)
+    advantages = trainer.step([samples])
     wanted = expected([with_faults(), brightness()], [0.75, 2.0], formula)
     np.testing.assert_allclose(advantages.numpy(), wanted, atol=5e-5)
     assert advantages[FAILED] == 0
+    assert advantages.dtype == torch.float64
+    assert [float(sample.extra_kwargs["advantage"]) for sample in samples] == advantages.tolist()
+    assert math.isnan(float(samples[FAILED].extra_kwargs["rewards"]["edits"])), "and no number is made up for it"
     others = np.delete(brightness(), FAILED)
     assert trainer.log[0]["train/reward_light_mean"] == pytest.approx(others.mean(), abs=1e-6)
     assert "train/editcritic/light/following" not in trainer.log[0]
@@ -279,20 +231,17 @@ def test_a_custom_aggregation_is_given_the_rewards_as_they_are(theirs):
     assert trainer.log[0]["train/editcritic/edits/unscored"] == 1 / 16
 
 
-# -- several processes -------------------------------------------------------------------------------------------------
-
 CASES = [
     (version, sampler, formula, failed)
     for version in VERSIONS
     for sampler in SAMPLERS
     for formula in FORMULAS
-    for failed in ((FAILED,), tuple(range(8)), tuple(range(16)))
+    for failed in ((FAILED,), (4, 5, 6), tuple(range(8)), tuple(range(16)))
 ]
-"""One edit has no value; all edits of the first process; all of both."""
+"""One edit has no value; all of a group but one; all edits of the first process; all of both."""
 
 
 def as_a_rank(folder: str) -> None:
-    """Trains one step per case as one of two processes."""
     from accelerate import Accelerator
 
     torch.set_num_threads(1)
@@ -329,9 +278,6 @@ def test_two_processes_agree_with_one(tmp_path):
             assert "train/editcritic/edits/following" in first, case
 
 
-# -- calls -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def judge_and_url() -> Iterator[tuple[Judge, str]]:
     judge = Judge()
@@ -362,9 +308,6 @@ def test_columns_are_no_fields_of_samples(theirs):
     before = set(theirs.BaseSample.stack(samples))
     trainer.step([samples])
     assert set(theirs.BaseSample.stack(samples)) - before == {"rewards", "advantage"}
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
 
 
 def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, judge_and_url):
@@ -429,9 +372,6 @@ def test_without_flow_factory_it_is_a_callable_of_its_own():
         model(prompt=["a"], image=[EDITS.edited[0].pil()])
 
 
-# -- rows of a data set ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("as_text", [False, True], ids=["tables", "text"])
 def test_fields_of_a_data_set_reach_the_reward(monkeypatch, tmp_path, as_text):
     theirs = install("flow_factory_sources", lambda name, module: monkeypatch.setitem(sys.modules, name, module))
@@ -440,12 +380,7 @@ def test_fields_of_a_data_set_reach_the_reward(monkeypatch, tmp_path, as_text):
         {"boxes": {"dog": [[0.0, 0.2, 0.4, 0.9]]}},
     ]
     lines = [
-        {
-            "prompt": prompt,
-            "images": ["a.png"],
-            "editcritic": json.dumps(row) if as_text else row,
-            "difficulty": 3,
-        }
+        {"prompt": prompt, "images": ["a.png"], "editcritic": json.dumps(row) if as_text else row, "difficulty": 3}
         for prompt, row in zip(("write CAFE", "remove the dog"), fields, strict=True)
     ]
     path = tmp_path / "train.jsonl"

@@ -207,17 +207,6 @@ def test_with_nans_the_other_rows_are_as_if_alone(tracker, global_std, timesteps
 
 
 @pytest.mark.parametrize("tracker", TRACKERS)
-def test_updates_before_clear_are_the_trackers_own(tracker):
-    for kind in (tracker, patched(tracker)):
-        one = kind()
-        one.update(["a", "a", "b"], np.array([[1.0], [2.0], [3.0]]))
-        one.update(["c", "c"], np.array([[1.0], [math.nan]]))
-        assert set(one.stats) == {"a", "b", "c"}
-        with pytest.raises(AttributeError):  # theirs, too, takes a prompt once
-            one.update(["a"], np.array([[1.0]]))
-
-
-@pytest.mark.parametrize("tracker", TRACKERS)
 def test_a_step_without_any_value_has_no_advantages_and_no_mean(tracker):
     own = patched(tracker)()
     for part in parts(own.update(["a", "a", "b"], np.full((3, 2), math.nan))):

@@ -30,7 +30,6 @@ def patched(name: str, reward: Any, *, statistics: bool = False) -> Any:
 def run(
     name: str, reward: Any, left_out: Sequence[int] = (), *, statistics: bool = False, train: Any = (), **sample: Any
 ) -> Any:
-    """One epoch: what the script returns, by edit, and its log."""
     script = patched(name, reward, statistics=statistics)
     config, log = script.Config(), Log()
     vars(config.sample).update(sample)
@@ -46,19 +45,14 @@ def failing(*rows: int) -> Any:
 
 
 @each_script
-@pytest.mark.parametrize("global_std", [True, False])
-def test_others_advantages_are_as_if_a_failed_edit_were_not_there(name, global_std):
-    judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[14].digest})
-    got = run(name, judge.reward(on_failures="none"), statistics=True, global_std=global_std)
-    without = run(name, judge.reward(on_failures="none"), (5,), global_std=global_std)
+def test_a_failed_edit_is_in_no_advantage_gradient_or_mean(name):
+    got, without = (run(name, failing(5), left, statistics=True, global_std=False) for left in ((), (5,)))
     assert got.advantages.pop(5) == got.gradients[5] == 0
     assert got.advantages == pytest.approx(without.advantages, rel=1e-12)
-    assert got.advantages[14] < 0  # the lowest value of the range
-    known = [0.0 if row == 14 else value for row, value in enumerate(values(EDITS)) if row != 5]
+    known = [value for row, value in enumerate(values(EDITS)) if row != 5]
     assert [got.log["reward_avg"], got.log["reward_editcritic"]] == pytest.approx([np.mean(known)] * 2)
     assert got.log.get("mean_reward_100") == pytest.approx(without.log.get("mean_reward_100"))
-    check_log(TITLES[name], got.log)
-    assert all(math.isfinite(value) for value in (*got.log.values(), *got.gradients.values()))
+    assert all(map(math.isfinite, got.gradients.values()))
 
 
 @each_script
@@ -76,9 +70,6 @@ def test_the_configuration_names_the_reward(name):
     config = SimpleNamespace()
     exec(DIFFS[name][1].removeprefix("+").strip(), {"config": config})
     assert config.reward_fn == {"editcritic": 1.0}
-
-
-# -- Flow-GRPO ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_logs_means_of_parts_are_those_of_scored_edits_without_more_changes():
@@ -110,9 +101,6 @@ def test_images_of_mixed_precision_are_scored():
     config.sample.num_batches_per_epoch = 1
     assert np.isfinite(script.main(config, [(images.bfloat16(), *rest)], log).advantages).all()
     assert log["reward_editcritic_unscored"] == 0
-
-
-# -- Edit-R1 -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adv_mode", ["all", "positive_only", "negative_only", "one_only", "binary"])

@@ -54,9 +54,7 @@ ADAPTERS = {**ENTRIES, "own_trainer": own_trainer, "shared": shared}
 
 @pytest.fixture(scope="module")
 def steps() -> Iterator[dict[tuple[str, str], Any]]:
-    """Adapters of a server that is killed when each has been called once, and what they gave. Those with `wait` are
-    called again at once, and the server is started again meanwhile.
-    """
+    """Adapters and what they gave before the server was killed; those with `wait` are called while it is down."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = str(unused.getsockname()[1])
@@ -83,7 +81,6 @@ def steps() -> Iterator[dict[tuple[str, str], Any]]:
 
 
 def rated(edits: Batch) -> list[float | None]:
-    """What the server's reward gives in this process."""
     return list(Reward(Rated(), {"preference": Fake(known)})(samples_of(rows_of(edits))).values)
 
 

@@ -27,7 +27,6 @@ ROWS = samples_of(rows_of(batch()))
 
 
 def monitored(entry: str, reward: Reward, **options: Any) -> Callable[[list[EditSample]], Any]:
-    """A call of an entry whose reward is monitored in steps of 64."""
     if entry == "trl":
         probe = AuditProbe.of(reward, options["monitor_probe"]) if "monitor_probe" in options else None
         call = ENTRIES[entry](MonitoredReward(reward, step_samples=64, probe=probe))

@@ -18,7 +18,7 @@ import yaml  # type: ignore[import-untyped]
 from accelerate import Accelerator
 from torch.distributed import HashStore  # type: ignore[attr-defined]
 
-from editcritic.integrations.serving.server import retried_scoring
+from editcritic.integrations.serving.server import service
 from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, OmniGen2Reward, log_scores, process_grpo_rewards
 from editcritic.reward import Reward
 from editcritic.reward.image import PixelFormatError
@@ -47,7 +47,6 @@ def group() -> Iterator[None]:
 
 @contextlib.contextmanager
 def configured(judge: Judge, *, on_unscored: str = "nan", token: str = "", **limits: int) -> Iterator[Any]:
-    """The configuration of the page, for a server with its protocol at a free port."""
     (line,) = documented("OmniGen2-RL", "text")
     assert "--trainer-protocol omnigen2-rl --config serve.toml" in line
     with served(judge.reward(), "omnigen2-rl", token=token, on_unscored=on_unscored, **limits) as url:
@@ -63,7 +62,6 @@ def configuration(url: str, token: str = "") -> Any:
 
 
 def order_of(edits: Batch) -> list[int]:
-    """As the sampler mixes groups."""
     return random.Random(1).sample(range(len(edits.prompts)), len(edits.prompts))
 
 
@@ -99,18 +97,12 @@ def run(
 
 
 @pytest.mark.parametrize("std_level", ["group", "batch"])
-@pytest.mark.parametrize("way", ["its client", "in process"])
-def test_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, std_level, way):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+def test_by_its_client_others_advantages_are_as_if_a_failed_edit_were_not_there(monkeypatch, std_level):
+    monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[14].digest})
-    if way == "its client":
-        with configured(judge) as config:
-            got = run(config, std_level=std_level)
-            without = run(config, (MISSING,), left_out=(5,), std_level=std_level)
-    else:
-        hurried = CLIENT.replace('missing="nan"', 'missing="nan", outage_timeout_s=0')
-        how: dict[str, Any] = {"reward": judge.reward(on_failures="none"), "std_level": std_level}
-        got, without = (run(configuration(":0"), (LOG, hurried), left_out=left, **how) for left in ((), (5,)))
+    with configured(judge) as config:
+        got = run(config, std_level=std_level)
+        without = run(config, (MISSING,), left_out=(5,), std_level=std_level)
     assert got.advantages.pop(5) == got.gradients[5] == 0
     assert got.advantages == without.advantages
     assert got.advantages[14] < 0
@@ -186,7 +178,7 @@ def test_the_noise_may_be_what_was_measured_and_one_that_is_unknown_is_refused()
 
 
 def test_a_refusal_is_words_in_the_trainers_log_and_no_number(monkeypatch, caplog):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
     with configured(Judge(failing=Judge.always(EDITS.edited[5])), on_unscored="refuse") as config:
         with pytest.raises(TypeError, match="NoneType"):
             run(config)
@@ -238,7 +230,6 @@ def test_in_process_the_answer_has_the_shape_of_the_clients():
 
 
 def as_a_rank(folder: str) -> None:
-    """Leaves the statistics of two processes' rewards."""
     accelerator = Accelerator(cpu=True)
     assert accelerator.num_processes == 2
     own = [[0.25, math.nan, 1.0], [0.75, 0.5, math.nan]][accelerator.process_index]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.distributed import HashStore  # type: ignore[attr-defined]
@@ -20,7 +19,7 @@ from ..trl import test_grpo_missing_scores as trl
 from . import test_dance_grpo, test_flow_factory, test_flow_grpo_script, test_omnigen2_rl, test_unirl, test_verl_omni
 from .restated.unirl import logged
 from .test_verl_omni import own_modules  # noqa: F401  (a fixture)
-from .trainer_cases import Judge, batch, check_log, served, values
+from .trainer_cases import Judge, advantages_without, batch, check_log, served, values
 
 EDITS = batch()
 Step = tuple[Sequence[float], Mapping[str, Any]]
@@ -101,20 +100,6 @@ it takes off, and what is added to it."""
 each_trainer = pytest.mark.parametrize("trainer", STEPS)
 
 
-def advantages_without(
-    rewards: Sequence[float], lacking: Sequence[int], of_group: bool, ddof: float, epsilon: float
-) -> list[float]:
-    """0 for those that lack a reward."""
-    known = np.array([row not in lacking for row in range(len(rewards))])
-    values, groups = np.array(rewards), np.arange(len(rewards)) // 4
-    result = np.zeros(len(rewards))
-    for group in np.unique(groups[known]):
-        rows = known & (groups == group)
-        over = values[rows] if of_group else values[known]
-        result[rows] = (values[rows] - values[rows].mean()) / (over.std(ddof=ddof) + epsilon)
-    return result.tolist()
-
-
 def is_finite(log: Mapping[str, Any]) -> bool:
     return all(
         math.isfinite(value)
@@ -124,9 +109,7 @@ def is_finite(log: Mapping[str, Any]) -> bool:
 
 
 @each_trainer
-def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others(
-    trainer: str, tmp_path: Path
-) -> None:
+def test_a_missing_and_an_abstaining_edit_do_not_change_the_advantages_of_the_others(trainer, tmp_path):
     title, step, formula = STEPS[trainer]
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
     advantages, log = step(judge.reward(on_failures="none"), tmp_path)

@@ -108,7 +108,6 @@ def test_what_cannot_be_seen_is_no_success(clone, capsys):
 
 
 def trainers() -> list[tuple[str, str, str]]:
-    """Title, page and lines of the rows in the table of docs/trainers.md."""
     text = (PAGES.parent / "trainers.md").read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| [")]
     links = [re.fullmatch(r"\| \[(.+)\]\(trainers/(.+)\)", row[0]) for row in rows]

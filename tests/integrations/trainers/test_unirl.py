@@ -35,9 +35,6 @@ EDITS = batch()
 ADDRESS = "http://127.0.0.1:8321"
 
 
-# -- in its reward step -----------------------------------------------------------------------------------------------
-
-
 def images(*pictures: Picture) -> Images:
     return Images([Image(torch.from_numpy(one.pixels.copy()).permute(2, 0, 1) / 255) for one in pictures])
 
@@ -60,9 +57,7 @@ def rollout(edits: Batch, generated: Images | None = None) -> Sample:
 
 
 def service(client: bool = False, url: str = ADDRESS, **changes: Any) -> Any:
-    """The RewardService of the documented recipe, with the line for missing scores, or of UniRL's own client; changes:
-    of its backend.
-    """
+    """Of the documented recipe with missing scores, or UniRL's own client; changes: of its backend."""
     recipe_text, missing, of_client = documented("UniRL", "yaml")
     text = (of_client if client else recipe_text + missing).replace(ADDRESS, url)
     recipe: Any = OmegaConf.to_container(OmegaConf.create(text), resolve=True)
@@ -109,9 +104,6 @@ def test_options_are_strings_in_recipes():
         service(concurrency="2")
 
 
-# -- its client of reward servers -------------------------------------------------------------------------------------
-
-
 @contextlib.contextmanager
 def serving(judge: Judge) -> Iterator[str]:
     """A judge server with UniRL's protocol; its reward is the documented one by name."""
@@ -138,9 +130,6 @@ def test_a_score_that_stays_missing_ends_the_run_of_its_client(monkeypatch):
         pytest.raises(RuntimeError, match=r"flagged 1 of 16 .*any-edit: failed: .*the judge did"),
     ):
         step(EDITS, client=True, url=url)
-
-
-# -- requests ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -190,7 +179,6 @@ def request(**changes: Any) -> RewardRequest:
 
 
 def seen(reward_request: Any, **options: Any) -> list[EditSample]:
-    """The edits that a request is taken for."""
     samples: list[EditSample] = []
     reward = Reward(Rated(), {"preference": Fake()})
 

@@ -39,7 +39,6 @@ SINGLE, IN_PROCESS, COMMAND, WITHOUT_MISSING, SEVERAL = documented("verl-omni", 
 
 
 def lines(*blocks: str, url: str = "", root: Path | str = "") -> list[str]:
-    """The documented lines, with a server and a folder that exist, and without the pauses of retries."""
     text = "".join(blocks).replace("http://127.0.0.1:8321", url).replace("/data/edits/images", str(root))
     kept = [line for line in text.splitlines() if not line.endswith(("server_url=", "image_root="))]
     return [*kept, f"+{key_of(kept)}.outage_timeout_s=0", f"+{key_of(kept)}.on_failures=none"]
@@ -84,7 +83,6 @@ def rollouts(edits: Batch) -> tuple[list[restated.DataItem], list[str]]:
 
 
 def step(settings: list[str], edits: Batch, num_workers: int = 0) -> tuple[restated.DataProto, dict[str, float]]:
-    """A step of the trainer with lines of the page; its batch with advantages, and its log."""
     config = restated.configuration(settings)
     restated.task_runner_imports(config)
     managers = [restated.reward_manager(config) for _ in range(num_workers or config.reward.num_workers)]
@@ -118,8 +116,6 @@ def served(request: pytest.FixtureRequest) -> Iterator[tuple[str, Judge]]:
     with judge_server(judge.reward(on_failures="none")) as url:
         yield url, judge
 
-
-# -- a step -----------------------------------------------------------------------------------------------------------
 
 FAILING = EDITS.edited[5]
 ABSTAINING = EDITS.edited[10]
@@ -180,9 +176,6 @@ def test_a_reward_of_the_configuration_is_built_once():
     assert len(verl_omni._scorers) == 1
 
 
-# -- the estimator ----------------------------------------------------------------------------------------------------
-
-
 def estimates(rewards_of: torch.Tensor, groups: list[str], **settings: Any) -> torch.Tensor:
     """By way of `compute_advantage`, with the settings in the configuration only."""
     importlib.import_module("editcritic.integrations.trainers.verl_omni_advantages")
@@ -213,12 +206,8 @@ def test_the_estimator_is_theirs_over_the_samples_that_have_a_reward(rows, globa
         assert torch.equal(advantages[known], theirs)
 
 
-# -- sources ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def input_dir(tmp_path: Path) -> Path:
-    """The input of `prepare_data.py`, with sources of several shapes and modes."""
     images = tmp_path / "edits" / "images"
     images.mkdir(parents=True)
     (images / "below").mkdir()
@@ -324,11 +313,7 @@ def test_without_a_source_or_a_reward_it_says_so(input_dir):
         rated(rows, "")
 
 
-# -- single calls -----------------------------------------------------------------------------------------------------
-
-
 def row(number: int, **changes: Any) -> dict[str, Any]:
-    """What a manager passes."""
     (item, *_), _ = rollouts(Batch(["make it blue"], [picture(number % 3)], [picture(number)], 1))
     arguments = restated.VisualRewardManager.arguments(item)
     return {**arguments, "extra_info": arguments["extra_info"] | changes}

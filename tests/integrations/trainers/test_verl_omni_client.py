@@ -1,51 +1,17 @@
 """verl-omni's own HTTP client, restated, against a judge server."""
 
 import asyncio
-import contextlib
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from editcritic.integrations.serving.server import retried_scoring
-from editcritic.integrations.serving.server.app import create_app, serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import ServerConfig
-from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
+from editcritic.integrations.serving.server import service
 from editcritic.reward import Image
-from editcritic.reward.queries.kinds import Outcome, Query
 
 from .restated import edit_r1_client, verl_omni_client
-from .trainer_cases import Batch, Judge, batch, values
+from .trainer_cases import Batch, Judge, batch, served, values
 
 EDITS = batch()
-
-
-@contextlib.contextmanager
-def server(judge: Judge, token: str = "", asked_by: int = 0) -> Iterator[str]:
-    """asked_by: the judge answers nothing before so many samples are in its engine, as a model that takes longer than
-    requests take to arrive.
-    """
-    service = ScoringService(judge.reward())
-    answer, until = judge.expert.rule, time.monotonic() + 60
-
-    def answer_when_all_ask(query: Query[Any]) -> Outcome:
-        nonlocal asked_by
-        while service.in_flight < asked_by:
-            assert time.monotonic() < until, f"only {service.in_flight} samples have arrived"
-            time.sleep(0.01)
-        asked_by = 0
-        outcome: Outcome = answer(query)
-        return outcome
-
-    judge.expert.rule = answer_when_all_ask
-    settings = ServerConfig(port=0, token=token)
-    app = create_app(service, settings)
-    add_trainer_protocols(app, service, "verl-omni")
-    with serve_in_thread(service, settings, app) as url:
-        yield url
-    service.close()
 
 
 def sent(edits: Batch) -> Batch:
@@ -71,26 +37,18 @@ def scores(url: str, edits: Batch, *, sources: bool = True, **options: Any) -> l
     return [one["score"] if isinstance(one, dict) else one for one in asyncio.run(ask())]
 
 
-def test_64_calls_at_once_take_at_most_three_batches():
-    edits, judge = batch(groups=16), Judge()
-    with server(judge, asked_by=64) as url:
-        assert scores(url, edits) == values(sent(edits))
-    assert sum(judge.batches) == 64
-    assert len(judge.batches) <= 3
-
-
 def test_what_its_own_client_sends_is_refused_in_words():
-    with server(Judge()) as url:
+    with served(Judge().reward(), "verl-omni") as url:
         (first, *_) = scores(url, EDITS, sources=False)
     assert isinstance(first, RuntimeError)
     assert str(first).startswith("Scorer server returned HTTP 422: an edit is scored against its source, which")
 
 
 def test_a_failed_edit_is_an_error_in_words_an_abstention_the_lowest_and_the_others_have_their_scores(monkeypatch):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
     arrived = sent(EDITS)
     judge = Judge(failing=Judge.always(arrived.edited[5]), abstaining={arrived.edited[14].digest})
-    with server(judge) as url:
+    with served(judge.reward(), "verl-omni") as url:
         got = scores(url, EDITS, retry_backoff=0.01)
     message = "Scorer server returned HTTP 422: 1 of 1 edits have no score: edit-0: failed (fake: the judge did not"
     assert str(got[5]).startswith(message)  # its third attempt; the others were answered with 503
@@ -102,7 +60,7 @@ def test_a_failed_edit_is_an_error_in_words_an_abstention_the_lowest_and_the_oth
 
 
 def test_a_wrong_token_is_an_error_in_words():
-    with server(Judge(), token="correct-horse-battery-staple") as url:
+    with served(Judge().reward(), "verl-omni", token="correct-horse-battery-staple") as url:
         (first, *_) = scores(url, EDITS)
         assert scores(url.replace("//", "//any:correct-horse-battery-staple@"), EDITS) == values(sent(EDITS))
     assert str(first).startswith("Scorer server returned HTTP 401: this server requires a token")

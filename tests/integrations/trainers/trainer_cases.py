@@ -12,15 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from editcritic.integrations.serving.server.app import create_app, serve_in_thread
-from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import ServerConfig, ServerLimits
-from editcritic.integrations.serving.server.trainer_protocols import add_trainer_protocols
 from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, ask
 from editcritic.reward.queries import Abstention, Failure, Rate
 from editcritic.reward.queries.kinds import Outcome
 
 from ...reward.fakes import Fake, known, picture
+from ..serving.served import serving
 
 REWARD = "parted"
 PARTS = ("following", "preservation", "guard")
@@ -80,7 +77,6 @@ class Judge:
 
     @property
     def batches(self) -> list[int]:
-        """The sizes of the batches it was asked."""
         return self.expert.calls
 
     def reward(self, **options: Any) -> Reward:
@@ -111,27 +107,41 @@ class Parted:
 
 @contextlib.contextmanager
 def served(
-    reward: Reward | Mapping[str, Reward], protocol: str = "", *, token: str = "", on_unscored: str = "", **limits: int
+    reward: Reward | Mapping[str, Reward],
+    protocol: str = "",
+    *,
+    token: str = "",
+    on_unscored: str = "refuse",
+    **limits: int,
 ) -> Iterator[str]:
     """The URL of a judge server, with the protocol of a trainer's own client."""
-    service = ScoringService(reward, limits=ServerLimits(**limits))
-    settings = ServerConfig(port=0, token=token)
-    app = create_app(service, settings)
-    if protocol:
-        add_trainer_protocols(app, service, protocol, **({"on_unscored": on_unscored} if on_unscored else {}))
-    with serve_in_thread(service, settings, app) as url:
+    with serving(reward, protocol, token=token, on_unscored=on_unscored, limits=limits) as (url, _):
         yield url
-    service.close()
 
 
 def values(edits: Batch) -> list[float]:
-    """What a judge without faults gives, in order."""
     samples = [
         EditSample(id=str(row), instruction=prompt, sources=(source,), edited=edited)
         for row, (prompt, source, edited) in enumerate(zip(edits.prompts, edits.sources, edits.edited, strict=True))
     ]
     scores: Sequence[Score] = Judge().reward()(samples)
     return [score.value for score in scores if score.value is not None]
+
+
+def advantages_without(
+    rewards: Sequence[float], lacking: Sequence[int], of_group: bool | None, ddof: float, epsilon: float
+) -> list[float]:
+    """As if those that lack a reward were not there; 0 for them. of_group: whose deviation divides; None: none does."""
+    known = np.array([row not in lacking for row in range(len(rewards))])
+    values, groups = np.array(rewards), np.arange(len(rewards)) // 4
+    result = np.zeros(len(rewards))
+    for group in np.unique(groups[known]):
+        rows = known & (groups == group)
+        over = values[rows] if of_group else values[known]
+        result[rows] = values[rows] - values[rows].mean()
+        if of_group is not None:
+            result[rows] /= over.std(ddof=ddof) + epsilon
+    return result.tolist()
 
 
 def check_log(trainer: str, log: Mapping[str, Any], *, parts: bool = True, share: float = 1 / 16) -> None:

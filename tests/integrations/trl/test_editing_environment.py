@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.trl.editing_environment import EditingEnvironment, EditingEnvironments, describe_changes
@@ -175,28 +173,6 @@ def test_an_instruction_that_is_none_or_too_long_is_said_and_leaves_the_picture(
     )
 
 
-REFUSED = st.sampled_from(["forbidden", "", None, 7, "\ud800", "wash", "dry"])
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    calls=st.lists(st.tuples(st.sampled_from(["edit", "undo", "look"]), REFUSED), max_size=8), limit=st.integers(1, 3)
-)
-def test_whatever_a_policy_does_it_is_scored_by_the_picture_that_stands(calls, limit):
-    world = EditingEnvironments(graded(), editor=Choosy(), max_edits=limit)
-    environment, other = begun(world), begun(world)
-    stack = [environment.sample.source]
-    for tool, words in calls:
-        result = getattr(environment, tool)(*([words] if tool == "edit" else []))
-        if result.startswith("The picture was edited"):
-            stack.append(environment.sample.edited)
-        elif result.startswith("Undone"):
-            stack.pop()
-    other.edit("fold")  # an image that the editor makes
-    assert environment.sample.edited == stack[-1]
-    assert rewards_of(world, environment, other) == [read(stack[-1]), read(other.sample.edited)]
-
-
 @pytest.mark.parametrize("policy", [("forbidden",), ("wash", "forbidden", None), ("wash", None), (), (None,), ("",)])
 def test_a_policy_that_leaves_no_edit_is_scored_as_a_copy(policy):
     """`None` undoes."""
@@ -319,20 +295,6 @@ def test_a_row_without_a_prompt_is_asked_by_its_instruction():
         world().look()
 
 
-def test_resetting_forgets_the_rollout_before():
-    environment = begun(EditingEnvironments(graded(), editor=Choosy()))
-    environment.edit("wash")
-    environment.edit("forbidden")
-    environment.reset(**row(instruction="make it red"))
-    assert environment.sample.edited == environment.sample.source
-    assert environment.sample.instruction == "make it red"
-    assert (environment.instructions, environment.edit_errors, sum(environment.counts.values())) == ((), (), 0)
-    environment.edit("gone")
-    assert environment.editor_error
-    environment.reset(**row())
-    assert environment.editor_error == ""
-
-
 def test_environments_of_another_factory_are_somebody_elses():
     one, other = (EditingEnvironments(graded(), editor=Painter(), name=name) for name in ("one", "other"))
     mine, theirs = begun(one), begun(other)
@@ -401,9 +363,6 @@ def test_tools_are_what_trl_takes_for_tools():
         assert schema["parameters"]["properties"].keys() == inspect.signature(tool).parameters.keys()
 
 
-# -- real trainers ----------------------------------------------------------------------------------------------------
-
-
 def call(tool: str, **arguments: Any) -> str:
     return f"<tool_call>\n{json.dumps({'name': tool, 'arguments': arguments})}\n</tool_call>"
 
@@ -413,10 +372,7 @@ Script = Sequence[str]
 
 
 def scripted(trainer: Any, scripts: Sequence[Script]) -> None:
-    """Have the policy say what the scripts say, rollout by rollout in every batch, in its own tokens.
-
-    A rollout goes on with the first script that begins with what it has said so far.
-    """
+    """Have the policy say, in its own tokens, the first script that begins with what it has said so far."""
     tokenizer = trainer._tokenizer
 
     def generate(input_ids: Any, **_: Any) -> Any:
@@ -470,7 +426,6 @@ class Listener:
 
 
 def trained(folder, world, rows, scripts, model: Path | None = None, **settings) -> tuple[Any, Listener]:
-    """A trainer after two steps with a group of as many rollouts as there are scripts."""
     from trl import GRPOConfig, GRPOTrainer
 
     config = GRPOConfig(

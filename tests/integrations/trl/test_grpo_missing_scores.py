@@ -16,7 +16,7 @@ from editcritic.reward.queries import Rate
 
 from ...tiny_language_model import tiny_language_model
 from ..trainers.killed_trainer import killed_and_restarted
-from ..trainers.trainer_cases import Batch, Judge, batch, check_log, documented, served, values
+from ..trainers.trainer_cases import Batch, Judge, advantages_without, batch, check_log, documented, served, values
 
 EDITS = batch()
 REWARD = 'RewardFunction("http://127.0.0.1:8321", editor=editor)'
@@ -25,7 +25,6 @@ FOLDER = "EDITCRITIC_TEST_TRAINER"  # of a trainer in a child process
 
 
 def rows_of(edits: Batch) -> Any:
-    """A row for each group: TRL repeats it."""
     from datasets import Dataset
 
     rows = range(0, len(edits.prompts), edits.group_size)
@@ -48,7 +47,6 @@ def decoder(pictures: Sequence[Any]) -> Callable[..., Any]:
 
 
 def apply_patch(lines: str) -> str:
-    """What a ```diff block leaves of the trainer's script."""
     kept = [line[1:] for line in lines.splitlines() if not line.startswith("-")]
     return textwrap.dedent("\n".join(kept))
 
@@ -77,37 +75,21 @@ IN_PROCESS = "RewardFunction(judge.reward(on_failures='none'), decode_image=deco
 
 
 def logged(trainer: Any) -> tuple[list[float], list[float], dict[str, float]]:
-    """Rewards, advantages, and the log of the first step."""
     (rewards,) = trainer._logs["rewards"].values()
     entry = next(entry for entry in trainer.state.log_history if "reward" in entry)
     assert np.isfinite(entry["loss"])
     return [*rewards], [*trainer._logs["advantages"]], entry
 
 
-def advantages_without(
-    rewards: Sequence[float], lacking: Sequence[int], scale: str, group_size: int = 4
-) -> list[float]:
-    """TRL's advantages of the other samples, as if those that lack a reward were not there; 0 for them."""
-    known = [value for row, value in enumerate(rewards) if row not in lacking]
-    result = []
-    for row, value in enumerate(rewards):
-        first = row // group_size * group_size
-        group = [rewards[other] for other in range(first, first + group_size) if other not in lacking]
-        over = group if scale == "group" else known
-        divisor = 1.0 if scale == "none" else float(np.std(over, ddof=1)) + EPSILON
-        result.append(0.0 if row in lacking else (value - float(np.mean(group))) / divisor)
-    return result
-
-
-@pytest.mark.parametrize("scale", ["group", "batch", "none"])
-def test_a_missing_score_changes_no_other_advantage_than_its_absence_does(scale: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("scale", "of_group"), [("group", True), ("batch", False), ("none", None)])
+def test_a_missing_score_changes_no_other_advantage_than_its_absence_does(scale, of_group, tmp_path):
     judge = Judge(failing=Judge.always(EDITS.edited[5]), abstaining={EDITS.edited[10].digest})
     names = {"judge": judge, "decode_image": decoder(EDITS.edited)}
     rewards, advantages, entry = logged(trained(tmp_path, EDITS, IN_PROCESS, names, scale_rewards=scale))
     expected = [0.0 if row == 10 else value for row, value in enumerate(values(EDITS))]
     assert np.isnan(rewards[5])
     assert [rewards[row] for row in range(16) if row != 5] == pytest.approx([*expected[:5], *expected[6:]])
-    assert advantages == pytest.approx(advantages_without(expected, [5], scale), abs=1e-5)
+    assert advantages == pytest.approx(advantages_without(expected, [5], of_group, 1, EPSILON), abs=1e-5)
     assert advantages[5] == 0
     assert entry["reward"] == pytest.approx(np.mean([*expected[:5], *expected[6:]]))
     check_log("TRL", entry)
@@ -122,9 +104,6 @@ def test_nothing_scored_leaves_the_policy_as_it_is(tmp_path: Path) -> None:
     _, advantages, entry = logged(trained(tmp_path, EDITS, IN_PROCESS, names))
     assert advantages == [0.0] * 16
     assert (entry["grad_norm"], entry["parted/unscored"]) == (0.0, 1.0)
-
-
-# -- a trainer that is killed -----------------------------------------------------------------------------------------
 
 
 def resumed_steps(url: str) -> list[list[float]]:
@@ -155,9 +134,7 @@ def second_group(query: Rate) -> bool:
     return query.prompt == batch(groups=2).prompts[4]
 
 
-def test_a_killed_run_goes_on_from_its_checkpoint_with_the_same_rewards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_run_goes_on_from_its_checkpoint_with_the_same_rewards(tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER, str(tmp_path / "straight"))
     (tmp_path / "straight").mkdir()
     (tmp_path / "killed").mkdir()

@@ -24,8 +24,8 @@ from editcritic.reward.queries import ReadText
 from editcritic.verifiers.selection import EditorError
 
 from ...reward.experts.tiny_vlms import tiny_llava
-from ...verifiers.numpy_editor import Painter, graded, judge, read, scenes
-from ..trl_runs import asking, grpo, half_known, rows_of, sample_of
+from ...verifiers.numpy_editor import Painter, graded, read, scenes
+from ..trl_runs import asking, grpo, rows_of, sample_of
 
 
 def step(number):
@@ -74,7 +74,6 @@ def test_who_writes_nothing_leaves_the_source_as_it_is():
 
 
 def shade_of(completion, completion_ids, row):
-    """A policy whose tokens are grey values."""
     return np.full((8, 8, 3), completion_ids[0], np.uint8) if len(completion_ids) else None
 
 
@@ -92,19 +91,7 @@ def test_pictures_can_be_completions_or_a_column_and_what_is_none_has_the_lowest
     assert [(other.score.status, other.sample) for other in others] == [("failed", None)] * 2
 
 
-def test_a_score_without_a_value_is_none_and_never_a_number():
-    reward = RewardFunction(graded(judge(rule=half_known)), editor=Painter())
-    rollouts = reward.rollouts(**asking(*(f"try {number}" for number in range(12))))
-    values = [rollout.score.value for rollout in rollouts]
-    assert any(value is None for value in values)
-    assert any(value is not None for value in values)
-    for rollout in rollouts:
-        assert (rollout.score.value is None) == (read(sample_of(rollout).edited) >= 0.5)
-
-
 class Moody(Painter):
-    """Raises for instructions with an error."""
-
     def __init__(self, **errors: Exception) -> None:
         super().__init__()
         self.errors = errors
@@ -232,9 +219,6 @@ def test_trl_sees_a_name_and_whether_it_is_asynchronous():
     assert inspect.iscoroutinefunction(type(waiting).__call__)
 
 
-# -- real trainers ----------------------------------------------------------------------------------------------------
-
-
 def test_grpo_learns_from_the_rewards_of_a_diffusion_editor(tmp_path):
     samples = [trial.sample for trial in single_edit_trials(2, seed=1)]
     by_words = {sample.instruction: sample for sample in samples}
@@ -262,9 +246,6 @@ def test_a_policy_may_see_the_picture_it_writes_instructions_for(tmp_path):
     rows = Dataset.from_list([{"prompt": prompt, "instruction": scene.instruction, "images": [scene.source.pil()]}] * 2)
     trainer = grpo(tmp_path, RewardFunction(graded(), editor=Painter()), rows, model=tmp_path / "policy")
     assert all(0 <= reward <= 1 for reward in trainer._logs["rewards"]["graded"])
-
-
-# -- rows that are no edits -------------------------------------------------------------------------------------------
 
 
 def test_rows_that_are_no_edits_are_unscored_and_the_others_are_scored():
@@ -309,18 +290,6 @@ class Locked(Expert):
 
     def __call__(self, queries):
         raise AssertionError("nobody asks")
-
-
-def test_instructions_that_are_too_long_cost_one_row_or_one_edit():
-    painter, long = Painter(), "x" * 4001
-    reward = RewardFunction(graded(), editor=painter)
-    one, row, policy = reward.rollouts(
-        **asking("a", "b", f"wash\n{long}", instruction=["make it blue", long, "dry it"])
-    )
-    assert [one.score.status, row.score.status, policy.score.status] == ["scored", "failed", "scored"]
-    assert "the instruction has 4,001 characters, and at most 4,000 are allowed" in row.score.reason
-    assert "the instruction has 4,001 characters" in policy.edit_errors[0]
-    assert [text for text, _ in painter.requests] == ["a", "wash"]
 
 
 def test_a_conversion_of_ones_own_says_that_a_row_is_no_edit_and_other_errors_end_the_call():

@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from editcritic.reward import Evidence, Score
-from editcritic.verifiers import BestOfN, Journal
+from editcritic.verifiers import Journal
 from editcritic.verifiers.selection import Cost, JournalError
 from editcritic.verifiers.selection.journal import MAX_ROW_BYTES, MAX_STATE_BYTES, _with_checksum
 from editcritic.verifiers.selectors import SuccessiveHalving
@@ -70,7 +70,6 @@ DIGESTS: dict[str, object] = {
 
 
 def forge(folder: Path, table: str, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> None:
-    """Change every row of a table, with a right checksum."""
     with contextlib.closing(sqlite3.connect(folder / "journal.sqlite", isolation_level=None)) as database:
         for row in database.execute(f"select * from {table}").fetchall():
             changed = change(row[:-1])
@@ -198,13 +197,3 @@ def test_a_hostile_state_is_not_a_failure_of_the_editor(tmp_path: Path) -> None:
         os.mkfifo(file)
     with pytest.raises(JournalError, match="a FIFO"):
         run(Painter())
-
-
-def test_a_run_of_a_stranger_is_resumed_where_nothing_is_wrong(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
-        before = pick(BestOfN(3), journal=journal)
-    painter = Painter()
-    with Journal(tmp_path) as journal:
-        after = pick(BestOfN(3), editor=painter, journal=journal)
-    assert painter.calls == []
-    assert after[0].picture == before[0].picture

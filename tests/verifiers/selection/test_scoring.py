@@ -24,8 +24,6 @@ from ..numpy_editor import graded, judge, pick, read, scenes
 
 @dataclass(frozen=True)
 class Versioned:
-    """The quality that an expert reads off an image."""
-
     version: ClassVar[int] = 1
 
     @property
@@ -39,8 +37,6 @@ class Versioned:
 
 @dataclass(frozen=True)
 class Labelled:
-    """The sum of an array in the metadata."""
-
     card: ClassVar[Card] = Card("labelled", 1, "many", range=(None, None))
 
     def __call__(self, sample: EditSample) -> Program[Score]:

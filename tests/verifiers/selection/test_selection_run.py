@@ -36,9 +36,6 @@ def test_nothing_heavy_is_imported() -> None:
     assert done.stdout.split() == []
 
 
-# -- paying -----------------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=20)  # each is a run or two
 @given(
     n=st.integers(1, 5), samples=st.integers(1, 3), questions=st.integers(1, 3), role=st.sampled_from(["judge", "a"])
@@ -103,9 +100,6 @@ def test_seconds_stop_at_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(result[0].candidates) == 5
 
 
-# -- overlapping ------------------------------------------------------------------------------------------------------
-
-
 def test_a_batch_is_scored_while_the_next_one_is_made() -> None:
     """Both sides wait for each other in the middle: apart, neither would get there."""
     met = threading.Barrier(2, timeout=60)
@@ -126,9 +120,6 @@ def test_a_batch_is_scored_while_the_next_one_is_made() -> None:
     apart = pick(BestOfN(4), editor=Painter(batch_size=4))
     assert not met.broken
     assert without_time(together.to_json()) == without_time(apart.to_json())
-
-
-# -- editors that fail ------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=20)  # each is a run or two
@@ -178,9 +169,6 @@ def test_an_editor_that_makes_too_few_pictures_has_failed() -> None:
         pick(BestOfN(4), editor=Lazy())
 
 
-# -- judges that fail -------------------------------------------------------------------------------------------------
-
-
 def test_a_judge_that_breaks_down_stops_the_run_and_nothing_is_lost() -> None:
     journal, painter = Journal(), Painter(batch_size=4)
     left = [8]
@@ -202,9 +190,6 @@ def test_a_judge_that_breaks_down_stops_the_run_and_nothing_is_lost() -> None:
     assert result.cached_cost.judge_calls == 8
     whole = pick(BestOfN(20), 2)
     assert without_time(result.to_json()) == without_time(whole.to_json())
-
-
-# -- in stages --------------------------------------------------------------------------------------------------------
 
 
 def staged_to_the_end(run: SelectionRun, samples: Sequence[EditSample], stops: Sequence[int]) -> list[PartialCandidate]:

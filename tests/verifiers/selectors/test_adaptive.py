@@ -68,11 +68,6 @@ def test_it_stops_where_another_picture_promises_too_little():
     assert run(AdaptiveBestOfN(16, 1.0, min_gain=2.0)).spent.nfe == 6 * 8  # the first of each
 
 
-def test_a_share_that_grows_never_lowers_the_mean():
-    values = [mean(run(AdaptiveBestOfN(16, share), 12)) for share in (0.2, 0.4, 0.6, 1.0)]
-    assert values == sorted(values)
-
-
 @pytest.mark.parametrize("nfe", [8, 0])
 def test_an_editor_that_cannot_stop_or_counts_no_evaluations_is_asked_for_whole_pictures(nfe):
     painter = Painter()
@@ -82,9 +77,6 @@ def test_an_editor_that_cannot_stop_or_counts_no_evaluations_is_asked_for_whole_
     assert all(part.cost.nfe == nfe for one in result for part in one.candidates)
     assert sum(painter.calls) == sum(len(one.candidates) for one in result) == 6 * 4
     assert result.spent.nfe == nfe * 6 * 4
-
-
-# -- with a calibration -----------------------------------------------------------------------------------------------
 
 
 @cache
@@ -215,13 +207,6 @@ def least(*prompts):
     return 0.1 * float(np.std(prompts))
 
 
-def test_before_anything_is_seen_all_past_prompts_count_alike():
-    past = PastPrompts(recorded(HOPELESS, RARE, EASY, steps=(8,)), 0)
-    rate, paused = past.gain_rates([], 0.0, None, {})
-    assert rate == pytest.approx((0 + 0.25 + 1) / 3 * (1 - least(HOPELESS, RARE, EASY)) / 8)
-    assert not paused
-
-
 def test_failures_make_another_failure_more_likely_and_never_certain():
     past = PastPrompts(recorded(HOPELESS, RARE, EASY, steps=(8,)), 0)
     rates = [past.gain_rates([Observation(None, 0.0)] * count, 0.0, None, {})[0] for count in range(12)]
@@ -273,13 +258,6 @@ def test_scores_that_are_missing_pay_nothing():
     assert rates[0] == rates[1] < rates[2]
     finished = PastPrompts(recorded([nothing, 1, 0, 0], steps=(8,)), 0).gain_rates([], 0.0, None, {})[0]
     assert finished == pytest.approx(0.25 * (1 - 0.1 * float(np.std([1, 0, 0]))) / 8)
-
-
-def test_prompts_may_have_lost_candidates():
-    calibration = recorded([0, 0, 0, 1], [1, 1], steps=(8,))
-    calibration = PreviewCalibration("painter", {}, (8,), {**calibration.values, "none": ()})
-    rate = PastPrompts(calibration, 0).gain_rates([], 0.0, None, {})[0]
-    assert rate == pytest.approx((0.25 + 1) / 2 * (1 - 0.1 * float(np.std([0, 0, 0, 1, 1, 1]))) / 8)
 
 
 def test_calibrations_that_say_nothing_are_refused():

@@ -118,9 +118,6 @@ def test_a_search_needs_an_editor_that_can_stop(selector: Selector) -> None:
         picked(selector, editor=Plain(Painter()))
 
 
-# -- missing values ---------------------------------------------------------------------------------------------------
-
-
 def without(hidden: Any, how: str) -> Reward:
     """The reward of the worth of images, of which the hidden ones have none, or are rejected."""
     if how == "rejected":
@@ -134,7 +131,6 @@ def without(hidden: Any, how: str) -> Reward:
 
 
 def chosen_images(selection: Selection) -> list[Image]:
-    """Those of the winner and of the steps that led to it."""
     candidates = [*selection.steps, *([] if selection.winner is None else [selection.winner])]
     return [candidate.picture for candidate in candidates if candidate.picture is not None]
 
@@ -143,9 +139,7 @@ def chosen_images(selection: Selection) -> list[Image]:
 @each_selector
 @settings(max_examples=8, deadline=None)  # each is a run or two
 @given(seed=st.integers(0, 1000), below=st.floats(0.1, 1.0), salt=st.integers(0, 7))
-def test_no_bad_candidate_is_chosen_for_having_no_value_or_a_rejection(
-    selector: Selector, how: str, seed: int, below: float, salt: int
-) -> None:
+def test_no_bad_candidate_is_chosen_for_having_no_value_or_a_rejection(selector, how, seed, below, salt):
     def hidden(picture: Image) -> bool:
         return read(picture) < below and bool(int(picture.digest[salt], 16) & 1)
 
@@ -163,8 +157,6 @@ def test_no_bad_candidate_is_chosen_for_having_no_value_or_a_rejection(
         if not hidden(best):
             assert images == [best]
 
-
-# -- settings ---------------------------------------------------------------------------------------------------------
 
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (BestOfN, {"n": 0}, "got 0"),

@@ -46,21 +46,12 @@ def shares(row):
     return normalize_log_weights(log_weights(row))
 
 
-# -- weights ----------------------------------------------------------------------------------------------------------
-
-
 def test_weights_are_gains_since_the_last_preview_or_the_best_preview_so_far():
     _, after = particles([0.5, 0.2], scale=4.0, log_potential=[4 * 0.1, 4 * 0.3])
     assert log_weights(after) == pytest.approx([4 * 0.4, 4 * -0.1])
     assert [one.log_potential for one in after] == pytest.approx([4 * 0.5, 4 * 0.2])
     _, after = particles([0.5, 0.2], "max", scale=4.0, max_reward=[0.1, 0.3])
     assert log_weights(after) == pytest.approx([4 * 0.5, 4 * 0.3])
-
-
-def test_differences_add_up_to_the_last_reward_whatever_came_before():
-    _, first = particles([0.9, 0.1], scale=3.0)
-    kept = {name: [getattr(one, name) for one in first] for name in ("log_weight", "log_potential")}
-    assert log_weights(particles([0.2, 0.4], scale=3.0, **kept)[1]) == pytest.approx([3 * 0.2, 3 * 0.4])
 
 
 @pytest.mark.parametrize("potential", ["difference", "max"])
@@ -90,12 +81,6 @@ def test_no_particles_gain_weight_by_previews_without_a_value(drawn, potential, 
     assert less <= known + 1e-12
 
 
-def test_a_preview_without_a_value_is_made_good_by_the_next_one():
-    _, first = particles([0.6, None], scale=2.0)
-    kept = {name: [getattr(one, name) for one in first] for name in ("log_weight", "log_potential", "max_reward")}
-    assert shares(particles([0.6, 0.6], scale=2.0, **kept)[1]) == pytest.approx([0.5, 0.5])
-
-
 def test_those_that_failed_or_were_left_behind_have_no_weight():
     row, _ = particles([0.5, 0.5, 0.5])
     row[0] = Particle(replace(row[0].partial, step=1, previews=(), error="no paint"))
@@ -107,9 +92,6 @@ def test_the_effective_sample_size_by_hand():
     assert effective_sample_size(np.array([0.25] * 4)) == 4
     assert effective_sample_size(np.array([1.0, 0, 0, 0])) == 1
     assert effective_sample_size(np.array([0.5, 0.25, 0.25])) == pytest.approx(8 / 3)
-
-
-# -- resampling -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -136,12 +118,6 @@ def test_everyone_is_drawn_within_one_of_what_its_weight_says(result, first):
     assert not counts[weights == 0].any()
 
 
-def test_resampling_is_unbiased():
-    weights = np.array([0.07, 0.53, 0.0, 0.4])
-    counts = [systematic_resample(weights, first) for first in (np.arange(1000) + 0.5) / 1000]
-    assert np.mean(counts, 0) == pytest.approx(4 * weights, abs=2e-3)
-
-
 def test_survivors_stay_in_their_places_and_copies_take_those_of_the_dropped():
     numbers = [1.0, 2, 3, 4]
     row, _ = particles([0.1, 0.2, 0.3, 0.4], log_weight=numbers, log_potential=numbers, max_reward=[0.1, 0.2, 0.3, 0.4])
@@ -163,9 +139,6 @@ def test_the_random_number_follows_from_seed_sample_and_step():
     assert len(result) == 8
     assert all(0 <= one < 1 for one in result)
     assert resampling_uniform(0, "a", 2) in result
-
-
-# -- runs -------------------------------------------------------------------------------------------------------------
 
 
 def test_with_all_weight_on_one_it_takes_all_the_evaluations_it_may():

@@ -22,15 +22,11 @@ from ..numpy_editor import Painter, Vector, graded, judge, pick, read, rejection
 
 
 class Clear(Painter):
-    """Every preview is worth what its image is."""
-
     def _expected(self, draft: DenoisingState) -> Vector:
         return draft.arrays["latents"]
 
 
 class Blind(Painter):
-    """No preview says anything of its image."""
-
     def _expected(self, draft: DenoisingState) -> Vector:
         other = NoiseSpec(draft.noise.seed + 77_777)
         blind = super().begin([draft.images], [draft.instruction], [other])[0]

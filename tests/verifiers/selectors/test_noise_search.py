@@ -11,9 +11,6 @@ def seeds(result):
     return [one.noise.seed for one in result.candidates]
 
 
-# -- zero-order search ------------------------------------------------------------------------------------------------
-
-
 def test_each_round_makes_neighbours_of_the_best_so_far():
     (result,) = pick(ZeroOrderSearch(3, 4, radius=0.4), seed=7)
     by_id = {one.id: one for one in result.candidates}
@@ -70,9 +67,6 @@ def test_a_budget_ends_zero_order_and_is_shared_by_all():
     assert result.spent.nfe == 96
     assert [len(one.candidates) for one in result] == [6, 6]
     assert all(one.stop_reason and one.winner is not None for one in result)
-
-
-# -- search over paths ------------------------------------------------------------------------------------------------
 
 
 def test_evaluations_and_scores_of_paths_are_as_planned():

@@ -44,9 +44,6 @@ SMALL = recorded(
 )
 
 
-# -- statistics -------------------------------------------------------------------------------------------------------
-
-
 def test_a_small_table_by_hand():
     first, second, last = (SMALL.preview_quality(step) for step in SMALL.steps)
     assert first.spearman.value == pytest.approx((0.6 - 1) / 2)
@@ -107,9 +104,6 @@ def test_intervals_hold_the_mean_and_narrow_with_more_samples():
     assert (BootstrapMean.of([]), BootstrapMean.of([0.3])) == (None, BootstrapMean(0.3))
 
 
-# -- records ----------------------------------------------------------------------------------------------------------
-
-
 def test_it_makes_and_scores_every_step_once_and_never_again():
     painter, expert, journal = Painter(), judge(), Journal()
     result = calibrate_previews(painter, graded(expert), scenes(3), n=5, journal=journal)
@@ -129,12 +123,6 @@ def test_only_the_steps_that_were_chosen_are_looked_at_and_failed_candidates_are
     assert expert.seen.total() == 2 * 3 * 3
     assert result.failed == 2
     assert [len(rows) for rows in result.values.values()] == [3, 3]
-
-
-def test_later_previews_say_more():
-    result = calibrate_previews(Painter(), graded(), scenes(10), n=6)
-    means = [mean.value for step in result.steps if (mean := result.preview_quality(step).spearman)]
-    assert means[0] < means[3] < means[7] == pytest.approx(1)
 
 
 def test_what_cannot_be_calibrated_is_refused():
@@ -172,9 +160,6 @@ def test_a_plot_is_a_picture_and_without_matplotlib_it_says_what_to_install(tmp_
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"editcritic\[bench\]"):
         SMALL.plot(tmp_path / "plot.png")
-
-
-# -- plans ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

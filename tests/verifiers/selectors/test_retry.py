@@ -24,7 +24,6 @@ def retried(verifier: VerifierLike | float, samples: int = 1, tries: int = 4, **
 
 
 def second(least: float, **how: Any) -> Verifier:
-    """Another reward than that of the run."""
     return Verifier(graded(how.pop("expert", None), "second"), at_least(least), **how)
 
 
@@ -106,9 +105,6 @@ def test_an_editor_that_fails_is_a_try() -> None:
     assert [one.status for one in result.candidates] == ["made", "failed", "made"]
     assert result.notes[1].startswith("candidate 1: the editor failed")
     assert result.winner is not None
-
-
-# -- paying -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_verifier_is_paid_for() -> None:

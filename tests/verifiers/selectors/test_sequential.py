@@ -82,9 +82,6 @@ def as_json(selections: Selections) -> list[dict[str, Any]]:
     return [one.to_json() for one in selections]
 
 
-# -- sequential -------------------------------------------------------------------------------------------------------
-
-
 def test_the_best_of_each_step_goes_on():
     painter = Painter()
     for one in pick(SequentialEditing(4), compounds(3), editor=painter):
@@ -193,14 +190,6 @@ def test_the_steps_of_all_samples_are_made_together():
     assert painter.calls == [6, 4, 4]
 
 
-def test_more_candidates_give_a_better_first_step():
-    first = [[worth(one.steps[0]) for one in pick(SequentialEditing(n), compounds(2))] for n in range(1, 7)]
-    assert all(column == tuple(sorted(column)) for column in zip(*first, strict=True))
-
-
-# -- what ends on the way ---------------------------------------------------------------------------------------------
-
-
 def test_a_step_without_a_score_ends_that_sample_and_keeps_what_was_chosen():
     painter = Painter(bad_seeds={STEP_SEED_STRIDE, STEP_SEED_STRIDE + 1})
     short = replace(compounds(1, OPERATIONS[:1])[0], id="short")
@@ -234,9 +223,6 @@ def test_a_budget_of_judge_calls_that_ends_before_the_last_step_leaves_no_winner
     assert [worth(chosen) for chosen in one.steps] == [max(map(worth, at(one, step))) for step in (1, 2)]
 
 
-# -- chains -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_turn_is_judged_against_the_last_one_with_the_turns_and_pools_before_it():
     (sample,) = compounds(boxes=BOXES)
     watching = Watching(MultiTurnEditing(2), [sample])
@@ -260,14 +246,6 @@ def test_a_chain_goes_on_from_turns_that_were_made_before():
     (judged,) = Watching(MultiTurnEditing(1), [replace(sample, sources=(turn.edited,))]).seen
     assert judged.history == (turn,)
     assert judged.pools == Pools(("cup", "fork", "plum"), ("cup", "plum"), ("cup",))
-
-
-def test_a_chain_ends_where_no_candidate_of_a_turn_has_a_score():
-    painter = Painter(bad_seeds={2 * STEP_SEED_STRIDE, 2 * STEP_SEED_STRIDE + 1})
-    (one,) = pick(MultiTurnEditing(2), compounds(), editor=painter)
-    assert one.winner is None
-    assert "step 3 of 3" in one.reason
-    assert [chosen.step for chosen in one.steps] == [1, 2]
 
 
 class Twins(Painter):

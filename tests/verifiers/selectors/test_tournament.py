@@ -67,9 +67,6 @@ def played(result: Iterable[Selection]) -> list[tuple[str, str]]:
     return [(match.first, match.second) for one in result for match in one.matches]
 
 
-# -- who wins ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])
 @pytest.mark.parametrize("levels", [65536, 3])
 @pytest.mark.parametrize("ties", [None, graded(None, "second")])
@@ -158,9 +155,6 @@ def test_a_circle_is_decided_by_the_reward_then_the_second_one_then_the_seed():
     (one,) = pick(circle, editor=Painter(levels=1))
     assert won(one).id == "0"
     assert "the reward decides" in one.reason
-
-
-# -- what says nothing ------------------------------------------------------------------------------------------------
 
 
 class Stumbles:
@@ -286,16 +280,6 @@ def test_a_comparison_that_nobody_can_answer_is_refused_before_anything_is_made(
     with pytest.raises(ValueError, match=r"pairwise-judge needs experts for judge\.pairwise"):
         pick(selector, editor=painter, reward=graded(role="preference"))
     assert painter.calls == []
-
-
-def test_matches_that_failed_are_asked_again_in_the_next_run_and_nothing_else():
-    journal = Journal()
-    down = graded(referee(Stumbles(math.inf)), on_failures="none")
-    pick(RoundRobinTournament(4, JUDGE), reward=down, journal=journal)
-    expert = referee(honest)
-    (one,) = pick(RoundRobinTournament(4, JUDGE), reward=graded(expert), journal=journal)
-    assert sum(expert.calls) == 12
-    assert one.notes == ()
 
 
 @pytest.mark.parametrize("selector", [KnockoutTournament, RoundRobinTournament])

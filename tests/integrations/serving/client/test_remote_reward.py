@@ -7,13 +7,10 @@ import json
 import math
 import pickle
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
@@ -24,17 +21,12 @@ from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
 from editcritic.integrations.serving.server.settings import ServerConfig
 from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction
-from editcritic.reward import Box, Card, Image, Reward, Score, TooManyFailures, score
+from editcritic.reward import Box, Card, Image, Reward, Score, TooManyFailures
 from editcritic.reward.metrics.pairwise import pack_pair
 from editcritic.reward.queries import ExpertDown
 from editcritic.reward.retry import RetryPolicy
 from editcritic.verifiers import BestOfN, Budget, Journal, Verifier, at_least, select
-from studies.load_test.synthetic_reward import (
-    SyntheticExpert,
-    SyntheticServer,
-    synthetic_reward,
-    synthetic_samples,
-)
+from studies.load_test.synthetic_reward import SyntheticExpert, SyntheticServer, synthetic_reward, synthetic_samples
 
 TINY = 8
 
@@ -50,10 +42,7 @@ def server():
 
 @contextmanager
 def answering(*answers):
-    """A server that says it is ready, and answers requests with these, one after the other, the last for ever.
-
-    Each: (status, headers, JSON or a function that makes it of the request).
-    """
+    """A ready server that gives (status, headers, JSON or a function of the request) in order, the last for ever."""
     requests, description = [], {"identity": IDENTITY, "card": {"name": "rehearsal", "version": 1, "summary": "s"}}
     lock = threading.Lock()
 
@@ -110,8 +99,6 @@ def test_pictures_arrive_as_they_are(server, encoding):
 
 
 class Names:
-    """A metric that tells apart all that it could read in a sample."""
-
     card = Card("names", 1, "a number for everything in the sample")
 
     def __call__(self, sample):
@@ -148,22 +135,6 @@ def test_it_pickles_without_its_token(server, monkeypatch):
     assert b"not for the pickle" not in pickled
     assert again.chunk_size == 3
     assert again(synthetic_samples(3, size=TINY)).values == [0, 1, 2]
-
-
-def test_many_clients_each_get_their_own_scores(server):
-    async def client(number):
-        remote = RemoteReward(server.url, max_concurrency=2, chunk_size=5)
-        batch = synthetic_samples(10, size=TINY, group=5, start=10 * number)
-        scores = await remote.score(batch)
-        assert scores.values == [10 * number + at for at in range(10)]
-        assert scores.ids == tuple(sample.id for sample in batch)
-        remote.close()
-        return len(scores)
-
-    async def all_of_them():
-        return sum(await asyncio.gather(*(client(number) for number in range(40))))
-
-    assert asyncio.run(all_of_them()) == 400
 
 
 def test_a_stream_takes_samples_as_there_is_room(server):
@@ -394,16 +365,6 @@ def test_nobody_there_is_said_after_the_patience():
     assert remote([]).values == []
 
 
-def test_a_server_that_went_away_is_waited_for_as_long_as_there_is_patience():
-    with SyntheticServer(life=60) as server:
-        remote = RemoteReward(server.url, outage_timeout_s=0.5, on_failures="none")
-        assert remote(synthetic_samples(1, size=TINY)).values == [0]
-        server.kill()
-        scores = remote(synthetic_samples(2, size=TINY))
-    assert scores.count("failed") == 2
-    assert "no response for" in scores[0].reason
-
-
 def test_a_proxy_that_knows_no_judge_server_for_a_while_is_waited_for():
     gone = (404, {"content-type": "text/plain"}, b"Path '/v1/score' not found.")
     with answering(gone, gone, (200, {}, scored)) as (url, requests):
@@ -435,9 +396,6 @@ def test_what_means_nothing_is_refused_at_once(options, message):
     with pytest.raises(ValueError, match=message) as caught:
         RemoteReward(**{"urls": "http://127.0.0.1:9", **options})
     assert "secret" not in str(caught.value)
-
-
-# -- where a Reward is taken ------------------------------------------------------------------------------------------
 
 
 def test_trl_takes_it(server):
@@ -475,11 +433,6 @@ def test_verifiers_and_selectors_take_it(server):
         select(BestOfN(4), [sample], editor=Editor(), reward=remote, budget=Budget(judge_calls=8))
 
 
-def test_score_takes_it(server):
-    (sample,) = synthetic_samples(1, size=TINY, start=1 << 16)
-    assert score(sample.source, sample.edited, "x", reward=RemoteReward(server.url)).value == 1 << 16
-
-
 def test_a_judge_that_is_dead_fails_its_samples_with_the_reason():
     dead = synthetic_reward()
     dead.experts["preference"] = Dead()
@@ -501,20 +454,6 @@ def test_an_answer_of_another_identity_than_the_first_is_no_score():
     assert "rehearsal@1#bbbbbbbb instead of rehearsal@1#aaaaaaaa" in late[0].reason
 
 
-def test_a_server_that_was_restarted_with_other_weights_gives_no_score():
-    with SyntheticServer(life=60) as before:
-        remote = RemoteReward(before.url, on_failures="none", outage_timeout_s=20, chunk_size=2)
-        assert remote(synthetic_samples(2, size=TINY)).count("scored") == 2
-        first = remote.identity
-    port = int(before.url.rpartition(":")[2])
-    other = synthetic_reward(seconds=0.001)  # its expert has another id, as one with other weights
-    with serve_in_thread(ScoringService(other), ServerConfig(port=port)):
-        scores = remote(synthetic_samples(2, size=TINY, start=4))
-    assert scores.count("failed") == 2
-    assert scores[0].cause == "infrastructure"
-    assert f"rehearsal@1#{first[:8]} and rehearsal@1#{other.identity[:8]}" in scores[0].reason
-
-
 def test_a_client_keeps_its_identity_when_it_is_closed_and_when_it_is_pickled():
     first, other = synthetic_reward(), synthetic_reward(seconds=0.001)
     with serve_in_thread(ScoringService(first)) as url:
@@ -530,26 +469,6 @@ def test_a_client_keeps_its_identity_when_it_is_closed_and_when_it_is_pickled():
         assert RemoteReward(url)(synthetic_samples(1, size=TINY)).count("scored") == 1
 
 
-def test_a_server_whose_expert_has_no_id_yet_is_not_ready_and_says_why():
-    waiting = synthetic_reward()
-    waiting.experts["preference"] = Nameless()
-    report = ""
-    with serve_in_thread(ScoringService(waiting), wait_until_loaded=False) as url:
-        for _ in range(100):
-            try:
-                with urlopen(f"{url}/readyz", timeout=10) as response:
-                    raise AssertionError(response.read())
-            except HTTPError as error:
-                report = error.read().decode()
-            if "no model listed" in report:
-                break
-            time.sleep(0.05)
-        assert "no model listed" in report
-        Nameless.up = True
-        with urlopen(f"{url}/healthz", timeout=10) as response:
-            assert response.status == 200
-
-
 def test_an_expert_that_the_reward_does_not_use_may_be_down():
     reward = synthetic_reward()
     reward.experts["segmenter"] = Nameless()
@@ -558,12 +477,10 @@ def test_an_expert_that_the_reward_does_not_use_may_be_down():
 
 
 class Nameless(SyntheticExpert):
-    """Its server lists its model later."""
-
-    up = False
+    """Its server lists no model."""
 
     def __getattribute__(self, name):
-        if name == "id" and not Nameless.up:
+        if name == "id":
             raise ExpertDown("no model listed")
         return super().__getattribute__(name)
 

@@ -46,8 +46,6 @@ class Net:
 
 
 def connected(test):
-    """Run an `async def` of a net and its replicas."""
-
     async def run():
         net: Any = Net()
         replicas = ReplicaPool(URLS, net, outage_timeout_s=1.0)
@@ -177,22 +175,6 @@ def test_one_that_comes_back_with_another_reward_is_not_asked_until_it_has_the_f
             if home.up:
                 break
         assert replicas.pick("group", 1) is home
-
-    connected(test)
-
-
-def test_an_answer_of_another_identity_is_no_score_and_its_server_is_not_used_again():
-    async def test(net, replicas):
-        home = replicas.pick("group", 1)
-        net.about[home.url] = {**ABOUT, "identity": "c" * 64}
-        replicas.mark_down(home, "it scored with another")
-        await asyncio.sleep(0.3)
-        assert home.other_identity
-        for other in [one for one in replicas.all if one is not home]:
-            net.about[other.url] = net.about[home.url]
-            replicas.mark_down(other, "restarted")
-        await asyncio.sleep(0.5)
-        assert "rehearsal@1#aaaaaaaa and rehearsal@1#cccccccc" in replicas.permanent_failure
 
     connected(test)
 

@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from studies.load_test.synthetic_reward import SyntheticExpert
 
 NEEDS = ("ray",)
 ROOT = Path(__file__).parents[4]
-PATIENCE_S = 90.0
 
 
 class Noted(SyntheticExpert):
@@ -42,7 +40,6 @@ class Noted(SyntheticExpert):
 
 
 def notes(folder: Path, kind: str) -> list[str]:
-    """The lines that all processes noted."""
     return [line for path in folder.glob(f"{kind}-*") for line in path.read_text().split()]
 
 
@@ -55,7 +52,6 @@ class RayJudge:
         self.start()
 
     def start(self) -> None:
-        """Start it, again on the same port."""
         port = self.url.rpartition(":")[2]
         self.process = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, json.dumps(self._settings), port],
@@ -90,28 +86,18 @@ class RayJudge:
         self.process.stderr.close()
 
     def metric(self, name: str) -> float:
-        """The sum of a metric of the replica that answers."""
         lines = httpx2.get(f"{self.url}/metrics", timeout=60).text.splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
 @contextmanager
 def ray_judge(folder: Path = ROOT, **settings: Any) -> Iterator[RayJudge]:
-    """See `JudgeSettings`."""
     judge = RayJudge(folder, **settings)
     try:
         yield judge
     finally:
         if judge.process.poll() is None:
             judge.kill()
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Wait until it holds."""
-    until = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < until, f"not within {PATIENCE_S:g} s: {what}"
-        time.sleep(0.1)
 
 
 def descendants(root: int) -> dict[int, str]:

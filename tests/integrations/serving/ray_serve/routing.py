@@ -57,7 +57,6 @@ def settings(folder: Path, router: str) -> dict[str, Any]:
 
 @contextmanager
 def judge(folder: Path, router: str) -> Iterator[str]:
-    """The address of a judge with a router of `JudgeSettings`."""
     with ray_judge(**settings(folder, router)) as running:
         yield running.url
 

@@ -44,6 +44,8 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 class Held:
     """What the only replica holds, as the tests read it of a `ScoringService`."""
 
+    in_flight = 0
+
     def __init__(self, judge: RayJudge) -> None:
         self._judge = judge
         self.bytes = self.samples = self
@@ -99,9 +101,7 @@ def test_what_is_wrong_is_told_to_the_client_and_is_not_to_be_sent_again(server:
         assert (answer.status_code, answer.json()["retryable"]) == (status, False), f"WRONG[{number}]: {answer.text}"
 
 
-def test_memory_of_proxy_and_replica_stays_bounded_while_bodies_do_not_end(
-    judge: RayJudge, server: tuple[httpx2.Client, Any]
-) -> None:
+def test_memory_of_proxy_and_replica_stays_bounded_while_bodies_do_not_end(judge, server):
     """A gigabyte comes in, several bodies at a time, in chunks that no length announces."""
     pids = judge.pids("ray::ProxyActor") | judge.pids("ray::ServeReplica")
     assert len(pids) == 2
@@ -122,9 +122,7 @@ def test_memory_of_proxy_and_replica_stays_bounded_while_bodies_do_not_end(
     assert sum(peak(pid) for pid in pids) - before < 100 * MIB
 
 
-def test_headers_by_which_ray_lets_clients_turn_off_its_limits_have_no_effect(
-    server: tuple[httpx2.Client, Any],
-) -> None:
+def test_headers_by_which_ray_lets_clients_turn_off_its_limits_have_no_effect(server):
     for name in ("x-request-timeout-seconds", "X_Request_Timeout_Seconds", "x-request-disconnect-disabled"):
         answer = server[0].post(
             "/v1/score", json=ASKED, headers={name: "0.000001" if "timeout" in name.lower() else "?1"}

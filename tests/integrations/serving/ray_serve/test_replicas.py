@@ -14,7 +14,8 @@ from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from studies.load_test.synthetic_reward import synthetic_reward, synthetic_samples
 
-from .ray_judge import RayJudge, eventually, notes, ray_judge
+from ..served import eventually
+from .ray_judge import RayJudge, notes, ray_judge
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 
@@ -53,9 +54,7 @@ def client(judge: RayJudge) -> RemoteReward:
     return RemoteReward(judge.url, token_env="RAY_JUDGE_TOKEN", reward="rehearsal", chunk_size=10, max_concurrency=16)
 
 
-def test_of_thousands_of_samples_none_is_lost_while_replicas_are_added_killed_and_stopped(
-    judge: RayJudge, folder: Path
-) -> None:
+def test_of_thousands_of_samples_none_is_lost_while_replicas_are_added_killed_and_stopped(judge, folder):
     samples = synthetic_samples(8_000, size=8, group=10)
     assert len(judge.pids(REPLICA)) == 1
     scoring = THREADS.submit(client(judge), samples)
@@ -82,16 +81,7 @@ def test_rewards_of_a_replica_share_an_expert_whose_weights_are_loaded_once(judg
 
 
 def test_without_the_token_the_proxy_tells_nothing_but_health(judge: RayJudge) -> None:
-    for path in (
-        "/v1/reward",
-        "/metrics",
-        "/monitor",
-        "/-/routes",
-        "/v1/score",
-        "/score",
-        "/x",
-        "//healthz",
-    ):
+    for path in ("/v1/reward", "/metrics", "/monitor", "/-/routes", "/v1/score", "/score", "/x", "//healthz"):
         for method in ("GET", "POST", "PUT", "OPTIONS"):
             answer = httpx2.request(method, f"{judge.url}{path}", timeout=60)
             assert answer.status_code == 401, (method, path)

@@ -88,7 +88,6 @@ def test_a_proxy_has_the_token_and_the_limits_of_the_judge(monkeypatch: pytest.M
 
 
 def refused(*options: str) -> str:
-    """What the command says when it does not start."""
     app = typer.Typer()
     app.command()(serve)
     result = CliRunner().invoke(app, ["--ray", "--reward", RATED, "--experts", FAKE, "--port", "0", *options])

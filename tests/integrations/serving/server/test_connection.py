@@ -15,35 +15,30 @@ import httpx2
 import pytest
 
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
-from editcritic.integrations.serving.server import ScoringService, ServerConfig, ServerLimits, serve_in_thread
+from editcritic.integrations.serving.server import ScoringService
 from editcritic.integrations.serving.server.settings import MIB
-from editcritic.reward import Expert, Reward
+from editcritic.reward import Expert
 
-from ....reward.fakes import Fake, Rated, known, sample
+from ....reward.fakes import Fake, known, sample
 from ..raw_http import connect, is_closed, read_answer, request
+from ..served import PATIENCE_S, TOKEN, eventually, idle, serving
 
-TOKEN = "the-token-of-the-test"
 WITH_TOKEN: dict[str, Any] = {"authorization": f"Bearer {TOKEN}"}
 ONE = sample("a")
 BODY = json.dumps(attach_images(request_json([ONE]), images_by_digest([ONE]))).encode()
-PATIENCE_S = 60.0
 
 
 @contextlib.contextmanager
 def judge(
     expert: Expert | None = None, token: str = TOKEN, connections: int = 64, **limits: Any
 ) -> Iterator[tuple[str, ScoringService]]:
-    service = ScoringService(Reward(Rated(), {"preference": expert or Fake()}), limits=ServerLimits(**limits))
-    with serve_in_thread(service, ServerConfig(port=0, token=token, max_connections=connections)) as url:
-        yield url, service
-    service.close()
+    with serving(expert=expert, limits=limits, token=token, max_connections=connections) as running:
+        yield running
 
 
 @contextlib.contextmanager
 def flood(url: str, hold: int, greeting: bytes) -> Iterator[Callable[[], int]]:
-    """Somebody who holds so many connections, and opens another one for each that is closed, or for the oldest; gives
-    the number opened so far.
-    """
+    """So many connections, another for each that is closed, or for the oldest; gives the number opened so far."""
     stop, opened = threading.Event(), [0]
 
     def go_on() -> None:
@@ -63,8 +58,7 @@ def flood(url: str, hold: int, greeting: bytes) -> Iterator[Callable[[], int]]:
     thread = threading.Thread(target=go_on)
     thread.start()
     try:
-        while opened[0] < 2 * hold:
-            time.sleep(0.01)
+        eventually(lambda: opened[0] >= 2 * hold)
         yield lambda: opened[0]
     finally:
         stop.set()
@@ -77,9 +71,7 @@ def requests_counted(service: ScoringService) -> float:
 
 
 def until_let_in(url: str, data: bytes, attempts: int = 30) -> int:
-    """The status of a request on a new connection; one that is lost, on a machine without time, is sent again: several
-    times where a flood reopens faster than a busy machine comes to read what is sent.
-    """
+    """The status of a request on a new connection; one that is lost, on a machine without time, is sent again."""
     for _ in range(attempts):
         with contextlib.suppress(OSError), connect(url) as connection:
             connection.sendall(data)
@@ -113,11 +105,9 @@ def test_what_is_scored_and_who_has_shown_the_token_outlast_a_flood() -> None:
         idle.sendall(request(path="/metrics", **WITH_TOKEN))
         assert read_answer(idle).status == 200
         scored.sendall(request("POST", "/v1/score", BODY, **WITH_TOKEN))
-        while not service.in_flight:
-            time.sleep(0.01)
+        eventually(lambda: service.in_flight)
         with flood(url, 150, request()) as reopened:
-            while reopened() < 450:
-                time.sleep(0.01)
+            eventually(lambda: reopened() >= 450)
             opened.set()
             assert read_answer(scored).status == 200
             for connection in (idle, scored):
@@ -136,8 +126,7 @@ def test_a_new_client_is_told_to_come_back_while_all_connections_are_being_answe
         busy = [stack.enter_context(connect(url)) for _ in range(3)]
         for connection in busy:
             connection.sendall(request("POST", "/v1/score", BODY, **WITH_TOKEN))
-        while service.samples.used < 3:
-            time.sleep(0.01)
+        eventually(lambda: service.samples.used == 3)
         with connect(url) as late:
             late.sendall(request())
             answer = read_answer(late)
@@ -174,9 +163,8 @@ def test_without_the_token_there_is_one_answer_to_a_connection(asked: bytes, sta
         assert (answer.status, answer.closed) == (status, True)
         assert is_closed(connection)
         assert httpx2.post(f"{url}/v1/score", content=BODY, headers=WITH_TOKEN).status_code == 200
-        while (counted := requests_counted(service)) < 2:
-            time.sleep(0.01)
-        assert counted == 2
+        eventually(lambda: requests_counted(service) >= 2)
+        assert requests_counted(service) == 2
 
 
 def test_a_refusal_arrives_although_the_body_is_still_being_sent() -> None:
@@ -197,20 +185,14 @@ def test_bodies_that_are_only_announced_take_no_room(token: str) -> None:
         silent = [stack.enter_context(connect(url)) for _ in range(16)]
         for connection in silent:
             connection.sendall(request("POST", "/v1/score", content_length=str(MIB), **headers))
-        while service.active_requests < 16:
-            time.sleep(0.01)
+        eventually(lambda: service.active_requests == 16)
         assert service.bytes.used == 0
         assert httpx2.post(f"{url}/v1/score", content=BODY, headers=headers).status_code == 200
         silent[0].sendall(bytes(MIB // 2))
-        until = time.monotonic() + PATIENCE_S
-        while service.bytes.used < MIB // 2 and time.monotonic() < until:
-            time.sleep(0.01)
-        assert service.bytes.used == MIB // 2
+        eventually(lambda: service.bytes.used == MIB // 2)
         for connection in silent:
             connection.close()
-        while service.active_requests and time.monotonic() < until:
-            time.sleep(0.01)
-        assert (service.bytes.used, service.samples.used, service.active_requests) == (0, 0, 0)
+        eventually(lambda: idle(service))
 
 
 def test_bodies_that_arrive_are_counted_and_refused_where_there_is_no_room() -> None:

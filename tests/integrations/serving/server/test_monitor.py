@@ -5,9 +5,9 @@ scoring waits for none of it.
 import base64
 import re
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -15,7 +15,7 @@ import pytest
 
 from editcritic.integrations.serving.client import RemoteReward
 from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
-from editcritic.integrations.serving.server import ScoringService, ServerConfig, serve_in_thread
+from editcritic.integrations.serving.server import ScoringService
 from editcritic.integrations.serving.server.monitoring import monitor_page
 from editcritic.reward import EditSample, Image, Reward, Score
 from editcritic.reward.queries import Measurement
@@ -27,8 +27,7 @@ from editcritic.reward.training.step_monitor import StepMonitor
 
 from ....reward.fakes import Fake, Rated, known, picture, sample
 from ....reward.training.policies import HACKS, Hack, Policy
-
-TOKEN = "a-token-nobody-guesses"
+from ..served import TOKEN, eventually, serving
 
 
 def reward() -> Reward:
@@ -36,18 +35,9 @@ def reward() -> Reward:
 
 
 @contextmanager
-def served(monitor: StepMonitor | None, settings: ServerConfig | None = None) -> Iterator[tuple[str, ScoringService]]:
-    service = ScoringService({"mine": reward()}, monitors={} if monitor is None else {"mine": monitor})
-    with serve_in_thread(service, settings) as url:
-        yield url, service
-    service.close()
-
-
-def until(monitor: StepMonitor, observed: int) -> None:
-    end = time.monotonic() + 60
-    while len(monitor.history) < observed:
-        assert time.monotonic() < end, "steps were not observed"
-        time.sleep(0.01)
+def served(monitor: StepMonitor | None, **settings: Any) -> Iterator[tuple[str, ScoringService]]:
+    with serving({"mine": reward()}, monitors=monitor and {"mine": monitor}, **settings) as running:
+        yield running
 
 
 def train(url: str, monitor: StepMonitor, hack: Hack | None, steps: int) -> None:
@@ -56,7 +46,7 @@ def train(url: str, monitor: StepMonitor, hack: Hack | None, steps: int) -> None
     with closing(RemoteReward(url)) as remote:
         for number in range(steps):
             remote([edit.sample for edit in policy.step(number)])
-            until(monitor, number + 1)
+            eventually(lambda seen=number + 1: len(monitor.history) >= seen)
 
 
 def numbers(text: str) -> dict[str, float]:
@@ -90,7 +80,6 @@ def test_a_policy_that_hacks_is_seen_on_the_page_and_in_the_metrics(hack):
 
 
 def colourful() -> Reward:
-    """A reward that strong colours win."""
     rule = lambda query: Measurement(image_statistics(query.image)["saturation"])  # noqa: E731
     return Reward(Rated(), {"preference": Fake(rule)}, on_failures="none")
 
@@ -98,12 +87,10 @@ def colourful() -> Reward:
 def test_what_hacks_would_pay_is_on_the_page_and_in_the_metrics():
     reward = colourful()
     monitor = StepMonitor(64, probe=AuditProbe(reward, every=2, samples=2), name="mine")
-    service = ScoringService({"mine": reward}, monitors={"mine": monitor})
-    with serve_in_thread(service) as url:
+    with serving({"mine": reward}, monitors={"mine": monitor}) as (url, _):
         train(url, monitor, None, 12)
         metrics = numbers(httpx2.get(f"{url}/metrics").text)
         page = httpx2.get(f"{url}/monitor").text
-    service.close()
     probed = [step for step, numbers in monitor.history if "hack/best" in numbers]
     assert probed == [0, 2, 4, 6, 8, 10]
     assert metrics['editcritic_monitor_value{quantity="hack/over-saturated",reward="mine"}'] > 0.05
@@ -128,16 +115,14 @@ def test_what_hacks_would_pay_is_on_the_page_and_in_the_metrics():
 
 def test_each_reward_has_a_monitor_of_its_own_and_some_have_none():
     monitor = StepMonitor(8)
-    service = ScoringService({"mine": reward(), "eval": reward()}, monitors={"mine": monitor})
     edits = [sample(str(row), edited=picture(row)) for row in range(8)]
-    with serve_in_thread(service) as url:
+    with serving({"mine": reward(), "eval": reward()}, monitors={"mine": monitor}) as (url, _):
         with closing(RemoteReward(url, reward="eval")) as other:
             other(edits)
         assert monitor.steps == 0
         with closing(RemoteReward(url, reward="mine")) as mine:
             mine(edits)
-        until(monitor, 1)
-    service.close()
+        eventually(lambda: len(monitor.history) >= 1)
     with pytest.raises(ValueError, match="no reward 'none' to monitor: served are mine"):
         ScoringService({"mine": reward()}, monitors={"none": monitor})
 
@@ -150,7 +135,7 @@ def test_a_request_that_is_repeated_counts_once():
             body = attach_images({**request_json(edits), "key": key}, images_by_digest(edits))
             assert httpx2.post(f"{url}/v1/score", json=body).status_code == 200
             assert monitor.steps == (key == "b")
-        until(monitor, 1)
+        eventually(lambda: len(monitor.history) >= 1)
         assert 'editcritic_samples_total{status="replayed"} 4.0' in service.metrics.text().decode()
 
 
@@ -173,7 +158,7 @@ def test_scoring_does_not_wait_for_a_held_out_reward_and_steps_are_dropped():
         assert (monitor.steps, monitor.dropped) == (10, 8)
         assert service.samples.used == 0
         release.set()
-        until(monitor, 2)
+        eventually(lambda: len(monitor.history) >= 2)
         page = httpx2.get(f"{url}/monitor").text
     assert "10 steps of 8 edits; 8 of them not observed, since the one before took too long" in page
 
@@ -195,9 +180,6 @@ def test_images_of_a_step_are_bounded_by_their_bytes():
         monitor.collect(sample(str(row), sources=(images[0],), edited=images[1], group=str(row // 4)), Score.of(0.5))
     assert len(monitor._kept.items()) == 10  # of 24 MiB each
     assert monitor._kept_bytes == 10 * 2 * pixels.size
-
-
-# -- the page ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_page_runs_nothing_loads_nothing_and_escapes_names():
@@ -229,8 +211,7 @@ def test_the_page_of_no_step_and_of_one_step_are_pages():
 
 
 def test_the_page_is_only_for_who_has_the_token():
-    settings = ServerConfig(port=0, token=TOKEN)
-    with served(StepMonitor(8), settings) as (url, _):
+    with served(StepMonitor(8), token=TOKEN) as (url, _):
         refused = httpx2.get(f"{url}/monitor")
         assert refused.status_code == 401
         assert refused.headers["www-authenticate"].startswith("Basic realm=")

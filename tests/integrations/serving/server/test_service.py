@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from editcritic.integrations.serving.http_protocol import APIError, ScoreRequest
-from editcritic.integrations.serving.server.capacity import ServerBusy
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import MIB, ServerLimits
+from editcritic.integrations.serving.server.settings import MIB, ServerBusy, ServerLimits
 from editcritic.reward import Card, EditSample, Engine, Expert, Program, Reward, Score
 from editcritic.reward.queries import Failure
 
@@ -91,29 +90,10 @@ def test_requests_share_batches_and_answers() -> None:
     assert max(expert.calls) > 4  # more than any request has
 
 
-def test_what_finds_no_room_is_busy_and_finds_it_later() -> None:
-    expert = Gated()
-
-    async def use(service: ScoringService) -> list[Score | None]:
-        first = asyncio.create_task(service.score(score_request(edits(3))))
-        await asyncio.to_thread(expert.reached.wait, 30)
-        with pytest.raises(ServerBusy, match="samples") as refused:
-            await service.score(score_request(edits(2, first=10)))
-        assert 1 <= refused.value.retry_after_s <= 60
-        expert.open.set()
-        await first
-        return await service.score(score_request(edits(2, first=10)))
-
-    scores = served(expert, use, max_samples=4, max_queued_samples=4)
-    assert [score.status for score in scores] == ["scored", "scored"]
-
-
 @pytest.mark.parametrize(
     ("rate", "waiting", "seconds"), [(0.0, 50, 1.0), (10.0, 50, 5.0), (0.1, 50, 60.0), (1e6, 50, 1.0)]
 )
-def test_when_to_come_back_is_when_what_waits_will_be_done(
-    monkeypatch: pytest.MonkeyPatch, rate: float, waiting: int, seconds: float
-) -> None:
+def test_when_to_come_back_is_when_what_waits_will_be_done(monkeypatch, rate, waiting, seconds):
     service = ScoringService(rated(Fake()))
     monkeypatch.setattr(service.metrics, "samples_per_second", lambda: rate)
     service.samples.acquire(waiting)
@@ -313,14 +293,6 @@ def test_what_a_reward_raises_is_a_failure_of_that_sample_alone() -> None:
     scores = asyncio.run(use())
     assert [score.status for score in scores] == ["scored", "failed", "scored"]
     assert "a bug" in scores[1].reason
-
-
-def test_a_judge_that_fails_throughout_costs_no_exception() -> None:
-    async def use(service: ScoringService) -> list[Score | None]:
-        return await service.score(score_request(edits(40)))
-
-    scores = served(Fake(lambda query: Failure("gone")), use)
-    assert {score.status for score in scores} == {"failed"}
 
 
 def test_samples_that_lack_what_the_metric_needs_are_refused_before_anything_is_asked() -> None:

@@ -65,9 +65,7 @@ REFUSED: list[tuple[int, str, Callable[[], bytes]]] = [
 
 
 @pytest.mark.parametrize(("status", "kind", "content"), REFUSED)
-def test_many_small_things_are_refused_before_each_is_looked_at(
-    status: int, kind: str, content: Callable[[], bytes]
-) -> None:
+def test_many_small_things_are_refused_before_each_is_looked_at(status, kind, content):
     with pytest.raises(APIError) as refused:
         decode_request(content(), kind, LIMITS)
     assert refused.value.status == status

@@ -2,20 +2,16 @@
 
 import base64
 import contextlib
-import copyreg
 import io
-import json
 import math
 import pickle
 import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx2
-import numpy as np
 import PIL.Image
 import pytest
 import requests
@@ -25,16 +21,16 @@ from typer.testing import CliRunner
 from urllib3.util.retry import Retry
 
 from editcritic.cli.serve import serve
-from editcritic.integrations.serving.server import retried_scoring, trainer_protocols
-from editcritic.integrations.serving.server.app import create_app, serve_in_thread
+from editcritic.integrations.serving.server import service as scoring_service
+from editcritic.integrations.serving.server import trainer_protocols
+from editcritic.integrations.serving.server.app import create_app
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import ServerConfig, ServerLimits
 from editcritic.integrations.serving.server.trainer_protocols import TRAINER_PROTOCOLS, add_trainer_protocols
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score, ask, retry
 from editcritic.reward.queries import Abstention, Failure, Rate
 
 from ....reward.fakes import Fake, known, picture
-from .test_restricted_pickle import touching
+from ..served import eventually, idle, serving
 
 PICKLED = ("/mode/logits_non_cot", "/mode/score_continue", "/verl-omni")
 
@@ -59,13 +55,8 @@ def judge(
     """The address of a server with all shims, and its first reward's metric."""
     kept = [Kept(name) for name in names]
     rewards = {one.card.name: Reward(one, {"preference": expert or Fake()}) for one in kept}
-    service = ScoringService(rewards, limits=ServerLimits(**options.pop("limits", {})))
-    settings = ServerConfig(port=0, token=token)
-    app = create_app(service, settings)
-    add_trainer_protocols(app, service, options.pop("which", TRAINER_PROTOCOLS), **options)
-    with serve_in_thread(service, settings, app) as url:
+    with serving(rewards, options.pop("which", ",".join(TRAINER_PROTOCOLS)), token=token, **options) as (url, _):
         yield url, kept[0]
-    service.close()
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +127,6 @@ def unirl(url: str, *items: dict[str, Any], status: int = 200) -> Any:
     return answer.json()
 
 
-# -- scores -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", ["/mode/logits_non_cot", "/mode/score_continue"])
 def test_edit_r1_gets_the_scores_of_its_pictures_in_order(path):
     with judge() as (url, kept):
@@ -149,16 +137,8 @@ def test_edit_r1_gets_the_scores_of_its_pictures_in_order(path):
     assert len({one.group for one in kept.samples}) == 3, "the same words for two pictures are two groups"
 
 
-def test_edit_r1_waits_and_sends_again_what_may_succeed(monkeypatch):
-    monkeypatch.setattr(trainer_protocols, "_RETRY_AFTER_S", 0.01)
-    left = [Failure("the judge is elsewhere")]
-    with judge(Fake(lambda query: left.pop() if left else known(query))) as (url, _):
-        assert edit_r1(url) == [value(one) for one in AFTER]
-    assert not left
-
-
 def test_what_keeps_failing_is_refused_for_good_and_never_a_number(monkeypatch):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(scoring_service, "_RETRY_SHARE", 0.0)
     with judge(Fake(lambda query: Failure("the judge is elsewhere", infrastructure=True))) as (url, _):
         body = pickle.dumps({"ref_images": BEFORE, "images": AFTER, "prompts": PROMPTS})
         answers = [requests.post(f"{url}/mode/logits_non_cot", data=body, timeout=60) for _ in range(4)]
@@ -183,8 +163,7 @@ def test_an_outage_is_waited_for_on_the_server_and_others_are_not_kept_waiting(m
 
     with judge(Fake(rule)) as (url, kept), ThreadPoolExecutor() as pool:
         first = pool.submit(edit_r1, url, total=0)
-        while len(kept.samples) < 4:  # it has been asked again at once
-            time.sleep(0.01)
+        eventually(lambda: len(kept.samples) >= 4)  # it has been asked again at once
         start = time.monotonic()
         other = verl_omni(url, AFTER[0], "make it blue", {"ref_images": BEFORE[:1]})
         assert time.monotonic() - start < 0.7
@@ -195,18 +174,12 @@ def test_an_outage_is_waited_for_on_the_server_and_others_are_not_kept_waiting(m
 
 def test_who_waits_for_an_outage_and_goes_leaves_nothing_behind(monkeypatch):
     monkeypatch.setattr(retry, "OUTAGE", retry.RetryPolicy(first_pause_s=60.0, longest_pause_s=60.0))
-    service = ScoringService(Reward(Kept(), {"preference": Fake(lambda query: Failure("away", infrastructure=True))}))
-    app = create_app(service, ServerConfig(port=0))
-    add_trainer_protocols(app, service, "edit-r1")
+    away = Fake(lambda query: Failure("away", infrastructure=True))
     body = pickle.dumps({"ref_images": BEFORE, "images": AFTER, "prompts": PROMPTS})
-    with serve_in_thread(service, ServerConfig(port=0), app) as url:
+    with serving(None, "edit-r1", expert=away) as (url, service):
         with pytest.raises(requests.ReadTimeout):
             requests.post(f"{url}/mode/logits_non_cot", data=body, timeout=1.0)
-        until = time.monotonic() + 10
-        while (service.bytes.used or service.active_requests) and time.monotonic() < until:
-            time.sleep(0.02)
-        assert (service.bytes.used, service.samples.used, service.active_requests) == (0, 0, 0)
-    service.close()
+        eventually(lambda: idle(service))
 
 
 def test_what_nobody_can_know_has_the_lowest_value_and_never_stops_a_run():
@@ -245,7 +218,7 @@ def test_a_request_that_is_repeated_is_not_scored_again():
 
 
 def test_missing_scores_are_nan_where_that_is_wanted(monkeypatch):
-    monkeypatch.setattr(retried_scoring, "_RETRY_SHARE", 0.0)
+    monkeypatch.setattr(scoring_service, "_RETRY_SHARE", 0.0)
 
     def rule(query: Any) -> Any:
         return Failure("away", infrastructure=True) if query.image == Image.of(AFTER[1]) else known(query)
@@ -335,185 +308,6 @@ def test_clients_without_headers_bear_the_token_in_their_url():
             assert requests.get(f"{wrong}/health", timeout=60).status_code == 401
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("path", PICKLED)
-def test_nothing_in_a_pickle_is_run(url, path, tmp_path: Path):
-    for name, data in touching(tmp_path / "made").items():
-        answer = requests.post(url + path, data=data, timeout=60)
-        assert answer.status_code == 400, name
-        assert "this pickle" in problem(answer), name
-    assert not (tmp_path / "made").exists()
-
-
-@pytest.mark.parametrize("path", PICKLED)
-@pytest.mark.parametrize(
-    "thing",
-    [PIL.Image.new("RGB", (4, 4)), np.zeros((4, 4, 3), np.uint8), np.array(["a"])],
-    ids=["PIL", "array", "texts"],
-)
-def test_objects_are_refused_saying_what_to_send(url, path, thing):
-    data = pickle.dumps({"images": [thing], "ref_images": BEFORE[:1], "prompts": ["a"]})
-    answer = requests.post(url + path, data=data, timeout=60)
-    assert answer.status_code == 400
-    assert "images as the bytes of PNG or JPEG files" in problem(answer)
-
-
-def laughs(deep: int) -> Any:
-    nested: Any = ["ha"]
-    for _ in range(deep):
-        nested = [nested] * 9
-    return nested
-
-
-ONE: dict[str, Any] = {"ref_images": BEFORE[:1], "images": AFTER[:1], "prompts": PROMPTS[:1]}
-BOMB = io.BytesIO()
-PIL.Image.new("RGB", (1000, 1000)).save(BOMB, "PNG")
-
-
-@pytest.mark.parametrize(
-    ("changes", "status", "message"),
-    [
-        ({"prompts": PROMPTS}, 400, "all prompts with each part of 64"),
-        ({"ref_images": BEFORE}, 400, "lists of equal length"),
-        ({"ref_images": [[]]}, 400, "edit-0 has 0 sources"),
-        ({"images": ["/etc/passwd"]}, 400, "an image must be the bytes"),
-        ({"images": AFTER[0]}, 400, "`images` must be a list"),
-        ({"images": []}, 400, "`images` is empty"),
-        ({"images": [b"no picture"]}, 422, "not an image"),
-        ({"images": [AFTER[0][:100]]}, 422, ""),
-        ({"images": [BOMB.getvalue()]}, 413, "1,000 x 1,000 pixels"),
-        ({"prompts": [""]}, 400, "must not be empty"),
-        ({"prompts": ["x" * 200_000]}, 413, "characters"),
-        ({"prompts": ["half a letter \ud800"]}, 400, "lone surrogate"),
-        ({name: [content[0]] * 5 for name, content in ONE.items()}, 413, "at most 4"),
-        ({"metadatas": [{"editcritic": {"mask": "/etc/passwd"}}]}, 400, "unknown field 'mask'"),
-        ({"metadatas": [{"editcritic": {"target_text": b"bytes"}}]}, 400, "got bytes"),
-        ({"metadatas": [{"editcritic": {"boxes": 3}}]}, 400, "boxes"),
-        ({"metadatas": [{"editcritic": {"metadata": laughs(12)}}]}, 413, "too many values"),
-        ({"metadatas": [{"editcritic": {"metadata": {"few": [[0] * 100] * 600}}}]}, 413, "too many values"),
-        ({"metadatas": [{"editcritic": 3}]}, 400, "must be a table"),
-    ],
-)
-def test_edit_r1_is_told_what_is_wrong(url, changes, status, message):
-    answer = requests.post(f"{url}/mode/logits_non_cot", data=pickle.dumps(ONE | changes), timeout=60)
-    assert answer.status_code == status, answer.text
-    assert message in problem(answer)
-
-
-def omnigen2_rl(url: str, **changes: Any) -> requests.Response:
-    """OmniGen2-RL's request for one edit."""
-    data = {
-        "input_images": [[pil(BEFORE[0])]],
-        "output_image": [pil(AFTER[0])],
-        "meta_datas": [json.dumps({"instruction": "make it blue"})],
-        "server_type": "vlm",
-    }
-    return requests.post(url, data=pickle.dumps(data | changes), timeout=60)
-
-
-def pil(content: bytes) -> PIL.Image.Image:
-    return PIL.Image.open(io.BytesIO(content)).convert("RGB")
-
-
-class wrong_image:
-    """Its pickle is that of an image of PIL that holds something else."""
-
-    def __init__(self, mode: Any = "RGB", size: Any = (2, 2), pixels: Any = bytes(12)) -> None:
-        self.state = [{}, mode, size, None, pixels]
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # which pickle compares
-        return PIL.Image.Image
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return copyreg.__newobj__, (PIL.Image.Image,), self.state  # type: ignore[attr-defined]
-
-
-def meta(**row: Any) -> list[str]:
-    return [json.dumps({"instruction": "make it blue"} | row)]
-
-
-@pytest.mark.parametrize("name", list(touching(Path("x"))))
-def test_nothing_in_a_pickle_of_omnigen2_rl_is_run(url, name, tmp_path: Path):
-    answer = requests.post(url, data=touching(tmp_path / "made")[name], timeout=60)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/octet-stream")
-    assert "editcritic: HTTP 400: this pickle" in problem(answer)
-    assert not (tmp_path / "made").exists()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"output_image": [np.zeros((4, 4, 3), np.uint8)]}, "HTTP 400: this pickle has more than plain values"),
-        ({"output_image": [PIL.Image.new("L", (4, 4))]}, "must have the mode RGB, got 'L': convert it"),
-        ({"output_image": [PIL.Image.new("RGBA", (4, 4))]}, "must have the mode RGB, got 'RGBA'"),
-        ({"output_image": [wrong_image(mode=["RGB"] * 1000)]}, "must have the mode RGB, got list"),
-        ({"output_image": [wrong_image(mode="R" * 10_000)]}, "must have the mode RGB, got 'RRRRRRRRRRRRRRRRRRR:"),
-        ({"output_image": [wrong_image(size=(3, 2))]}, "12 bytes do not fit 3 x 2 RGB pixels"),
-        ({"output_image": [wrong_image(size=(-2, -2))]}, "no size of two positive numbers"),
-        ({"output_image": [wrong_image(size=(2**40, 2))]}, "no size of two positive numbers"),
-        ({"output_image": [wrong_image(size=(2, 2, 2))]}, "no size of two positive numbers"),
-        ({"output_image": [wrong_image(size=(True, 2))]}, "no size of two positive numbers"),
-        ({"output_image": [wrong_image(pixels="x" * 12)]}, "has no pixels"),
-        ({"output_image": [wrong_image(pixels=[0] * 12)]}, "has no pixels"),
-        ({"output_image": [PIL.Image.new("RGB", (200, 200))]}, "HTTP 413: image 'image-1' has 40,000 pixels"),
-        ({"output_image": []}, "`output_image` is empty"),
-        ({"output_image": pil(AFTER[0])}, "`output_image` must be a list"),
-        ({"input_images": [None]}, "an image must be the bytes of a JPEG, PNG or WebP file, got NoneType"),
-        ({"input_images": [[]]}, "edit-0 has 0 sources"),
-        ({"input_images": [[pil(BEFORE[0])] * 65]}, "edit-0 has 65 sources: 1 to 64 are accepted"),
-        ({"input_images": [["/etc/passwd"]]}, "got str"),
-        ({"input_images": [[pil(BEFORE[0])]] * 2}, "lists of equal length are needed, got 1 images, 2 sources"),
-        ({"input_images": [[pil(BEFORE[0])]] * 5}, "HTTP 413: 5 samples: at most 4 are accepted"),
-        ({"meta_datas": meta() * 5}, "HTTP 413: 5 samples: at most 4 are accepted"),
-        ({"meta_datas": ["make it blue"]}, "HTTP 400: meta_datas of edit-0: invalid JSON"),
-        ({"meta_datas": ["[" * 100_000]}, "HTTP 400: meta_datas of edit-0: the JSON is nested deeper"),
-        ({"meta_datas": ['{"instruction": NaN}']}, "NaN is not a JSON number"),
-        ({"meta_datas": ["half a letter \ud800"]}, "HTTP 400: meta_datas of edit-0: invalid JSON"),
-        ({"meta_datas": ["[]"]}, "edit-0: the prompt must be a string, got NoneType"),
-        ({"meta_datas": [json.dumps({"prompt": "x"})]}, "edit-0: the prompt must be a string, got NoneType"),
-        ({"meta_datas": meta(instruction="")}, "must not be empty"),
-        ({"meta_datas": meta(instruction="x" * 200_000)}, "HTTP 413: a string has 200,000 characters"),
-        ({"meta_datas": meta(editcritic={"mask": "/etc/passwd"})}, "unknown field 'mask'"),
-        ({"meta_datas": [{"instruction": "a", "editcritic": {"metadata": laughs(12)}}]}, "too many values"),
-        ({"meta_datas": None}, "`meta_datas` must be a list"),
-    ],
-)
-def test_omnigen2_rl_is_told_what_is_wrong(url, changes, message):
-    answer = omnigen2_rl(url, **changes)
-    assert answer.status_code == 200
-    assert message in problem(answer)
-    assert len(problem(answer)) < 700
-
-
-def test_what_a_pickle_of_omnigen2_rl_repeats_is_read_once():
-    """A text of JSON, 100 kB long, and two images, 1,000 times each, in a pickle of 200 kB."""
-    row = meta(notes=["note"] * 12_000)[0]
-    with judge(limits={"max_pixels": 1_000_000}) as (url, kept):
-        start = time.monotonic()
-        answer = omnigen2_rl(
-            url,
-            input_images=[[pil(BEFORE[0])]] * 1000,
-            output_image=[PIL.Image.new("RGB", (8, 8))] * 1000,
-            meta_datas=[row] * 1000,
-        )
-        assert time.monotonic() - start < 20
-    assert len(set(pickle.loads(answer.content)["rewards"])) == 1
-    assert len(kept.samples) == 1000
-
-
-def test_the_status_of_a_refusal_is_counted_though_its_client_is_told_200():
-    with judge() as (url, _):
-        omnigen2_rl(url, meta_datas=[])
-        assert requests.get(url, timeout=60).status_code == 405
-        assert requests.get(f"{url}/ping", timeout=60).json() == {"alive": True}
-        text = requests.get(f"{url}/metrics", timeout=60).text
-    assert re.search(r'path="/",.*status="400"|status="400".*path="/"', text), text
-    assert not re.search(r'path="/",.*status="200"', text)
-
-
 @pytest.mark.parametrize(
     ("changes", "status", "message"),
     [
@@ -542,10 +336,8 @@ def test_other_protocols_and_gradients_are_refused(url):
 
 
 def test_without_being_named_no_shim_is_there():
-    service = ScoringService(Reward(Kept(), {"preference": Fake()}))
-    with serve_in_thread(service) as url:
+    with serving() as (url, _):
         statuses = [requests.post(url + path, data=b"", timeout=60).status_code for path in (*PICKLED, "/score")]
-    service.close()
     assert statuses == [404] * 4
 
 

@@ -22,8 +22,6 @@ import torch.distributed
 from accelerate import Accelerator
 from diffusers.utils.outputs import BaseOutput
 
-# -- hparams -----------------------------------------------------------------------------------------------------------
-
 
 @dataclass
 class RewardArguments:
@@ -53,9 +51,6 @@ class RewardArguments:
         """Rows with an equal key share one model."""
         extra = json.dumps(self.extra_kwargs, sort_keys=True, default=id)
         return self.reward_model, str(self.dtype), str(self.device), extra
-
-
-# -- samples -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -105,9 +100,6 @@ class BaseSample:
             same = all(isinstance(one, torch.Tensor) and one.shape == values[0].shape for one in values)
             stacked[name] = torch.stack(values) if same else values
         return stacked
-
-
-# -- reward models -----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -241,9 +233,6 @@ class RewardBuffer:
         return results
 
 
-# -- statistics over processes -----------------------------------------------------------------------------------------
-
-
 def stats_over_processes(accelerator: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, dict[str, float]]:
     """Minimum, maximum, mean and population standard deviation of shards."""
     names = sorted(arrays)
@@ -265,9 +254,6 @@ def stats_over_processes(accelerator: Any, arrays: dict[str, np.ndarray[Any, Any
         std = max(squares / count - mean**2, 0.0) ** 0.5
         stats[name] = {"min": float(lows[row]), "max": float(highs[row]), "mean": mean, "std": std}
     return stats
-
-
-# -- advantages --------------------------------------------------------------------------------------------------------
 
 
 class AdvantageProcessor:
@@ -397,9 +383,6 @@ class AdvantageProcessor:
             log |= {f"{key}_mean": stats[name]["mean"], f"{key}_std": stats[name]["std"]}
         log |= {"train/adv_min": stats["adv"]["min"], "train/adv_max": stats["adv"]["max"]}
         return log | {"train/adv_abs_mean": stats["adv_abs"]["mean"], "train_samples": samples[:30]}
-
-
-# -- a step of a trainer -----------------------------------------------------------------------------------------------
 
 
 class Trainer:

@@ -204,9 +204,6 @@ class Trainer(old.Trainer):
         )
 
 
-# -- rows of a data set ------------------------------------------------------------------------------------------------
-
-
 def rows_of(path: Path, cache: Path) -> list[dict[str, Any]]:
     """The rows of a JSONL file as the data loader hands them over: what is no prompt or picture is JSON in `metadata`.
 

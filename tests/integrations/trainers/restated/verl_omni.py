@@ -64,9 +64,6 @@ def configuration(overrides: list[str]) -> Any:
     return config
 
 
-# -- data -------------------------------------------------------------------------------------------------------------
-
-
 def prepared_picture(path: Path, image_size: int) -> bytes:
     """The source as the recipe puts it into the column `images`."""
     with PIL.Image.open(path) as opened:
@@ -98,9 +95,6 @@ def prepared_rows(input_dir: Path, split: str, image_size: int) -> list[dict[str
             }
         )
     return rows
-
-
-# -- reward -----------------------------------------------------------------------------------------------------------
 
 
 def load_extern_object(path: str, name: str) -> Any:
@@ -205,9 +199,6 @@ def reward_manager(config: Any) -> VisualRewardManager:
     return MANAGERS[config.reward.reward_manager.name](config, custom_reward_function(config))
 
 
-# -- rollouts and their rewards ---------------------------------------------------------------------------------------
-
-
 @dataclass
 class DataProto:
     batch: dict[str, torch.Tensor]
@@ -230,8 +221,6 @@ def rollouts_with_rewards(managers: list[VisualRewardManager], items: list[DataI
         {"rm_scores": scores}, {"uid": np.array(uids, dtype=object), **columns}, {"reward_extra_keys": keys}
     )
 
-
-# -- advantages -------------------------------------------------------------------------------------------------------
 
 DIFFUSION_ADV_ESTIMATOR_REGISTRY: dict[str, Any] = {}
 

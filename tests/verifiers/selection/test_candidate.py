@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from editcritic.verifiers import Budget
 from editcritic.verifiers.selection import Cost
-from editcritic.verifiers.selection.budget import sum_costs
+from editcritic.verifiers.selection.candidate import sum_costs
 
 COSTS = st.builds(Cost, st.integers(0, 1000), st.integers(0, 1000), st.floats(0, 1000))
 LIMITS = st.builds(Budget, *[st.none() | st.integers(1, 1000)] * 2, st.none() | st.floats(0.1, 1000))
