@@ -18,14 +18,12 @@ from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward.engine.answer_log import AnswerLog
-from studies.any_edit.any_edit_report import draw_curves, markdown
-from studies.any_edit.bars import CaseStudy, count_queries
-from studies.any_edit.pool import ANY_EDIT, EDIT_BALANCED, experts_for
 
+from .any_edit_report import draw_curves, markdown
 from .attack_search import AttackPlan, search
-from .bars import AnyEditResult
+from .bars import AnyEditResult, CaseStudy, count_queries
 from .comparison import compare_rewards
-from .pool import PoolEdit, editors_of, load_pool
+from .pool import ANY_EDIT, EDIT_BALANCED, PoolEdit, editors_of, experts_for, load_pool
 from .robustness import CurveRun, measure_curves
 
 CURVES = "any-edit-curves.png"

@@ -9,12 +9,13 @@ from typing import Any
 
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.optional_imports import bench_library
-from studies.any_edit.attack_search import MIN_UNCHANGED, AttackResult
-from studies.any_edit.bars import BAR_SETTING, AnyEditResult, CaseStudy
-from studies.any_edit.comparison import MARGINS, RewardAgreement
-from studies.any_edit.pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, SETTINGS
-from studies.any_edit.robustness import Cause, Curve
 from studies.validity.validity_run import PAPER
+
+from .attack_search import MIN_UNCHANGED, AttackResult
+from .bars import BAR_SETTING, AnyEditResult, CaseStudy
+from .comparison import MARGINS, RewardAgreement
+from .pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, SETTINGS
+from .robustness import Cause, Curve
 
 
 def markdown(result: AnyEditResult) -> str:

@@ -22,10 +22,10 @@ from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries.specs import Spec
 from editcritic.reward.sample import TASK_TYPES
-from studies.any_edit.pool import EditScore
 
 from ..hack_search.evolution import Evolution
 from .attack_recipes import Darkroom, Recipe, mutated, random_recipe
+from .pool import EditScore
 
 MIN_UNCHANGED = 0.9
 """A followed edit that leaves less than this of the rest unchanged is not good. Honest edits leave 0.99 and more: what

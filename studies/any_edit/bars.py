@@ -19,13 +19,14 @@ from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries.kinds import Outcome, Query
 from editcritic.reward.queries.specs import Spec
-from studies.any_edit.attack_search import AttackResult
-from studies.any_edit.comparison import MARGINS, Figure, RewardAgreement
-from studies.any_edit.pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, Setting
-from studies.any_edit.robustness import Curve
 from studies.validity.metric_runner import ValidityStudy, score_all
 from studies.validity.metric_selection import select_metrics
 from studies.validity.validity_run import PAPER, HackingCheck, ReleaseCheck, measure_hacking
+
+from .attack_search import AttackResult
+from .comparison import MARGINS, Figure, RewardAgreement
+from .pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, Setting
+from .robustness import Curve
 
 PLANNER = "planner"
 ROLLOUTS = 16

@@ -13,17 +13,8 @@ from editcritic.benchmarks.common.terminal import echo
 from editcritic.benchmarks.human_eval.weighted_statistics import PairedObservations, srcc
 from editcritic.benchmarks.suites.bootstrap import Numbers, Statistic, bootstrap_weights
 from editcritic.reward.engine.answer_log import AnswerLog
-from studies.any_edit.pool import (
-    REWARDS,
-    SETTINGS,
-    EditScore,
-    PoolEdit,
-    Setting,
-    editors_of,
-    experts_for,
-    score_edits,
-    statuses,
-)
+
+from .pool import REWARDS, SETTINGS, EditScore, PoolEdit, Setting, editors_of, experts_for, score_edits, statuses
 
 Missing = Literal["lowest", "left out"]
 """What an edit without a value counts as: 0, so that it never pays, or nothing."""

@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.demo.photographs import PHOTOS, AnnotatedPhoto, ellipse
-from studies.audit.good_edits import PackagedPhoto
 
-from .good_edits import Copy, GoodEdit, Move, Recolouring, Removal, Writing
+from .good_edits import Copy, GoodEdit, Move, PackagedPhoto, Recolouring, Removal, Writing
 
 _PHOTOS: Mapping[str, AnnotatedPhoto] = {
     # Its pad moves with the rocket, so it is in the box.

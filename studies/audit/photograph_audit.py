@@ -35,10 +35,9 @@ from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.terminal import echo, progress_bar, user_error_text, user_errors
 from editcritic.reward import EditSample, Reward
 from editcritic.reward.audit import AuditReport, AuditRun, Family, select_families
-from studies.audit.good_edits import require_packages
 
 from .development_edits import development_edits
-from .good_edits import GoodEdit
+from .good_edits import GoodEdit, require_packages
 from .held_back_edits import held_back_edits
 
 SETS: Mapping[str, Callable[[], tuple[GoodEdit, ...]]] = {

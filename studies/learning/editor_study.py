@@ -25,7 +25,8 @@ from editcritic.benchmarks.common.argument_types import at_least_one, new_image_
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.reward.bootstrap_intervals import percentile_interval, resampled_rows
-from studies.learning.editor_tasks import HACKING_SEED, PROBED, REPORTED_SEEDS, REWARDS
+
+from .editor_tasks import HACKING_SEED, PROBED, REPORTED_SEEDS, REWARDS
 
 PICTURES_PER_EVALUATION = 2
 """Images per held-out prompt during training: the first of those before and after it."""

@@ -27,10 +27,19 @@ from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.sample import TASK_TYPES
 from editcritic.reward.training.audit_probe import AuditProbe
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
-from studies.learning.editor_study import PICTURES_PER_EVALUATION
-from studies.learning.editor_tasks import HELD_OUT_REWARD, MONITORED, NOTHING_GIVEN, PROBED, REWARDS
 
-from .editor_tasks import HELD_OUT_SEED_OFFSET, TRAINED_TASKS, TrainingEdits, evaluate_held_out
+from .editor_study import PICTURES_PER_EVALUATION
+from .editor_tasks import (
+    HELD_OUT_REWARD,
+    HELD_OUT_SEED_OFFSET,
+    MONITORED,
+    NOTHING_GIVEN,
+    PROBED,
+    REWARDS,
+    TRAINED_TASKS,
+    TrainingEdits,
+    evaluate_held_out,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

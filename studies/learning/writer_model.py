@@ -25,7 +25,8 @@ from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT, TEXTS
 from editcritic.reward import Image, Pools
 from editcritic.reward.metrics.edival.pools import update_pools
-from studies.learning.rule_based_editor import WRITER_SCENES
+
+from .rule_based_editor import WRITER_SCENES
 
 LEVELS = (2,)
 """Numbers of steps of compounds, in turn."""

@@ -28,8 +28,9 @@ from editcritic.integrations.dataset_rows import split_instructions
 from editcritic.integrations.rng_state import preserve_rng_state
 from editcritic.integrations.trl.reward_function import RewardFunction
 from editcritic.reward.bootstrap_intervals import RESAMPLES, percentile_interval, resampled_rows, row_means
-from studies.learning.rule_based_editor import RuleBasedEditor, parse_line
-from studies.learning.writer_model import (
+
+from .rule_based_editor import RuleBasedEditor, parse_line
+from .writer_model import (
     MAX_LENGTH,
     SplitTask,
     sample_completions,

@@ -35,7 +35,8 @@ from editcritic.integrations.serving.client.transport import validate_urls
 from editcritic.integrations.serving.http_protocol import ImageEncoding
 from editcritic.reward import EditSample
 from editcritic.reward.sample_files import InvalidLine, read_samples
-from studies.load_test import synthetic_reward
+
+from . import synthetic_reward
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from editcritic.benchmarks.common import optional_imports
 from editcritic.benchmarks.common.argument_types import at_least_one
-from studies.open_language.open_report import measure_best_of_n
 
-from .open_report import checks, markdown
+from .open_report import checks, markdown, measure_best_of_n
 from .study import PLANS, measure
 
 

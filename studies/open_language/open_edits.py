@@ -13,8 +13,9 @@ from editcritic.benchmarks.sceneedit.scene_graph import Scene
 from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
 from editcritic.benchmarks.sceneedit.simulated_edits import SimulatedEdit, rerendered, resampled_request
 from editcritic.benchmarks.sceneedit.vocabulary import SIGN
-from studies.open_language.open_requests import OpenRequest
-from studies.open_language.twin_scenes import step_followed
+
+from .open_requests import OpenRequest
+from .twin_scenes import step_followed
 
 _MIN_SEVERITY = 0.4
 """Of damage to the whole image: an honest edit is rendered a little differently too."""

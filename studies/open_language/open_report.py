@@ -19,12 +19,13 @@ from editcritic.reward import Engine, Reward
 from editcritic.reward.queries.specs import Spec
 from editcritic.verifiers import BestOfN, Journal, select
 from studies.any_edit.pool import REWARDS
-from studies.open_language.open_cases import FLAWS, REQUEST_KINDS
-from studies.open_language.study import OpenStudy, open_experts
 from studies.selection.per_prompt_noise import PerPromptNoise
 from studies.selection.selection_study import REWARD as JUDGE_REWARD
 from studies.selection.selection_study import interval
 from studies.validity.validity_run import ReleaseCheck
+
+from .open_cases import FLAWS, REQUEST_KINDS
+from .study import OpenStudy, open_experts
 
 CANDIDATES = 16
 

@@ -20,8 +20,9 @@ from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.score import Status
 from studies.any_edit.comparison import Figure
 from studies.any_edit.pool import ANY_EDIT, FOLLOWING_METRIC
-from studies.open_language.open_cases import OpenCase, open_cases
-from studies.open_language.twin_scenes import plural
+
+from .open_cases import OpenCase, open_cases
+from .twin_scenes import plural
 
 _SINGULAR: Mapping[str, str] = {plural(shape): shape for shape in SHAPES}
 _PICTURE = frozenset(("image", "picture", "photo", "photograph", "scene", "blur"))

@@ -26,13 +26,14 @@ from editcritic.reward.experts.matching.patch_descriptors import describe, to_la
 from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.metrics.any_edit.preservation import preservation
 from editcritic.reward.queries import ChangeMap, MapChanges
-from studies.preservation.autoencoder import STEPS, load_or_train, psnr
-from studies.preservation.damages import Pixels
-from studies.preservation.drift import drift_table
-from studies.preservation.ladders import climb
-from studies.preservation.pairs import Pair, pairs
-from studies.preservation.photographs import DEVELOPMENT, HELD_OUT, TRAINING, photograph
-from studies.preservation.scenes import SCENES
+
+from .autoencoder import STEPS, load_or_train, psnr
+from .damages import Pixels
+from .drift import drift_table
+from .ladders import climb
+from .pairs import Pair, pairs
+from .photographs import DEVELOPMENT, HELD_OUT, TRAINING, photograph
+from .scenes import SCENES
 
 _PATCH = 16  # pixels
 

@@ -25,10 +25,11 @@ from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Box, EditSample, Image, Reward
 from editcritic.reward.audit.whole_picture_changes import clipped, jpeg, moved
 from editcritic.reward.bootstrap_intervals import bootstrap_interval
-from studies.preservation.damages import Area, Generator, Pixels, blended, visibility
-from studies.preservation.photographs import photograph
-from studies.preservation.scenes import SCENES, Corners, Scene
 from studies.real_edits.sheet import Strip, write_sheet
+
+from .damages import Area, Generator, Pixels, blended, visibility
+from .photographs import photograph
+from .scenes import SCENES, Corners, Scene
 
 Plane = NDArray[np.float32]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -13,8 +12,7 @@ from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Image, Reward, Score
 
 from .fills import FillKind, kinds_of
-from .place import Place
-from .real_edit import RealEdit
+from .real_edit import Place, RealEdit
 
 TIE = 0.01
 """A fill with no less than this below the honest edit is worth as much."""
@@ -31,11 +29,6 @@ class Destroyed:
     honest: Score
 
     @property
-    def name(self) -> str:
-        """As in lists of fills that a reader finds right."""
-        return f"{self.edit.id}/{self.kind.name}"
-
-    @property
     def value(self) -> float:
         """0 where there is none."""
         return self.score.value or 0.0
@@ -45,31 +38,16 @@ class Destroyed:
         """Whether it is worth the honest edit, which counts as 0 without a value. A fill without one pays nothing."""
         return self.score.value is not None and self.score.value >= (self.honest.value or 0.0) - TIE
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.edit.id,
-            "operation": self.edit.operation,
-            "kind": self.kind.name,
-            "value": self.score.value,
-            "honest": self.honest.value,
-            "pays": self.pays,
-            "reason": self.score.reason,
-            "parts": {name: part.value for name, part in parts_of(self.score).items()},
-            "honest_parts": {name: part.value for name, part in parts_of(self.honest).items()},
-        }
 
-
-def destroyed(
-    reward: Reward, edits: Iterable[RealEdit], kinds: Sequence[FillKind], without: Collection[str] = ()
-) -> list[Destroyed]:
-    """All kinds of fills of all good edits that have a place, one edit at a time. Fills in `without` are left out."""
+def destroyed(reward: Reward, edits: Iterable[RealEdit], kinds: Sequence[FillKind]) -> list[Destroyed]:
+    """All kinds of fills of all good edits that have a place, one edit at a time."""
     rows: list[Destroyed] = []
     for edit in edits:
         place = Place.of(edit) if edit.is_good else None
         pictures = [
             (kind, kind.fill(place, seed=crc32(edit.id.encode())))
             for kind in kinds_of(edit.operation, kinds)
-            if place is not None and f"{edit.id}/{kind.name}" not in without
+            if place is not None
         ]
         if not pictures:
             continue
@@ -97,8 +75,7 @@ class Payment:
     high: float
 
 
-def payment(name: str, rows: Sequence[Destroyed]) -> Payment:
-    """Of at least one fill."""
+def _payment(name: str, rows: Sequence[Destroyed]) -> Payment:
     median, high = np.quantile([row.value for row in rows], [0.5, 0.95]).tolist()
     missing = sum(row.score.value is None for row in rows)
     return Payment(name, len(rows), sum(row.pays for row in rows), missing, median, high)
@@ -113,14 +90,6 @@ def payments(rows: Sequence[Destroyed]) -> dict[str, list[Payment]]:
         "operation and kind": lambda row: f"{row.edit.operation}: {row.kind.name}",
     }
     return {
-        title: [payment(name, [row for row in rows if key(row) == name]) for name in sorted(set(map(key, rows)))]
+        title: [_payment(name, [row for row in rows if key(row) == name]) for name in sorted(set(map(key, rows)))]
         for title, key in by.items()
     }
-
-
-def parts_of(score: Score) -> dict[str, Score]:
-    """The parts of a score and theirs, by name; an outer one hides an inner one."""
-    found: dict[str, Score] = {}
-    for name, part in score.parts.items():
-        found = {**found, **parts_of(part)} if name in found else {**parts_of(part), **found, name: part}
-    return found

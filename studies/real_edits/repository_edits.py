@@ -22,7 +22,8 @@ from typing import Any
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.reward import Image, ImageError
 from editcritic.reward.regular_files import read_regular
-from studies.real_edits.real_edit import RealEdit
+
+from .real_edit import RealEdit
 
 MAX_BYTES = 64 * 2**20
 """Of one file."""

@@ -23,8 +23,7 @@ from editcritic.reward import EditSample, Reward, Score
 from editcritic.reward.training.reward_hacking_monitor import RewardHackingMonitor
 
 from .fills import FillKind, kinds_of
-from .place import Place
-from .real_edit import RealEdit
+from .real_edit import Place, RealEdit
 
 STEPS = 120
 STEP_GROUPS, GROUP_SIZE = 8, 8

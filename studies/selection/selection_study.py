@@ -43,7 +43,8 @@ from editcritic.verifiers.selectors import (
     ZeroOrderSearch,
     calibrate_previews,
 )
-from studies.selection.per_prompt_noise import PerPromptNoise
+
+from .per_prompt_noise import PerPromptNoise
 
 FIRST_REPORTED_SEED = 10
 """The first reported seed: reward and selectors were chosen on earlier ones."""

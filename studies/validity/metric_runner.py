@@ -20,8 +20,9 @@ from editcritic.reward import EditSample, Engine, Expert, build
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.score import Status
-from studies.validity.metric_selection import BINARY, EvaluatedMetric, TruthColumn, truth_of
-from studies.validity.truth_agreement import accuracy, auc, complete_pairs, kappa, spearman
+
+from .metric_selection import BINARY, EvaluatedMetric, TruthColumn, truth_of
+from .truth_agreement import accuracy, auc, complete_pairs, kappa, spearman
 
 WINDOW = 1024
 """Programs in flight: about fifty cases."""

@@ -18,8 +18,8 @@ from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.common.terminal import plain_table
 from editcritic.benchmarks.sceneedit.cases import Case
 from editcritic.reward import Image
-from studies.validity.metric_runner import kind_of, kinds, mode_of, modes, of_kind, of_mode, truth_agreement
 
+from .metric_runner import kind_of, kinds, mode_of, modes, of_kind, of_mode, truth_agreement
 from .metric_selection import TRUTH_COLUMNS, EvaluatedMetric, metrics_by_system
 from .validity_run import GUARDED, KINDS, LEVELS, PAPER, MetricVerdicts, ReleaseCheck, TruthDisagreement, ValidityResult
 

@@ -19,9 +19,8 @@ from editcritic.benchmarks.sceneedit.cases import Case
 from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Expert
-from studies.validity.metric_runner import MetricValue, ValidityStudy, score_all
 
-from .metric_runner import ExpertNoise, MetricRunner
+from .metric_runner import ExpertNoise, MetricRunner, MetricValue, ValidityStudy, score_all
 from .metric_selection import EvaluatedMetric, installed_metrics, select_metrics
 from .oracle import Oracle
 from .truth_agreement import spearman

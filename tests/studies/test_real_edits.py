@@ -28,11 +28,9 @@ from studies.real_edits.agreement import (
     surprises,
 )
 from studies.real_edits.destroyed import Destroyed, Payment, payments
-from studies.real_edits.fills import KINDS, kinds_of
+from studies.real_edits.fills import KINDS, LATER_KINDS, kinds_of
 from studies.real_edits.hand_edits import HAND_EDITS
-from studies.real_edits.later_fills import LATER_KINDS
-from studies.real_edits.place import Place
-from studies.real_edits.real_edit import OPERATIONS, RealEdit
+from studies.real_edits.real_edit import OPERATIONS, Place, RealEdit
 from studies.real_edits.repository_edits import Clones, read_edit, repository_rows, sentence_of
 from studies.real_edits.tilted_policy import Pool, course
 
