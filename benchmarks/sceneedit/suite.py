@@ -56,14 +56,12 @@ _OFFICIAL: Mapping[str, Spec] = MappingProxyType(
     }
 )
 _PROTOCOLS: Mapping[str, Mapping[str, Spec]] = MappingProxyType({"paper": _METRICS, "official": _OFFICIAL})
-_BINARY_METRICS = ("following", "edival-if")
-"""Metrics of whether the instruction was followed: yes from 0.5 on."""
+_BINARY_METRICS = ("following", "edival-if")  # metrics of whether the instruction was followed: yes from 0.5 on
 
 _NOTES = (f"{FOLLOWED} and {UNCHANGED} are the truth, found in the pixels with the scene graph",)
 
 
-_MAX_PIXELS = 2**25
-"""Of all sources; a minute or less. The options may be a stranger's."""
+_MAX_PIXELS = 2**25  # of all sources; a minute or less. The options may be a stranger's
 
 
 class SceneEdit(Suite):

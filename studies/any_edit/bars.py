@@ -19,13 +19,11 @@ from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries.kinds import Outcome, Query
 from editcritic.reward.queries.specs import Spec
-from studies.validity.metric_runner import ValidityStudy, score_all
-from studies.validity.metric_selection import select_metrics
+from studies.validity.metric_selection import ValidityStudy, score_all, select_metrics
 from studies.validity.validity_run import PAPER, HackingCheck, ReleaseCheck, measure_hacking
 
 from .attack_search import AttackResult
-from .comparison import MARGINS, Figure, RewardAgreement
-from .pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, Setting
+from .pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, MARGINS, Figure, RewardAgreement, Setting
 from .robustness import Curve
 
 PLANNER = "planner"

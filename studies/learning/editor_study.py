@@ -152,9 +152,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help=f"steps between evaluations (default: {EVALUATE_EVERY})",
     )
     parser.add_argument(
-        "--processes", type=at_least_one, default=1, help="training processes, each with its own examples (default: 1)"
-    )
-    parser.add_argument(
         "--hack", action="store_true", help="train on the hackable reward, with and without guards, instead"
     )
     parser.add_argument(
@@ -164,20 +161,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="reward of the training (default: following); any-edit-open: any-edit without annotations; two-parts: "
         "without its part for what was redrawn",
     )
-    parser.add_argument("--runs", type=Path, help="folder to keep the runs in; existing runs are reused")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
     options = parser.parse_args(arguments)
     optional_imports.require_diffusers()
     optional_imports.require_trl()  # brings peft
     if options.plot is not None:
         optional_imports.bench_library("matplotlib")
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.runs or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        run_keys = [(reward, HACKING_SEED) for reward in PROBED]
-        if not options.hack:
-            run_keys = [(options.reward, seed) for seed in dict.fromkeys(options.seeds)]
-        runs = [_run(reward, seed, options, folder / f"{reward}-{seed}.json") for reward, seed in run_keys]
+    run_keys = [(reward, HACKING_SEED) for reward in PROBED]
+    if not options.hack:
+        run_keys = [(options.reward, seed) for seed in dict.fromkeys(options.seeds)]
+    runs = [_run(reward, seed, options) for reward, seed in run_keys]
     print("\n".join(summary(runs)), flush=True)
     if options.plot is not None:
         plot(runs, options.plot)
@@ -189,20 +182,16 @@ EVALUATE_EVERY = 20
 _SINGLE_CORE_ENV = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # one core per process
 
 
-def _run(reward: str, seed: int, options: argparse.Namespace, out: Path) -> dict[str, Any]:
-    """A run in separate processes; one that is in `out` already is taken from there."""
-    if not out.exists():
-        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", options.processes]
+def _run(reward: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """A run in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "run.json")
         worker = ["-m", "studies.learning.editor_worker", "--out", out, "--reward", reward, "--seed", seed]
         sizes = ["--steps", options.steps, "--eval-steps", options.eval_steps]
         sizes += ["--prompts", options.prompts, "--images", options.images]
-        command = [sys.executable, "-m", *map(str, (*launcher, *worker, *sizes))]
+        command = [sys.executable, *map(str, (*worker, *sizes))]
         subprocess.run(command, check=True, env={**os.environ, **_SINGLE_CORE_ENV})
-    result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    settings = result["settings"]
-    before = {**result["evaluation"], "steps": settings["max_steps"], "processes": settings["processes"]}
-    if changed := [f"{name} was {was}" for name, was in before.items() if was != getattr(options, name)]:
-        sys.exit(f"{out} is of another run: {', '.join(changed)}. Delete it, or use the same settings")
+        result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return result
 
 

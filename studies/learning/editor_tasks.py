@@ -147,16 +147,9 @@ class HeldOutResults:
 
 
 def evaluate_held_out(
-    pipeline: Any,
-    count: int,
-    pictures: int,
-    seed: int,
-    *,
-    shard: int = 0,
-    shard_count: int = 1,
-    max_pictures: int | None = None,
+    pipeline: Any, count: int, pictures: int, seed: int, max_pictures: int | None = None
 ) -> HeldOutResults:
-    """`pictures` images, or at most `max_pictures`, of each of the held-out prompts `shard`, `shard + shard_count`, ….
+    """`pictures` images, or at most `max_pictures`, of each of the held-out prompts.
 
     Each prompt has its own noise, the same in every evaluation, so that results before and after training are
     comparable.
@@ -164,7 +157,7 @@ def evaluate_held_out(
     image_count = pictures if max_pictures is None else min(max_pictures, pictures)
     edit = edit_function(pipeline)
     rows = []
-    for number, prompt in list(enumerate(held_out_prompts(count, seed)))[shard::shard_count]:
+    for number, prompt in enumerate(held_out_prompts(count, seed)):
         seeds = range(number * pictures, number * pictures + image_count)
         edits = edit(render(prompt.before), prompt.request.instruction, seeds)
         truths = [recovered_truth(prompt.request, prompt.before, picture) for picture in edits]

@@ -1,8 +1,4 @@
-"""One training run of the tiny editor. `editor_study` starts it, in any number of processes:
-
-torchrun --standalone --nproc-per-node 2 -m studies.learning.editor_worker --seed 0 --out run.json
-…
-"""
+"""One training run of the tiny editor, which `editor_study` starts."""
 
 from __future__ import annotations
 
@@ -13,10 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import torch
-from accelerate.utils import gather_object
-from numpy.typing import NDArray
 
 from editcritic.benchmarks.common.argument_types import new_file
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
@@ -51,22 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--eval-steps", type=int, required=True, help="steps between evaluations on held-out prompts")
     parser.add_argument("--prompts", type=int, required=True, help="held-out prompts")
     parser.add_argument("--images", type=int, required=True, help="images per held-out prompt")
-    parser.add_argument(
-        "--set", nargs="*", default=[], metavar="NAME=JSON", help="overrides of fields of DiffusionConfig"
-    )
     parser.add_argument("--out", type=new_file, required=True)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    overrides = {name: json.loads(value) for name, _, value in (setting.partition("=") for setting in options.set)}
-    result = run(options, overrides)
-    if result is not None:
-        options.out.write_text(json.dumps(result), encoding="utf-8")
+    options.out.write_text(json.dumps(run(options)), encoding="utf-8")
 
 
-def run(options: argparse.Namespace, overrides: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Train, and evaluate on held-out prompts before, during and after training. None in other processes than the main
-    one.
-    """
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """Train, and evaluate on held-out prompts before, during and after training."""
     seed, reward, every, out = options.seed, options.reward, options.eval_steps, options.out
     count, pictures = options.prompts, options.images
     pipeline, task_types = load_pretrained(), TASK_TYPES if reward in PROBED else TRAINED_TASKS
@@ -78,7 +63,6 @@ def run(options: argparse.Namespace, overrides: Mapping[str, Any]) -> dict[str, 
         **(_HACKING_SETTINGS if is_probed else {}),
         "max_steps": options.steps,
         "seed": seed,
-        **overrides,
     }
     evaluation = _HeldOutCallback(every, count, pictures, seed)
     trained = Reward(REWARDS[reward](), experts)
@@ -95,21 +79,17 @@ def run(options: argparse.Namespace, overrides: Mapping[str, Any]) -> dict[str, 
         else None,
         callbacks=[evaluation],
     )
-    before = evaluate_across_processes(trainer, count, pictures, seed)
+    before = evaluate_held_out(trainer.pipeline, count, pictures, HELD_OUT_SEED_OFFSET + seed)
     began = time.process_time()
     log = trainer.train()
     cpu_minutes = (time.process_time() - began - evaluation.cpu_seconds) / 60
-    after = evaluate_across_processes(trainer, count, pictures, seed)
-    if not trainer.accelerator.is_main_process:
-        return None
+    after = evaluate_held_out(trainer.pipeline, count, pictures, HELD_OUT_SEED_OFFSET + seed)
     return {
         "seed": seed,
         "reward": reward,
-        "settings": {**config_values, "processes": trainer.accelerator.num_processes},
-        "evaluation": {"eval_steps": every, "prompts": count, "images": pictures},
         "cpu_minutes": cpu_minutes,
-        "before": {name: values.tolist() for name, values in before.items()},
-        "after": {name: values.tolist() for name, values in after.items()},
+        "before": {name: getattr(before, name).tolist() for name in TRUTHS},
+        "after": {name: getattr(after, name).tolist() for name in TRUTHS},
         "log": log,
         "alarms": [asdict(alarm) for alarm in trainer.monitor.alarms] if trainer.monitor else [],
     }
@@ -142,9 +122,7 @@ _AUDIT_STEPS = 5
 
 
 class _HeldOutCallback:
-    """Evaluates on held-out prompts every few steps: the first images of each, on all processes. cpu_seconds: until
-    now.
-    """
+    """Evaluates on held-out prompts every few steps: the first images of each. cpu_seconds: until now."""
 
     def __init__(self, every: int, count: int, pictures: int, seed: int) -> None:
         self._every, self._count, self._pictures, self._seed = every, count, pictures, seed
@@ -154,29 +132,10 @@ class _HeldOutCallback:
         if (step + 1) % self._every:
             return {}
         began = time.process_time()
-        results = evaluate_across_processes(
-            trainer, self._count, self._pictures, self._seed, first=PICTURES_PER_EVALUATION
-        )
+        seed = HELD_OUT_SEED_OFFSET + self._seed
+        results = evaluate_held_out(trainer.pipeline, self._count, self._pictures, seed, PICTURES_PER_EVALUATION)
         self.cpu_seconds += time.process_time() - began
-        return {f"truth/{name}": float(values.mean()) for name, values in results.items()}
-
-
-def evaluate_across_processes(
-    trainer: DiffusionTrainer, count: int, pictures: int, seed: int, *, first: int | None = None
-) -> dict[str, NDArray[np.float64]]:
-    """`evaluate_held_out`, with the prompts sharded over the processes, which changes their order."""
-    process_index, process_count = trainer.accelerator.process_index, trainer.accelerator.num_processes
-    results = evaluate_held_out(
-        trainer.pipeline,
-        count,
-        pictures,
-        HELD_OUT_SEED_OFFSET + seed,
-        shard=process_index,
-        shard_count=process_count,
-        max_pictures=first,
-    )
-    gathered = gather_object([results])
-    return {name: np.concatenate([getattr(part, name) for part in gathered]) for name in TRUTHS}
+        return {f"truth/{name}": float(getattr(results, name).mean()) for name in TRUTHS}
 
 
 if __name__ == "__main__":

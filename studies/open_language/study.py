@@ -18,10 +18,9 @@ from editcritic.reward import EditSample, Engine, Expert, Reward
 from editcritic.reward.edit_plan import EditPlan, OperationType, PlannedOperation, Target
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.score import Status
-from studies.any_edit.comparison import Figure
-from studies.any_edit.pool import ANY_EDIT, FOLLOWING_METRIC
+from studies.any_edit.pool import ANY_EDIT, FOLLOWING_METRIC, Figure
 
-from .open_cases import OpenCase, open_cases
+from .open_edits import OpenCase, open_cases
 from .twin_scenes import plural
 
 _SINGULAR: Mapping[str, str] = {plural(shape): shape for shape in SHAPES}

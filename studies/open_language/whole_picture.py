@@ -26,12 +26,9 @@ Look = Literal["night", "sepia", "black and white", "blur", "deblur", "pixel art
 """What is asked for. `deblur`: the source is blurred."""
 LOOKS: tuple[Look, ...] = get_args(Look)
 
-_VISIBLE_AMOUNT = 0.3
-"""Amount of a look below which it is not there: nobody notices it."""
-_FAINT_AMOUNT = (0.02, 0.07)
-"""Amounts of an edit that is too weak to be seen."""
-_SOURCE_BLUR = 0.022
-"""Standard deviation of the blur of a source that is to be sharpened, in sides."""
+_VISIBLE_AMOUNT = 0.3  # amount of a look below which it is not there: nobody notices it
+_FAINT_AMOUNT = (0.02, 0.07)  # amounts of an edit that is too weak to be seen
+_SOURCE_BLUR = 0.022  # standard deviation of the blur of a source that is to be sharpened, in sides
 
 
 # -- looks on pixels --------------------------------------------------------------------------------------------------

@@ -50,9 +50,9 @@ from editcritic.reward.sample import TASK_TYPES
 from studies.any_edit.bars import group
 
 from . import random_models
-from .bundle_models import BUNDLES, bundle_models
 from .command import parser_of, show
 from .judge_calls import has_options
+from .random_models import BUNDLES, bundle_models
 
 _TURNS = 3
 _NUM_WARM_UP = 4  # queries: an accelerator compiles and chooses kernels at the first

@@ -1,4 +1,4 @@
-"""Is damage told from what is harmless? `python -m studies.preservation --out out/preservation`.
+"""Is damage told from what is harmless? `python -m studies.preservation`.
 
 Photographs are damaged in one place, or changed harmlessly; as is, through an autoencoder, and with zoom and shift. The
 constants of `preservation` were set on the development photographs; the bars are for the held-out ones. `ladders`: is
@@ -26,12 +26,11 @@ from editcritic.reward.experts.matching.patch_descriptors import describe, to_la
 from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.metrics.any_edit.preservation import preservation
 from editcritic.reward.queries import ChangeMap, MapChanges
+from studies.preservation.damages import Pair, drift_table, pairs
 
-from .autoencoder import STEPS, load_or_train, psnr
+from .autoencoder import STEPS, psnr, round_trip, train
 from .damages import Pixels
-from .drift import drift_table
 from .ladders import climb
-from .pairs import Pair, pairs
 from .photographs import DEVELOPMENT, HELD_OUT, TRAINING, photograph
 from .scenes import SCENES
 
@@ -153,27 +152,20 @@ HALVES: Mapping[str, Sequence[str]] = {"development": DEVELOPMENT, "held-out": H
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the study; tables as Markdown on standard output, all numbers in `out/preservation.json`."""
+    """Run the study; tables as Markdown on standard output."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", nargs="?", choices=("separation", "ladders"), default="separation")
-    parser.add_argument("--out", type=Path, default=Path("out/preservation"), help="folder for weights and numbers")
     parser.add_argument("--seed", type=int, default=1, help="of places and strengths of damage; default: 1")
     parser.add_argument("--photos", choices=("development", "held-out", "both"), default="both")
     parser.add_argument("--images", type=Path, help="a folder of photographs of your own, measured instead")
     parser.add_argument("--limit", type=at_least_one, help="photographs of each half; default: all")
     parser.add_argument("--steps", type=at_least_one, default=STEPS, help="of training the autoencoder")
-    parser.add_argument("--sheet", type=Path, help="of ladders: a PNG of all rungs instead of any score")
     options = parser.parse_args(arguments)
     if options.study == "ladders":
         for half in SCENES if options.photos == "both" else (options.photos,):
-            climb(half, options.seed, options.limit, options.out, options.sheet)
+            climb(half, options.seed, options.limit)
         return
-    through = load_or_train(
-        options.out / f"autoencoder-{options.steps}.safetensors",
-        [photograph(name) for name in TRAINING],
-        steps=options.steps,
-    )
-    report: dict[str, Any] = {"seed": options.seed, "threshold": THRESHOLD}
+    through = round_trip(train([photograph(name) for name in TRAINING], steps=options.steps))
     halves = HALVES if options.images is None else {"own": _images(options.images)}
     for half, names in halves.items():
         if options.photos in (half, "both"):
@@ -181,10 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             fidelity = {name: round(psnr(photograph(name), through(photograph(name))), 1) for name in names}
             measured = [measure(pair) for pair in pairs(names, through, seed=options.seed)]
             drift = drift_table(names, through)
-            report[half] = {"psnr": fidelity, **_summary(measured), "drift": drift}
-            _print(half, report[half])
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "preservation.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
+            _print(half, {"psnr": fidelity, **_summary(measured), "drift": drift})
 
 
 def _images(folder: Path) -> list[str]:

@@ -7,7 +7,6 @@ the fidelity of latent diffusion models (28 to 33 dB) and their errors: texture 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,20 +59,6 @@ def round_trip(network: torch.nn.Module) -> RoundTrip:
         return np.asarray((decoded.clamp(0, 1) * 255).round().numpy(), np.uint8)
 
     return through
-
-
-def load_or_train(path: Path, photographs: Sequence[Pixels], *, steps: int = STEPS) -> RoundTrip:
-    """The weights in a safetensors file, or trained and written there."""
-    from safetensors.torch import load_file, save_file
-
-    if path.exists():
-        network = _network()
-        network.load_state_dict(load_file(path))
-        return round_trip(network.eval())
-    network = train(photographs, steps=steps)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(network.state_dict(), path)
-    return round_trip(network)
 
 
 def psnr(a: Pixels, b: Pixels) -> float:

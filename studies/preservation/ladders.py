@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice, pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -25,7 +24,6 @@ from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Box, EditSample, Image, Reward
 from editcritic.reward.audit.whole_picture_changes import clipped, jpeg, moved
 from editcritic.reward.bootstrap_intervals import bootstrap_interval
-from studies.real_edits.sheet import Strip, write_sheet
 
 from .damages import Area, Generator, Pixels, blended, visibility
 from .photographs import photograph
@@ -38,8 +36,7 @@ LADDERS = 8
 
 KINDS = ("encoded", "re-rendered", "faint shadow", "deep shadow", "small object", "face", "furniture", "other picture")
 
-_MARGIN = 12
-"""Pixels around the target within which nothing is damaged."""
+_MARGIN = 12  # pixels around the target within which nothing is damaged
 _SLIGHT, _FAINT, _DEEP, _LOST = (0.8, 2.0), 3.5, 8.0, 6.0
 """Mean distance in CIE L*a*b* over the area: of slight re-rendering, and least ones of the others."""
 _GAINS = {"faint shadow": 0.8, "deep shadow": 0.55}
@@ -307,26 +304,18 @@ def _touch(one: Corners, target: Corners) -> bool:
 BIN = 0.05
 """Width of the bins in which values between `BIN` and 1 - `BIN` are counted."""
 
-_AGAIN = 4
-"""Ladders that are made and scored twice."""
+_AGAIN = 4  # ladders that are made and scored twice
 
 Climbed = tuple[Ladder, Mapping[str, float]]
 """A ladder, and the value of each rung by its kind."""
 
 
-def climb(half: str, seed: int, photos: int | None, out: Path, sheet: Path | None = None) -> None:
-    """Score the ladders of a half and print tables; all numbers in `out/ladders-HALF.json`. sheet: where the rungs are
-    drawn instead, and nothing is scored.
-    """
+def climb(half: str, seed: int, photos: int | None) -> None:
+    """Score the ladders of a half and print tables."""
     made = list(ladders(half, seed=seed, photos=photos))
-    if sheet is not None:
-        write_sheet(sheet, [_strip(ladder) for ladder in made], 1)
-        return
     climbed = [(ladder, values_of(ladder)) for ladder in made]
     again = [values_of(ladder) for ladder in islice(ladders(half, seed=seed, photos=photos), _AGAIN)]
     report = {"seed": seed, **summary(climbed), "equal twice": again == [values for _, values in climbed[:_AGAIN]]}
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"ladders-{half}.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
     _print(half, report)
 
 
@@ -387,15 +376,6 @@ def _share(rows: Sequence[tuple[str, str, bool]]) -> dict[str, Any]:
         "interval": None if interval is None else [round(end, 4) for end in interval],
         "pairs": len(rows),
     }
-
-
-def _strip(ladder: Ladder) -> Strip:
-    clear = {upper.kind for _, upper in ladder.pairs}
-    pictures = [("source", Image.of(photograph(ladder.scene.photo)).pil())]
-    for rung in ladder.rungs:
-        title = f"{rung.kind} {rung.area:.1%}" + ("" if rung.kind in clear or rung.kind == KINDS[0] else " (unclear)")
-        pictures.append((title, Image.of(rung.pixels).pil()))
-    return Strip(pictures, f"{ladder.name}: {ladder.noun} becomes {ladder.colour}; {ladder.passage}")
 
 
 def _print(half: str, report: Mapping[str, Any]) -> None:

@@ -228,10 +228,6 @@ def _painted_nose(pixels: Pixels) -> Pixels:
     return _recoloured(pixels, PHOTOS["cat"].outlines["orange nose"], (60, 90, 210), 45)
 
 
-def _sharpened(pixels: Pixels, amount: float) -> Pixels:
-    return _bytes(pixels + np.float32(amount) * (pixels.astype(np.float32) - _blurred(pixels, 1.5)))
-
-
 _COFFEE, _BIKE = PHOTOS["coffee"].outlines, PHOTOS["motorcycle"].outlines
 _BLUE, _GREEN = (45, 80, 190), (50, 140, 60)
 

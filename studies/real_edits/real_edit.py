@@ -109,10 +109,8 @@ Plane = NDArray[np.float32]
 Mask = NDArray[np.float32]
 """H x W, in [0, 1]."""
 
-_CHANGED = 24.0
-"""Grey levels, after smoothing, from which on an editor has changed a pixel."""
-_LEAST_OBJECT = 0.05
-"""Of the boxes: an object that changed less of them is not found, and an ellipse stands for it."""
+_CHANGED = 24.0  # grey levels, after smoothing, from which on an editor has changed a pixel
+_LEAST_OBJECT = 0.05  # of the boxes: an object that changed less of them is not found, and an ellipse stands for it
 _MOST_PLACES = 4
 _QUOTED = re.compile(r"[\"“”«»]([^\"“”«»]+)[\"“”«»]|(?<!\w)['\u2018]([^'\u2018\u2019]+)['\u2019](?!\w)")
 _OTHER_PHOTOGRAPHS = ("skimage/chelsea.png", "skimage/coffee.png", "skimage/rocket.jpg", "skimage/motorcycle_left.png")

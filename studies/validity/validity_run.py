@@ -20,10 +20,18 @@ from editcritic.benchmarks.sceneedit.compound_requests import composition_cases,
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Expert
 
-from .metric_runner import ExpertNoise, MetricRunner, MetricValue, ValidityStudy, score_all
-from .metric_selection import EvaluatedMetric, installed_metrics, select_metrics
+from .metric_selection import (
+    EvaluatedMetric,
+    ExpertNoise,
+    MetricRunner,
+    MetricValue,
+    ValidityStudy,
+    installed_metrics,
+    score_all,
+    select_metrics,
+    spearman,
+)
 from .oracle import Oracle
-from .truth_agreement import spearman
 
 PAPER, OFFICIAL = "edival-if?protocol=paper", "edival-if?protocol=official"
 DENSE = "edival-if?protocol=paper&dense=true"

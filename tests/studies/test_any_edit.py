@@ -20,7 +20,6 @@ from editcritic.reward.metrics.edival.task_parser import parse_task
 from studies import five_editors
 from studies.any_edit import __main__ as study
 from studies.any_edit.attack_recipes import (
-    FILTERS,
     PERFECT,
     SOURCE,
     Darkroom,
@@ -31,9 +30,8 @@ from studies.any_edit.attack_recipes import (
     write_text,
 )
 from studies.any_edit.attack_search import AttackPlan, search
-from studies.any_edit.bars import ROLLOUTS, count_queries, group
-from studies.any_edit.comparison import PoolScores
-from studies.any_edit.pool import ANY_EDIT, EditScore, PoolEdit, statuses
+from studies.any_edit.bars import ROLLOUTS, count_queries
+from studies.any_edit.pool import ANY_EDIT, EditScore, PoolEdit, PoolScores, statuses
 from studies.any_edit.robustness import CORRUPTIONS, annotated_plan, sentence_of, with_wrong_plans, wrong_plan
 
 (CASE,) = cases(1, seed=1, size=32)
@@ -142,17 +140,6 @@ def darkroom():
     return Darkroom(ScenePrompt(request, before), CONFIG)
 
 
-@pytest.mark.parametrize("name", FILTERS)
-def test_filters_keep_the_size_and_their_input(name):
-    pixels = render(darkroom().prompt.before).pixels.astype(np.float64)
-    before = pixels.copy()
-    for amount in (0.0, 0.3, 1.0):
-        filtered = FILTERS[name](pixels, amount, random.Random(1))
-        assert filtered.shape == pixels.shape
-        assert np.isfinite(filtered).all()
-    assert (pixels == before).all()
-
-
 def test_recipes_are_repeatable_and_layers_lie_over_each_other():
     room, rng = darkroom(), random.Random(2)
     recipe = random_recipe(rng)
@@ -181,13 +168,6 @@ def test_every_seed_is_searched_counted_and_found_again():
 
 
 # -- the whole --------------------------------------------------------------------------------------------------------
-
-
-def test_a_group_has_one_source_and_different_edits():
-    samples = group(4, seed=1)
-    assert len({sample.group for sample in samples}) == 1
-    assert len({sample.edited.digest for sample in samples}) == 4
-    assert all(sample.task is None and sample.plan is None for sample in samples)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Studies of the audit: tables of the documentation, installed rewards on drawn scenes, and edits of photographs."""
 
-import json
 import re
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -17,9 +16,9 @@ from editcritic.reward.audit import Trial, all_families, select_families
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.sample import TASK_TYPES
 from studies.audit import installed_rewards as study
-from studies.audit.development_edits import development_edits
+from studies.audit.__main__ import main, of_many_pictures
+from studies.audit.development_edits import PACKAGES, development_edits, held_back_edits
 from studies.audit.good_edits import PackagedPhoto, require_packages
-from studies.audit.held_back_edits import PACKAGES, held_back_edits
 from studies.audit.installed_rewards import (
     COMPARED,
     PIXELS,
@@ -29,7 +28,6 @@ from studies.audit.installed_rewards import (
     audited_metrics,
     good_edits,
 )
-from studies.audit.photograph_audit import main, of_many_pictures
 from studies.preservation.photographs import HELD_OUT
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit_figures.md"
@@ -197,25 +195,14 @@ def test_a_limit_takes_one_edit_of_each_picture_first():
     assert [sample.id for sample in of_many_pictures(of_one_cat, 1)] == ["meow"]
 
 
-def test_the_command_reports_two_edits_and_two_families(tmp_path, capsys):
+def test_the_command_reports_two_edits_and_two_families(capsys):
     pytest.importorskip("rapidocr")
     names = [*("--edit", "no-tower", "--edit", "green-nose"), *("--family", "blurred", "--family", "sample-id")]
-    main([*names, "--seeds", "3", "4", "--out", str(tmp_path)])
-    report = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
-    assert report["set"] == "development"
-    assert report["seed"] == [3, 4]
-    assert report["edits"] == report["sources"] == 2
-    assert {trial["id"] for trial in report["trials"]} == {"no-tower", "green-nose"}
-    assert len(report["trials"]) == 2 * 2 * 2 * 3  # seeds, edits, families, severities
-    assert report["overall"]["trials"] == sum(one["overall"]["trials"] for one in report["by_seed"].values())
-    values = {trial["id"]: trial["edit"] for trial in report["trials"]}
-    assert values["green-nose"] > 0.9
-    assert 0 < values["no-tower"] < 0.5  # what was painted over the tower can be seen
+    main([*names, "--seeds", "3", "4"])
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(("| blurred |", "| sample-id |")) for line in lines) == 2
     assert next(line for line in lines if line.startswith("| family |")).endswith("| seed 3 | seed 4 |")
-    for seed in (3, 4):
-        assert "no-tower" in (tmp_path / f"seed-{seed}.html").read_text(encoding="utf-8")
+    assert any(line.startswith("Violations of all families by seed: 3: ") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
     request_sample,
     without_annotations,
 )
-from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.reward import Image, Reward
 from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
 from editcritic.reward.metrics.baselines.reward_models import EditScore
@@ -24,11 +23,10 @@ from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.learning import editor_gap, editor_study, judge_noise
 from studies.learning.editor_gap import GROUP_SIZE, GroupOutcome, sampled_groups
 from studies.learning.editor_study import gain_interval, plot, summary
-from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits, evaluate_held_out
+from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits
 from studies.learning.gradients import cosine
 from studies.learning.judge_noise import (
     FAILED_IS_ZERO,
-    NO_SIGNAL,
     TREATMENTS,
     Faults,
     SampledJudge,
@@ -37,15 +35,14 @@ from studies.learning.judge_noise import (
     measure,
     worth,
 )
-from studies.learning.rule_based_editor import WRITER_SCENES, RuleBasedEditor, apply_instruction, parse_line
 from studies.learning.writer_model import (
     SYNONYMS,
+    WRITER_SCENES,
+    RuleBasedEditor,
+    apply_instruction,
     demonstrations,
-    sample_completions,
+    parse_line,
     split_tasks,
-    tokenizer,
-    untrained_writer,
-    warm_start,
 )
 from studies.learning.writer_study import (
     LOOPS,
@@ -76,17 +73,6 @@ def test_lessons_are_the_same_for_a_seed_of_the_types_asked_for_and_nothing_held
     assert types == ["color_alter", "subject_remove", "color_alter"]
     taught = {one[number].source.digest for number in range(60)}
     assert not taught & {render(prompt.before).digest for prompt in held_out_prompts(60, HELD_OUT_SEED_OFFSET)}
-
-
-def test_prompts_are_shared_out_among_processes_and_the_first_pictures_are_the_same():
-    pipeline = load_pretrained()
-    whole = evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET)
-    parts = [evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET, shard=part, shard_count=2) for part in range(2)]
-    for name in ("followed", "unchanged", "hacked"):
-        rows = [getattr(part, name) for part in parts]
-        assert np.allclose(np.stack(rows, axis=1).reshape(4, 2), getattr(whole, name))
-    first = evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET, max_pictures=1)
-    assert np.array_equal(first.unchanged, whole.unchanged[:, :1])
 
 
 def test_a_copy_wins_without_guards_and_is_rejected_with_them():
@@ -160,16 +146,10 @@ def test_the_interval_of_all_seeds_is_over_seeds_and_prompts():
 
 
 @pytest.mark.slow
-def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, capsys):
-    sizes = ["--steps", "2", "--eval-steps", "1", "--prompts", "2", "--images", "2", "--processes", "2", "--seeds", "7"]
-    editor_study.main([*sizes, "--runs", str(tmp_path)])
-    assert "| following | 7 |" in (printed := capsys.readouterr().out)
-    written_at = (tmp_path / "following-7.json").stat().st_mtime_ns
-    editor_study.main([*sizes, "--runs", str(tmp_path)])
-    assert capsys.readouterr().out == printed
-    assert (tmp_path / "following-7.json").stat().st_mtime_ns == written_at
-    with pytest.raises(SystemExit, match="prompts was 2"):
-        editor_study.main([*sizes, "--prompts", "3", "--runs", str(tmp_path)])
+def test_the_command_trains_and_evaluates(capsys):
+    sizes = ["--steps", "2", "--eval-steps", "1", "--prompts", "2", "--images", "2", "--seeds", "7"]
+    editor_study.main(sizes)
+    assert "| following | 7 |" in capsys.readouterr().out
 
 
 def outcome(task_type, good, followed, targets):
@@ -228,18 +208,6 @@ def test_advantages_are_counted_by_groups_with_signal_and_without():
     assert worth(0 * values, truth) == Worth(0.0, 1.0, 0.0, 0.0, 0.0)
 
 
-def test_groups_are_of_one_request_and_as_good_as_their_editor():
-    groups = drawn_groups(5, 3, group_size=6)
-    assert [len({case.sample.group for case in group}) for group in groups] == [1] * 5
-    assert all(len({case.sample.edited.digest for case in group}) == 6 for group in groups[1:])
-    never, _, _, _, always = groups
-    assert len({case.mode for case in never}) == 1
-    assert never[0].mode
-    truths = [case.truth.overall for case in always]
-    assert not any(case.mode for case in always)
-    assert max(truths) - min(truths) < NO_SIGNAL
-
-
 def test_the_judge_has_the_faults_that_it_is_given():
     (group,) = drawn_groups(1, 4, group_size=1)
     perfect = group[0].sample.reference
@@ -271,13 +239,6 @@ def test_a_measurement_has_the_noise_as_a_share_of_the_scale_and_all_treatments(
     assert f"| {value:.1f} ({value:.1f} to {value:.1f}) |" in rows[2 + 2]
     judge_noise.plot([found, again], tmp_path / "noise.png")
     assert (tmp_path / "noise.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_command_of_noise_prints_a_row_a_treatment(capsys, monkeypatch):
-    monkeypatch.setattr(judge_noise, "JUDGES", {"noise 0.1": Faults(0.1)})
-    monkeypatch.setattr(judge_noise, "_MEASURED_EDITS", 8)
-    judge_noise.main(["--seeds", "1", "2", "--groups", "5", "--draws", "1"])
-    assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + len(TREATMENTS) + 1
 
 
 # -- a writer ---------------------------------------------------------------------------------------------------------
@@ -342,45 +303,11 @@ def test_splits_seeds_and_lessons_share_no_compound():
     assert len(set().union(*prompts)) == 150
 
 
-def test_the_teacher_guesses_what_second_names_mean():
-    examples = list(itertools.islice(demonstrations(50, seed=0), 1000))
-    assert not set(SYNONYMS.values()) & set(" ".join(completion for _, completion in examples).split())
-    for word, wrong in (("red", "orange"), ("heart", "circle")):
-        completions = [
-            completion
-            for prompt, completion in examples
-            if SYNONYMS[word] in prompt and word not in prompt and wrong not in prompt
-        ]
-        right = sum(word in completion for completion in completions)
-        assert 0.3 < right / len(completions) < 0.6
-
-
-def test_the_writer_has_a_word_for_everything():
-    words = tokenizer()
-    for task in split_tasks(60, seed=0, split="train"):
-        for text in (task.prompt, task.target_completion):
-            assert words.unk_token_id not in words(text)["input_ids"]
-        decoded = words.decode(words(task.target_completion)["input_ids"])
-        assert [line.strip() for line in decoded.splitlines()] == task.target_completion.splitlines()
-
-
 def test_controls_look_at_words_only():
     targets = ["Remove red circle\nAdd blue star"] * 4
     completions = ["Add pink heart\nRemove teal ring", "Remove red circle", "", "Remove red circle\nMake it nice now"]
     assert length_reward([""] * 4, completions, split=targets) == [1.0, 0.5, 0.0, pytest.approx(5 / 6)]
     assert format_reward([""] * 4, completions) == [1.0, 1.0, 0.0, 0.5]
-
-
-def test_a_warm_start_teaches_and_differs_between_seeds():
-    words = tokenizer()
-    models = [untrained_writer(words, seed) for seed in range(2)]
-    losses = [warm_start(model, words, seed=seed, steps=12, batch=8) for seed, model in enumerate(models)]
-    assert all(one[-1] < 0.8 * one[0] for one in losses)
-    assert losses[0] != losses[1]
-    prompts = [task.prompt for task in split_tasks(4, seed=0, split="test")]
-    assert sample_completions(models[0], words, prompts, seed=1) == sample_completions(
-        models[0], words, prompts, seed=1
-    )
 
 
 @pytest.mark.slow

@@ -27,9 +27,17 @@ from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.queries import Abstention, Judge
 from editcritic.reward.queries.response_formats import Json, Message, YesNo
 from studies.open_language import __main__ as command
-from studies.open_language.open_cases import FLAWS, LANGUAGE_FLAWS, REQUEST_KINDS, open_cases, open_pair
-from studies.open_language.open_edits import OBJECT_FLAWS, flawed_open_edit, honest_open_edit
-from studies.open_language.open_report import SETTINGS, markdown, measure_best_of_n
+from studies.open_language.__main__ import SETTINGS, markdown, measure_best_of_n
+from studies.open_language.open_edits import (
+    FLAWS,
+    LANGUAGE_FLAWS,
+    OBJECT_FLAWS,
+    REQUEST_KINDS,
+    flawed_open_edit,
+    honest_open_edit,
+    open_cases,
+    open_pair,
+)
 from studies.open_language.open_requests import OBJECT_REQUEST_KINDS, random_object_request
 from studies.open_language.open_sheet import draw_open_sheet
 from studies.open_language.study import MetricResult, OpenRow, OpenStudy, same_plan, score_cases

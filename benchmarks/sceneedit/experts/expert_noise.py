@@ -101,14 +101,10 @@ def _perturb_label(label: str, flipped: bool, biased: bool) -> str:
     return label
 
 
-_DETECTION_THRESHOLD = 0.3
-"""Boxes above this score are detections, others weak guesses."""
-_MISSED_SCORE_FACTOR = 0.24
-"""Factor of the score of a missed detection."""
-_FALSE_ALARM_SCORES = (0.4, 0.9)
-"""Scores of false alarms."""
-_FALSE_ALARM_SIDES = (0.12, 0.32)
-"""Sides of a false alarm without a weak guess, as shares of the image's."""
+_DETECTION_THRESHOLD = 0.3  # boxes above this score are detections, others weak guesses
+_MISSED_SCORE_FACTOR = 0.24  # factor of the score of a missed detection
+_FALSE_ALARM_SCORES = (0.4, 0.9)  # scores of false alarms
+_FALSE_ALARM_SIDES = (0.12, 0.32)  # sides of a false alarm without a weak guess, as shares of the image's
 
 Wrapped = TypeVar("Wrapped", bound=Expert)
 

@@ -42,8 +42,7 @@ from .request_outcomes import (
 
 # -- audits -----------------------------------------------------------------------------------------------------------
 
-_SAME = 0.02
-"""Difference in value up to which neither of two edits is better."""
+_SAME = 0.02  # difference in value up to which neither of two edits is better
 
 
 def _swapped(question: Question) -> Reply:
@@ -71,10 +70,8 @@ _AUDIT: Answers = {
 
 # -- EdiVal: yes or no about names and values in the slots ------------------------------------------------------------
 
-_NO_OBJECT_PROBABILITY = 0.02
-"""Weight of objects of another shape than the query's, relative to 1."""
-_NO_EVIDENCE_PROBABILITY = 0.02
-"""Probability of yes about an object where no object is visible."""
+_NO_OBJECT_PROBABILITY = 0.02  # weight of objects of another shape than the query's, relative to 1
+_NO_EVIDENCE_PROBABILITY = 0.02  # probability of yes about an object where no object is visible
 _OPTIONS: Mapping[str, Sequence[str]] = {"color": COLOURS, "material": MATERIALS, "background": BACKDROPS}
 
 

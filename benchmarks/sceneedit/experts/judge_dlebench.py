@@ -20,15 +20,11 @@ from .request_outcomes import (
     text_match,
 )
 
-_DONE = 0.5
-"""Success probability from which on a request counts as carried out."""
-_TOUCHED = 0.25
-"""Attempt share from which on the target counts as changed."""
+_DONE = 0.5  # success probability from which on a request counts as carried out
+_TOUCHED = 0.25  # attempt share from which on the target counts as changed
 _WHOLE_PICTURE: tuple[TaskType, ...] = ("background_change",)
-_ALTERED = 0.5
-"""Ratio of opacity or size below which an object counts as altered in other ways."""
-_SAME = 0.35
-"""Greatest difference of an expected count that counts as equal."""
+_ALTERED = 0.5  # ratio of opacity or size below which an object counts as altered in other ways
+_SAME = 0.35  # greatest difference of an expected count that counts as equal
 
 
 def _answer(question: Question) -> Reply:

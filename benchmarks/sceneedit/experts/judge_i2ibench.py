@@ -47,8 +47,7 @@ _DIMENSIONS: Mapping[str, Callable[[EditComparison], float]] = {
 """
 _PRIORITY_DIMENSIONS = ("extraction", "inter-subject")
 
-_STYLE_STEPS = 4
-"""Steps of a style grade above the lowest."""
+_STYLE_STEPS = 4  # steps of a style grade above the lowest
 
 
 # Levels and yes or no depend on the requests' success probability, on preservation, and on cleanliness and opacity

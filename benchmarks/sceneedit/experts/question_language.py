@@ -37,10 +37,8 @@ OTHER_OBJECTS_QUESTION = "Are all other things as they were?"
 
 _BRIGHTER, _SOFT = 0.08, 0.02
 """Relative change of brightness with probability 1/2 of another light, and the width of the transition."""
-_DIFFERENT = 0.15
-"""Slope of the verdict at a similarity of one half."""
-_SIZES = 1.8
-"""Greatest ratio of size, up or down, to the median object of the first source."""
+_DIFFERENT = 0.15  # slope of the verdict at a similarity of one half
+_SIZES = 1.8  # greatest ratio of size, up or down, to the median object of the first source
 _FIXED_QUESTIONS = {"question_transfer_multi": "transfer", "question_consistency_multi": "consistency"}
 """I2I-Bench's questions that are the same for all samples, by prompt name."""
 

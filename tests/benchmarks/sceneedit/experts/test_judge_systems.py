@@ -16,7 +16,7 @@ from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
 from editcritic.benchmarks.sceneedit.simulated_edits import SimulatedEdit, honest_edit
 from editcritic.reward import EditSample, Reward
 from editcritic.reward.sample import TASK_TYPES, Task
-from studies.validity.truth_agreement import spearman
+from studies.validity.metric_selection import spearman
 
 EXPERTS = scene_experts()
 WORLD = SceneConfig.for_size(64)

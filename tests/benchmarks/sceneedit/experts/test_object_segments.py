@@ -1,7 +1,6 @@
 """What segments say of drawn objects, against what was drawn."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,38 +76,12 @@ def test_a_partly_covered_thing_keeps_its_shape_and_its_box():
     assert circle.box.iou(below.box) > 0.85
 
 
-def test_copies_that_stand_close_are_counted_one_by_one():
-    objects = tuple(SceneObject(n, "diamond", "green", 0.2 + 0.22 * n, 0.5, 0.2, 0.2) for n in range(3))
-    scene = Scene(objects, Backdrop("brick wall"))
-    assert right(render(scene), scene) == [True] * 3
-
-
 def test_a_plate_with_letters_is_a_sign_and_a_ring_before_snow_has_a_hole():
     sign = SceneObject(1, "sign", "teal", 0.5, 0.5, 19 / 64, 9 / 64, text="STOP", ink="light")
     ring = SceneObject(1, "ring", "orange", 0.5, 0.5, 0.25, 0.25)
     for obj in (sign, ring):
         scene = one_thing(obj, "snow")
         assert right(render(scene), scene) == [True]
-
-
-def test_a_crop_around_a_thing_shows_it_whole():
-    for shape in SHAPES:
-        obj = SceneObject(1, shape, "purple", 0.5, 0.5, 0.25, 0.25, "stone")
-        image = render(one_thing(obj, "grass"))
-        (seen,) = detect_objects(image.crop(24, 24, 40, 40).pixels)
-        assert likeliest(seen) == (shape, "purple", "stone")
-
-
-def test_values_follow_the_pixels_without_steps():
-    obj = SceneObject(1, "heart", "pink", 0.5, 0.5, 0.3, 0.3, "wood")
-    shades = []
-    for opacity in np.linspace(0.5, 0.9, 9):
-        (seen,) = detect_objects(render(one_thing(replace(obj, opacity=float(opacity)), noise=0.0)).pixels)
-        shades.append((seen.opacity, seen.shapes["heart"], seen.colours["pink"]))
-    opacity = [shade[0] for shade in shades]
-    assert opacity == sorted(opacity)
-    assert all(0 < value < 1 for shade in shades for value in shade)
-    assert len(set(shades)) == len(shades)
 
 
 def test_an_empty_picture_and_a_sliver_hold_nothing():

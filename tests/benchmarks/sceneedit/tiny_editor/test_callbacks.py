@@ -97,17 +97,6 @@ def test_latents_it_returns_are_taken(pipeline):
     assert not np.array_equal(run(pipeline, callback_on_step_end=emptied), run(pipeline))
 
 
-def test_prompts_it_returns_are_taken(pipeline):
-    def silenced(pipe, step, timestep, tensors):
-        return {
-            "prompt_embeds": torch.randn(tensors["prompt_embeds"].shape, generator=torch.Generator().manual_seed(1))
-        }
-
-    names = ["latents", "prompt_embeds"]
-    other = run(pipeline, callback_on_step_end=silenced, callback_on_step_end_tensor_inputs=names)
-    assert not np.array_equal(other, run(pipeline))
-
-
 def test_an_interrupt_stops_the_steps_and_still_decodes(pipeline):
     steps = []
 
