@@ -140,7 +140,7 @@ def open_experts() -> dict[str, Expert]:
 def score_cases(cases: Sequence[OpenCase], plans: Plans = "rules") -> list[OpenRow]:
     """A row for each case."""
     experts, planner = open_experts(), RulePlanner()
-    samples = [_given(case) if plans == "hand" else case.sample for case in cases]
+    samples = [replace(case.sample, plan=case.plan) if plans == "hand" else case.sample for case in cases]
     with Engine() as engine:
         following, reward = (_results(spec, samples, experts, engine) for spec in (FOLLOWING_METRIC, ANY_EDIT))
     rows = []
@@ -161,10 +161,6 @@ def score_cases(cases: Sequence[OpenCase], plans: Plans = "rules") -> list[OpenR
             )
         )
     return rows
-
-
-def _given(case: OpenCase) -> EditSample:
-    return replace(case.sample, plan=case.plan)
 
 
 def _results(

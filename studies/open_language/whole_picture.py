@@ -202,7 +202,7 @@ def random_whole_picture_request(rng: random.Random, config: SceneConfig, look: 
             if request is not None:
                 return request
             continue
-        if look == "mirror" and _is_symmetric(scene):
+        if look == "mirror" and all(abs(obj.x - 0.5) < 0.1 for obj in scene.objects):
             continue
         sentence = rng.choice(_SENTENCES[look]) + rng.choice(("", "."))
         operation = PlannedOperation(
@@ -212,10 +212,6 @@ def random_whole_picture_request(rng: random.Random, config: SceneConfig, look: 
             value=_VALUES.get(look, ""),
         )
         return WholePictureRequest(sentence, look, scene, EditPlan((operation,), scope="whole"))
-
-
-def _is_symmetric(scene: Scene) -> bool:
-    return all(abs(obj.x - 0.5) < 0.1 for obj in scene.objects)
 
 
 def _crop_request(rng: random.Random, scene: Scene) -> WholePictureRequest | None:

@@ -132,7 +132,7 @@ def yes_probability(question: str, comparison: EditComparison) -> float:
             return min(max(evaluate(comparison, match), 0.0), 1.0)
     for prompt, kind in _FIXED_QUESTIONS.items():
         if sentence == " ".join(Prompts("editcritic.reward.metrics.i2ibench").render(prompt).split()):
-            return _looks_taken(comparison) if kind == "transfer" else _fits_together(comparison)
+            return _looks_taken(comparison) if kind == "transfer" else comparison.naturalness
     raise UnanswerableError(f"the answer to {question!r:.120}: it knows its own questions")
 
 
@@ -240,10 +240,6 @@ def _looks_taken(comparison: EditComparison) -> float:
         for request in taken
         if request.new_object is not None
     )
-
-
-def _fits_together(comparison: EditComparison) -> float:
-    return comparison.naturalness
 
 
 _NAME = r"(?P<name>[\w ]+?)"
