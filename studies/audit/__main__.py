@@ -8,26 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from editcritic.benchmarks.audit.report_text import (
-    COLUMNS,
-    COST_COLUMNS,
-    by_violations,
-    cost_rows,
-    facts,
-    finding_cells,
-    percent,
-    verdict,
-)
+from editcritic.benchmarks.audit import report_text
+from editcritic.benchmarks.common import terminal
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.inputs import load_reward, spec_argument
 from editcritic.benchmarks.common.markdown import table_lines
-from editcritic.benchmarks.common.terminal import (
-    echo,
-    limit_library_threads,
-    progress_bar,
-    user_error_text,
-    user_errors,
-)
 from editcritic.reward import EditSample, Reward
 from editcritic.reward.audit import AuditReport, AuditRun, Family, select_families
 
@@ -69,9 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reports = list(_audits(reward, of_many_pictures(samples, options.images), families, options.seeds))
         seconds = time.process_time() - begun
         report = of_all_seeds(reports)
-    except user_errors() as error:
-        parser.exit(2, f"{parser.prog}: error: {user_error_text(error)}\n")
-    echo("\n".join(_markdown(options.set, report, reports, seconds)), stderr=False)
+    except terminal.user_errors() as error:
+        parser.exit(2, f"{parser.prog}: error: {terminal.user_error_text(error)}\n")
+    terminal.echo("\n".join(_markdown(options.set, report, reports, seconds)), stderr=False)
 
 
 def of_many_pictures(samples: Sequence[EditSample], limit: int | None) -> list[EditSample]:
@@ -105,7 +90,7 @@ def _audits(
     reward: Reward, samples: Sequence[EditSample], families: Sequence[Family], seeds: Sequence[int]
 ) -> Iterator[AuditReport]:
     """A report for each seed."""
-    with progress_bar(len(samples) * len(seeds), "auditing") as (step, _):
+    with terminal.progress_bar(len(samples) * len(seeds), "auditing") as (step, _):
         for seed in seeds:
             with AuditRun(reward, samples, families=families, seed=seed) as run:
                 run.run(step)
@@ -116,23 +101,26 @@ def _markdown(name: str, report: AuditReport, reports: Sequence[AuditReport], se
     """The tables of all seeds together, with the rates of each."""
     seeds = [f"seed {one.seed}" for one in reports] if len(reports) > 1 else []
     yield f"## {report.reward} on the {name} edits\n"
-    yield from table_lines(("", ""), [fact for fact in facts(report) if fact[0] != "seconds"])
-    yield f"\n{verdict(report)}\n"
+    yield from table_lines(("", ""), [fact for fact in report_text.facts(report) if fact[0] != "seconds"])
+    yield f"\n{report_text.verdict(report)}\n"
     rows = [
-        [*finding_cells(finding), *(percent(one.finding(finding.family.name).rate.value) for one in reports if seeds)]
-        for finding in by_violations(report)
+        [
+            *report_text.finding_cells(finding),
+            *(report_text.percent(one.finding(finding.family.name).rate.value) for one in reports if seeds),
+        ]
+        for finding in report_text.by_violations(report)
     ]
-    yield from table_lines((*COLUMNS, *seeds), rows)
+    yield from table_lines((*report_text.COLUMNS, *seeds), rows)
     if seeds:
-        overall = ", ".join(f"{one.seed}: {percent(one.overall.value)}" for one in reports)
+        overall = ", ".join(f"{one.seed}: {report_text.percent(one.overall.value)}" for one in reports)
         yield f"\nViolations of all families by seed: {overall}."
     making = f"{report.seconds - report.reward_seconds:.0f} s made variants"
     scoring = f"{report.reward_seconds:.0f} s scored {report.scored:,} samples"
     yield f"\n{report.seconds:.0f} s, {seconds:.0f} s of CPU: {making}, {scoring}.\n"
-    yield from table_lines(COST_COLUMNS, cost_rows(report))
+    yield from table_lines(report_text.COST_COLUMNS, report_text.cost_rows(report))
 
 
-limit_library_threads()
+terminal.limit_library_threads()
 
 
 if __name__ == "__main__":

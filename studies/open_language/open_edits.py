@@ -18,17 +18,9 @@ from editcritic.benchmarks.sceneedit.vocabulary import SIGN
 from editcritic.reward import EditSample
 from editcritic.reward.edit_plan import EditPlan
 
+from . import whole_picture
 from .open_requests import OBJECT_REQUEST_KINDS, OpenRequest, random_object_request
 from .twin_scenes import step_followed
-from .whole_picture import (
-    LOOKS,
-    WHOLE_PICTURE_FLAWS,
-    WholePictureEdit,
-    WholePictureRequest,
-    flawed_whole_picture_edit,
-    honest_whole_picture_edit,
-    random_whole_picture_request,
-)
 
 _MIN_SEVERITY = 0.4  # of damage to the whole image: an honest edit is rendered a little differently too
 
@@ -220,8 +212,8 @@ OBJECT_FLAWS: Mapping[str, Callable[[FlawContext], SimulatedEdit | None]] = {
 
 IMAGE_SIZE = 96
 """Pixels a side: room for twins beside other objects."""
-REQUEST_KINDS: tuple[str, ...] = (*OBJECT_REQUEST_KINDS, *LOOKS)
-FLAWS: tuple[str, ...] = tuple(dict.fromkeys((*OBJECT_FLAWS, *WHOLE_PICTURE_FLAWS)))
+REQUEST_KINDS: tuple[str, ...] = (*OBJECT_REQUEST_KINDS, *whole_picture.LOOKS)
+FLAWS: tuple[str, ...] = tuple(dict.fromkeys((*OBJECT_FLAWS, *whole_picture.WHOLE_PICTURE_FLAWS)))
 LANGUAGE_FLAWS = ("wrong twin", "twin too", "only some of all", "not all operations", "kept thing changed")
 """Flaws that come from misreading the sentence: few requests allow each, so that they are tried first."""
 _PREFERRED = 0.6
@@ -264,14 +256,14 @@ def open_cases(
 def open_pair(rng: random.Random, kind: str, name: str, size: int = IMAGE_SIZE) -> tuple[OpenCase, OpenCase]:
     """An honest and a flawed edit of one random request of this kind."""
     config = SceneConfig.for_size(size)
-    look = next((one for one in LOOKS if one == kind), None)
+    look = next((one for one in whole_picture.LOOKS if one == kind), None)
     while True:
-        pair: tuple[OpenEdit, OpenEdit] | tuple[WholePictureEdit, WholePictureEdit] | None
+        pair: tuple[OpenEdit, OpenEdit] | tuple[whole_picture.WholePictureEdit, whole_picture.WholePictureEdit] | None
         if look is None:
             chosen = next(one for one in OBJECT_REQUEST_KINDS if one == kind)
             pair = _object_pair(rng, random_object_request(rng, config, chosen), config)
         else:
-            pair = _whole_picture_pair(rng, random_whole_picture_request(rng, config, look))
+            pair = _whole_picture_pair(rng, whole_picture.random_whole_picture_request(rng, config, look))
         if pair is not None:
             honest, flawed = pair
             return _case(honest, f"{name}/0"), _case(flawed, f"{name}/1")
@@ -290,11 +282,11 @@ def _object_pair(rng: random.Random, request: OpenRequest, config: SceneConfig) 
 
 
 def _whole_picture_pair(
-    rng: random.Random, request: WholePictureRequest
-) -> tuple[WholePictureEdit, WholePictureEdit] | None:
-    honest = honest_whole_picture_edit(rng, request)
-    for flaw in _shuffled(rng, WHOLE_PICTURE_FLAWS):
-        flawed = flawed_whole_picture_edit(rng, request, flaw)
+    rng: random.Random, request: whole_picture.WholePictureRequest
+) -> tuple[whole_picture.WholePictureEdit, whole_picture.WholePictureEdit] | None:
+    honest = whole_picture.honest_whole_picture_edit(rng, request)
+    for flaw in _shuffled(rng, whole_picture.WHOLE_PICTURE_FLAWS):
+        flawed = whole_picture.flawed_whole_picture_edit(rng, request, flaw)
         if flawed is not None and _is_worse(flawed.truth, honest.truth):
             return honest, flawed
     return None
@@ -311,7 +303,7 @@ def _is_worse(flawed: GroundTruth, honest: GroundTruth) -> bool:
     return not flawed.followed or (flawed.kept or 0.0) <= (honest.kept or 0.0) - _MIN_LOSS
 
 
-def _case(edit: OpenEdit | WholePictureEdit, name: str) -> OpenCase:
+def _case(edit: OpenEdit | whole_picture.WholePictureEdit, name: str) -> OpenCase:
     if isinstance(edit, OpenEdit):
         request, picture, source = edit.request, edit.edit.picture, render(edit.request.before)
         sample = EditSample(name, request.sentence, (source,), picture)

@@ -28,29 +28,7 @@ from editcritic.benchmarks.common.terminal import plain_table, render
 from editcritic.benchmarks.sceneedit.cases import Case
 from editcritic.reward import Image
 
-from .metric_selection import (
-    TRUTH_COLUMNS,
-    EvaluatedMetric,
-    kind_of,
-    kinds,
-    metrics_by_system,
-    mode_of,
-    modes,
-    of_kind,
-    of_mode,
-    truth_agreement,
-)
-from .validity_run import (
-    GUARDED,
-    KINDS,
-    LEVELS,
-    PAPER,
-    MetricVerdicts,
-    ReleaseCheck,
-    TruthDisagreement,
-    ValidityResult,
-    run,
-)
+from . import metric_selection, validity_run
 
 _SIDE = 128  # pixels of the longer side of a thumbnail
 
@@ -73,14 +51,14 @@ article img { width: 80px; image-rendering: pixelated; }
 """
 
 
-def write_html(path: Path, result: ValidityResult, command: str) -> None:
+def write_html(path: Path, result: validity_run.ValidityResult, command: str) -> None:
     """Write the report as one self-contained file. Raises OSError."""
     title = f"Validity of {len(result.study.metrics)} metrics on {result.edit_count} edits, {_extra_cases(result)}"
     head = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
     path.write_text("\n".join([f"{head}</head><body>", *_sections(result, command), "</body></html>"]), "utf-8")
 
 
-def _sections(result: ValidityResult, command: str) -> Iterator[str]:
+def _sections(result: validity_run.ValidityResult, command: str) -> Iterator[str]:
     study, cases, edits = result.study, result.study.cases, result.study.cases[: result.edit_count]
     honest, hacks = sum(not case.mode for case in edits), sum(case.is_hack for case in edits)
     yield f"<h1>Validity of {len(study.metrics)} metrics</h1>"
@@ -105,15 +83,15 @@ def _sections(result: ValidityResult, command: str) -> Iterator[str]:
     yield _by_metric(
         result, ["scored", "no value", "not applicable", *_COLUMNS.values()], lambda metric: _truths(result, metric)
     )
-    tasks = kinds(cases)
-    counts = Counter(map(kind_of, cases))
+    tasks = metric_selection.kinds(cases)
+    counts = Counter(map(metric_selection.kind_of, cases))
     yield "<h2>By task type</h2>"
     yield _paragraph("Each metric against the truth it estimates. A dash: undefined. Empty: no value.")
 
-    def of_tasks(metric: EvaluatedMetric) -> Iterator[str]:
+    def of_tasks(metric: metric_selection.EvaluatedMetric) -> Iterator[str]:
         yield f"{metric.main_statistic}, {metric.truth_column}"
         for task in tasks:
-            value, scored = of_kind(study, metric, task)
+            value, scored = metric_selection.of_kind(study, metric, task)
             yield _number(value) if scored else ""
 
     yield _by_metric(result, ["statistic", *(f"{task} ({counts[task]})" for task in tasks)], of_tasks)
@@ -123,14 +101,14 @@ def _sections(result: ValidityResult, command: str) -> Iterator[str]:
             "Filled: the share of correct verdicts on instruction following. Hollow: the same with perfect experts, "
             "the upper bound of the protocol's own rules."
         )
-    names = modes(cases)
-    members = {mode: [case for case in cases if mode_of(case) == mode] for mode in names}
+    names = metric_selection.modes(cases)
+    members = {mode: [case for case in cases if metric_selection.mode_of(case) == mode] for mode in names}
     yield "<h2>By failure mode</h2>"
     yield _paragraph("Mean score, and the share of edits accepted (0.5 and above).")
 
-    def of_modes(metric: EvaluatedMetric) -> Iterator[str]:
+    def of_modes(metric: metric_selection.EvaluatedMetric) -> Iterator[str]:
         for mode in names:
-            mean, accepted = of_mode(study, metric, mode)
+            mean, accepted = metric_selection.of_mode(study, metric, mode)
             yield ("" if mean is None else _number(mean)) + ("" if accepted is None else f" ({accepted:.0%})")
 
     heads = [
@@ -139,8 +117,8 @@ def _sections(result: ValidityResult, command: str) -> Iterator[str]:
     yield _by_metric(result, heads, of_modes)
     if result.drift:
         yield "<h2>Consistency as the background drifts</h2>" + _plot(_drift_plot, result)
-    if GUARDED[0] in study.rows:
-        yield f"<h2>Values under {GUARDED[0]}</h2>" + _plot(_hacks_plot, result)
+    if validity_run.GUARDED[0] in study.rows:
+        yield f"<h2>Values under {validity_run.GUARDED[0]}</h2>" + _plot(_hacks_plot, result)
     for hacking in result.hacking:
         rows = [(cases[hack.case], hack.value, cases[good.case], good.value) for hack, good in hacking.violations]
         yield _table(
@@ -156,7 +134,7 @@ def _sections(result: ValidityResult, command: str) -> Iterator[str]:
             f"one's are skipped: {len(study.metrics) - len(sweep.metrics)} of {len(study.metrics)}."
         )
         yield _plot(_noise_plot, result)
-        points = [(kind, level) for kind in KINDS for level in LEVELS]
+        points = [(kind, level) for kind in validity_run.KINDS for level in validity_run.LEVELS]
         yield _table(
             "",
             ("metric", *(f"{kind} {level:g}" for kind, level in points)),
@@ -168,10 +146,13 @@ def _sections(result: ValidityResult, command: str) -> Iterator[str]:
     yield _paragraph(", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.seconds.items()))
 
 
-def _truths(result: ValidityResult, metric: EvaluatedMetric) -> Iterator[str]:
+def _truths(result: validity_run.ValidityResult, metric: metric_selection.EvaluatedMetric) -> Iterator[str]:
     counts = result.study.statuses(metric)
     yield from map(str, (counts["scored"], counts["abstained"] + counts["failed"], counts["not_applicable"]))
-    found = {str(truth): truth_agreement(result.study, metric, truth) for truth in TRUTH_COLUMNS}
+    found = {
+        str(truth): metric_selection.truth_agreement(result.study, metric, truth)
+        for truth in metric_selection.TRUTH_COLUMNS
+    }
     for truth, statistic in _COLUMNS:
         yield _number(found[truth][statistic]) + ("*" if truth == metric.truth_column else "")
 
@@ -182,7 +163,7 @@ def _mode(members: Sequence[Case]) -> str:
     return f"{len(members)} cases, followed {followed:.2f}, kept {_number(fmean(kept) if kept else None)}"
 
 
-def _disagreements(verdicts: MetricVerdicts, cases: Sequence[Case]) -> Iterator[str]:
+def _disagreements(verdicts: validity_run.MetricVerdicts, cases: Sequence[Case]) -> Iterator[str]:
     counts = Counter(
         (one.cause, str(cases[one.case_index].task), cases[one.case_index].mode, _verdict(one.verdict))
         for one in verdicts.disagreements
@@ -196,7 +177,7 @@ def _disagreements(verdicts: MetricVerdicts, cases: Sequence[Case]) -> Iterator[
     yield from (_card(one, cases[one.case_index]) for one in sorted(verdicts.disagreements, key=lambda one: one.cause))
 
 
-def _card(one: TruthDisagreement, case: Case) -> str:
+def _card(one: validity_run.TruthDisagreement, case: Case) -> str:
     words = (
         f"{one.cause}: {case.sample.instruction} | {case.sample.id}; {case.task}; {case.mode or 'honest'} | truth: "
         f"{_verdict(case.truth.followed)}; verdict: {_verdict(one.verdict)}; with perfect experts: "
@@ -209,12 +190,12 @@ def _verdict(value: float | None) -> str:
     return "no value" if value is None else "followed" if value >= 0.5 else "not followed"
 
 
-def _extra_cases(result: ValidityResult) -> str:
-    counts = Counter(map(kind_of, result.study.cases))
+def _extra_cases(result: validity_run.ValidityResult) -> str:
+    counts = Counter(map(metric_selection.kind_of, result.study.cases))
     return f"{counts['compound']} compounds of up to eight steps, {counts['composition']} compositions of two sources"
 
 
-def _checked(check: ReleaseCheck) -> tuple[str, str, str]:
+def _checked(check: validity_run.ReleaseCheck) -> tuple[str, str, str]:
     sign = "<=" if check.is_upper_bound else ">="
     return _number(check.measured, 4), f"{sign} {check.threshold:g}", "passed" if check.passed else "failed"
 
@@ -240,9 +221,13 @@ def _table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> st
     return f"<h2>{html.escape(title)}</h2><table><tr>{heads}</tr>\n{body}</table>"
 
 
-def _by_metric(result: ValidityResult, head: Sequence[str], cells: Callable[[EvaluatedMetric], Iterable[str]]) -> str:
+def _by_metric(
+    result: validity_run.ValidityResult,
+    head: Sequence[str],
+    cells: Callable[[metric_selection.EvaluatedMetric], Iterable[str]],
+) -> str:
     rows: list[list[str]] = []
-    for system, members in metrics_by_system(result.study.metrics).items():
+    for system, members in metric_selection.metrics_by_system(result.study.metrics).items():
         rows += [[system.upper()], *([metric.name, *cells(metric)] for metric in members)]
     return _table("", ("metric", *head), rows)
 
@@ -255,7 +240,7 @@ def _thumbnail(image: Image) -> str:
     return f'<img src="data:image/jpeg;base64,{base64.b64encode(encoded.getvalue()).decode("ascii")}">'
 
 
-def _plot(draw: Callable[[Any, ValidityResult], Any], result: ValidityResult) -> str:
+def _plot(draw: Callable[[Any, validity_run.ValidityResult], Any], result: validity_run.ValidityResult) -> str:
     """draw: of pyplot and the result, a figure."""
     pyplot, encoded = bench_library("matplotlib.pyplot"), io.BytesIO()
     figure = draw(pyplot, result)
@@ -267,14 +252,14 @@ def _plot(draw: Callable[[Any, ValidityResult], Any], result: ValidityResult) ->
 # -- plots ------------------------------------------------------------------------------------------------------------
 
 
-def _noise_plot(pyplot: Any, result: ValidityResult) -> Any:
+def _noise_plot(pyplot: Any, result: validity_run.ValidityResult) -> Any:
     """The main statistic of one metric of each system against noise, a panel for each kind."""
     assert result.sweep is not None
     figure, panels = pyplot.subplots(2, 2, figsize=(8.4, 6.2), sharex=True, sharey=True, layout="constrained")
-    for kind, axes in zip(KINDS, panels.flat, strict=True):
-        for members in metrics_by_system(result.sweep.metrics).values():
+    for kind, axes in zip(validity_run.KINDS, panels.flat, strict=True):
+        for members in metric_selection.metrics_by_system(result.sweep.metrics).values():
             metric = max(members, key=lambda metric: len(metric.card.roles))
-            points = [(level, result.sweep.statistics[metric.spec][kind, level]) for level in LEVELS]
+            points = [(level, result.sweep.statistics[metric.spec][kind, level]) for level in validity_run.LEVELS]
             defined = [(level, value) for level, value in points if value is not None]
             if defined:
                 axes.plot(*zip(*defined, strict=True), marker="o", label=metric.name)
@@ -283,7 +268,7 @@ def _noise_plot(pyplot: Any, result: ValidityResult) -> Any:
     return figure
 
 
-def _drift_plot(pyplot: Any, result: ValidityResult) -> Any:
+def _drift_plot(pyplot: Any, result: validity_run.ValidityResult) -> Any:
     """Consistency against background drift: a thin line for each series, and their mean."""
     figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
     by_level: dict[float, list[float]] = {}
@@ -298,29 +283,29 @@ def _drift_plot(pyplot: Any, result: ValidityResult) -> Any:
     return figure
 
 
-def _hacks_plot(pyplot: Any, result: ValidityResult) -> Any:
+def _hacks_plot(pyplot: Any, result: validity_run.ValidityResult) -> Any:
     """Cumulative distribution of the guarded value: honest edits, flawed ones, and hacks."""
     edits = result.study.first(result.edit_count)
     values: dict[str, list[float]] = {"hacks": [], "flawed": [], "honest": []}
-    for row, case in zip(edits.rows[GUARDED[0]], edits.cases, strict=True):
+    for row, case in zip(edits.rows[validity_run.GUARDED[0]], edits.cases, strict=True):
         if row.value is not None:
             values["hacks" if case.is_hack else "flawed" if case.mode else "honest"].append(row.value)
     figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
     for name, some in values.items():
         if some:
             axes.ecdf(some, label=name)
-    axes.set(xlabel=GUARDED[0], ylabel="cumulative share of edits")
+    axes.set(xlabel=validity_run.GUARDED[0], ylabel="cumulative share of edits")
     axes.legend()
     return figure
 
 
-def _verdicts_plot(pyplot: Any, result: ValidityResult) -> Any:
+def _verdicts_plot(pyplot: Any, result: validity_run.ValidityResult) -> Any:
     """Agreement with the truth by task type: the paper's protocol and the released code's, and with perfect experts."""
     cases = result.study.cases[: result.edit_count]
     tasks = sorted({case.task for case in cases}, reverse=True)
     figure, axes = pyplot.subplots(figsize=(6.4, 0.42 * len(tasks) + 1.3), layout="constrained")
     for spec, verdicts in result.verdicts.items():
-        colour, up = ("C0", 0.14) if spec == PAPER else ("C1", -0.14)
+        colour, up = ("C0", 0.14) if spec == validity_run.PAPER else ("C1", -0.14)
         for causes, filled in ((("expert", "rule", "unknown"), True), (("rule",), False)):
             wrong = Counter(cases[one.case_index].task for one in verdicts.disagreements if one.cause in causes)
             totals = Counter(case.task for case in cases)
@@ -337,13 +322,13 @@ def _verdicts_plot(pyplot: Any, result: ValidityResult) -> Any:
 # -- the terminal -----------------------------------------------------------------------------------------------------
 
 
-def terminal_tables(result: ValidityResult) -> list[Table]:
+def terminal_tables(result: validity_run.ValidityResult) -> list[Table]:
     """Tables of metrics and checks for the terminal."""
     numbers = ("", "scored", "no value", "not applicable")
     columns = ("metric", "truth", "statistic", *numbers)
     title = f"Metrics on {result.edit_count} edits, {_extra_cases(result)}"
     metrics = plain_table(title, *columns, right=numbers, fixed=columns)
-    for system, members in metrics_by_system(result.study.metrics).items():
+    for system, members in metric_selection.metrics_by_system(result.study.metrics).items():
         metrics.add_row(Text(system, style="bold"))
         for metric in members:
             value = _number(result.study.main_statistic(metric), 3)
@@ -369,7 +354,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for library in ("scipy.stats", "matplotlib"):
         bench_library(library)  # what is missing is told before the work
     options.out.touch()
-    result = run(
+    result = validity_run.run(
         options.num_cases,
         options.seed,
         size=options.image_size,

@@ -20,7 +20,7 @@ from editcritic.reward import Image, Reward
 from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
 from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.planners.rule_planner import RulePlanner
-from studies.learning import editor_gap, editor_study, judge_noise
+from studies.learning import editor_gap, editor_study, judge_noise, writer_model, writer_study
 from studies.learning.editor_gap import GROUP_SIZE, GroupOutcome, sampled_groups
 from studies.learning.editor_study import gain_interval, plot, summary
 from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits
@@ -34,26 +34,6 @@ from studies.learning.judge_noise import (
     drawn_groups,
     measure,
     worth,
-)
-from studies.learning.writer_model import (
-    SYNONYMS,
-    WRITER_SCENES,
-    RuleBasedEditor,
-    apply_instruction,
-    demonstrations,
-    parse_line,
-    split_tasks,
-)
-from studies.learning.writer_study import (
-    LOOPS,
-    HeldOutEvaluator,
-    HeldOutMetrics,
-    SeedResult,
-    WriterSeedRun,
-    format_reward,
-    length_reward,
-    lift,
-    truths,
 )
 from studies.learning.writer_study import plot as plot_writer
 from studies.learning.writer_study import table as writer_table
@@ -246,7 +226,7 @@ def test_a_measurement_has_the_noise_as_a_share_of_the_scale_and_all_treatments(
 
 @pytest.fixture(scope="module")
 def judge():
-    return HeldOutEvaluator.of(split_tasks(12, seed=3, split="test"))
+    return writer_study.HeldOutEvaluator.of(writer_model.split_tasks(12, seed=3, split="test"))
 
 
 def test_what_is_split_and_worded_rightly_is_done_and_rewarded(judge):
@@ -268,7 +248,7 @@ def test_words_that_the_editor_cannot_read_leave_the_source_and_are_scored(judge
         ("Change the background to mars", False),
         ("Change the count of red star to 40", False),
         ("Remove red circle and remove blue star", False),
-        (f"Remove {SYNONYMS['red']} circle", False),
+        (f"Remove {writer_model.SYNONYMS['red']} circle", False),
         ("Remove red heart", True),
         ("Change the color of red heart to blue", True),
         ("Replace red heart with blue heart", True),
@@ -277,15 +257,15 @@ def test_words_that_the_editor_cannot_read_leave_the_source_and_are_scored(judge
     ],
 )
 def test_what_is_no_instruction_or_about_nothing_there_changes_nothing(line, is_read):
-    scene = random_scene(random.Random(0), WRITER_SCENES)
+    scene = random_scene(random.Random(0), writer_model.WRITER_SCENES)
     assert "red heart" not in scene.names
-    assert (parse_line(line) is not None) is is_read
-    assert apply_instruction(scene, line) == scene
+    assert (writer_model.parse_line(line) is not None) is is_read
+    assert writer_model.apply_instruction(scene, line) == scene
 
 
 def test_the_editor_draws_the_same_twice_and_knows_no_strange_pictures():
-    scene, other = (random_scene(random.Random(seed), WRITER_SCENES) for seed in range(2))
-    hand, line = RuleBasedEditor([scene]), 'Add text "HOT"'
+    scene, other = (random_scene(random.Random(seed), writer_model.WRITER_SCENES) for seed in range(2))
+    hand, line = writer_model.RuleBasedEditor([scene]), 'Add text "HOT"'
     source = render(scene)
     (first,), (second,) = (hand.edit([(source,)], [line], [seed]) for seed in range(2))
     assert first == second != source
@@ -295,26 +275,28 @@ def test_the_editor_draws_the_same_twice_and_knows_no_strange_pictures():
 
 def test_splits_seeds_and_lessons_share_no_compound():
     prompts = [
-        {task.prompt for task in split_tasks(30, seed=seed, split=split)}
+        {task.prompt for task in writer_model.split_tasks(30, seed=seed, split=split)}
         for seed in range(2)
         for split in ("train", "test")
     ]
-    prompts.append({prompt for prompt, _ in itertools.islice(demonstrations(30, seed=0), 30)})
+    prompts.append({prompt for prompt, _ in itertools.islice(writer_model.demonstrations(30, seed=0), 30)})
     assert len(set().union(*prompts)) == 150
 
 
 def test_controls_look_at_words_only():
     targets = ["Remove red circle\nAdd blue star"] * 4
     completions = ["Add pink heart\nRemove teal ring", "Remove red circle", "", "Remove red circle\nMake it nice now"]
-    assert length_reward([""] * 4, completions, split=targets) == [1.0, 0.5, 0.0, pytest.approx(5 / 6)]
-    assert format_reward([""] * 4, completions) == [1.0, 1.0, 0.0, 0.5]
+    assert writer_study.length_reward([""] * 4, completions, split=targets) == [1.0, 0.5, 0.0, pytest.approx(5 / 6)]
+    assert writer_study.format_reward([""] * 4, completions) == [1.0, 1.0, 0.0, 0.5]
 
 
 @pytest.mark.slow
 def test_the_study_runs_as_a_whole(tmp_path):
-    work = WriterSeedRun(0, held_out=6, warm_start_steps=4, steps=2, prompts=2, generations=2, evaluate_every=1)
+    work = writer_study.WriterSeedRun(
+        0, held_out=6, warm_start_steps=4, steps=2, prompts=2, generations=2, evaluate_every=1
+    )
     outcome = work.run()
-    assert list(outcome.metrics_by_loop) == list(LOOPS)
+    assert list(outcome.metrics_by_loop) == list(writer_study.LOOPS)
     for looks in outcome.metrics_by_loop.values():
         assert [look.step for look in looks] == [0, 1, 2]
         assert looks[0] == outcome.metrics_by_loop["reward"][0]
@@ -325,24 +307,26 @@ def test_the_study_runs_as_a_whole(tmp_path):
 
 
 def looked(*rewards):
-    return HeldOutMetrics(0, rewards, tuple(value or 0.0 for value in rewards), (), ())
+    return writer_study.HeldOutMetrics(0, rewards, tuple(value or 0.0 for value in rewards), (), ())
 
 
 def test_the_lift_is_paired_and_leaves_out_what_is_unscored():
-    looks = {loop: [looked(0.2, None, 0.5, 0.1), looked(0.6, 1.0, None, 0.3)] for loop in LOOPS}
-    outcomes = [SeedResult(seed, looks, {}) for seed in range(3)]
-    mean, low, high = lift(outcomes, "reward")
+    looks = {loop: [looked(0.2, None, 0.5, 0.1), looked(0.6, 1.0, None, 0.3)] for loop in writer_study.LOOPS}
+    outcomes = [writer_study.SeedResult(seed, looks, {}) for seed in range(3)]
+    mean, low, high = writer_study.lift(outcomes, "reward")
     assert mean == pytest.approx(0.3)
     assert 0.2 <= low < mean < high <= 0.4
-    assert lift(outcomes, "reward", truths)[0] == pytest.approx((0.4 + 1.0 - 0.5 + 0.2) / 4)
+    assert writer_study.lift(outcomes, "reward", writer_study.truths)[0] == pytest.approx((0.4 + 1.0 - 0.5 + 0.2) / 4)
 
 
 def test_the_interval_of_a_lift_is_over_seeds_and_over_their_compounds():
     def results(*gains):
-        looks = [{loop: [looked(*[0.0] * 8), looked(*gain)] for loop in LOOPS} for gain in gains]
-        return [SeedResult(seed, metrics, {}) for seed, metrics in enumerate(looks)]
+        looks = [{loop: [looked(*[0.0] * 8), looked(*gain)] for loop in writer_study.LOOPS} for gain in gains]
+        return [writer_study.SeedResult(seed, metrics, {}) for seed, metrics in enumerate(looks)]
 
     spread = [0.0, 1.0] * 4
-    assert lift(results([0.0] * 8, [1.0] * 8), "reward") == (0.5, 0.0, 1.0)
-    assert lift(results(spread), "reward")[1:] == pytest.approx(bootstrap_interval(row_means, spread), abs=0.13)
-    assert lift(results(spread, spread), "reward")[1] > lift(results(spread), "reward")[1] > 0
+    assert writer_study.lift(results([0.0] * 8, [1.0] * 8), "reward") == (0.5, 0.0, 1.0)
+    assert writer_study.lift(results(spread), "reward")[1:] == pytest.approx(
+        bootstrap_interval(row_means, spread), abs=0.13
+    )
+    assert writer_study.lift(results(spread, spread), "reward")[1] > writer_study.lift(results(spread), "reward")[1] > 0

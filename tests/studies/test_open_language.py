@@ -27,29 +27,12 @@ from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.queries import Abstention, Judge
 from editcritic.reward.queries.response_formats import Json, Message, YesNo
 from studies.open_language import __main__ as command
+from studies.open_language import open_edits, whole_picture
 from studies.open_language.__main__ import SETTINGS, markdown, measure_best_of_n
-from studies.open_language.open_edits import (
-    FLAWS,
-    LANGUAGE_FLAWS,
-    OBJECT_FLAWS,
-    REQUEST_KINDS,
-    flawed_open_edit,
-    honest_open_edit,
-    open_cases,
-    open_pair,
-)
 from studies.open_language.open_requests import OBJECT_REQUEST_KINDS, random_object_request
 from studies.open_language.open_sheet import draw_open_sheet
 from studies.open_language.study import MetricResult, OpenRow, OpenStudy, same_plan, score_cases
 from studies.open_language.twin_scenes import DISTINCTIONS, plain_scene, step_followed, twin_scene
-from studies.open_language.whole_picture import (
-    LOOKS,
-    WHOLE_PICTURE_FLAWS,
-    flawed_whole_picture_edit,
-    honest_whole_picture_edit,
-    random_whole_picture_request,
-    with_look,
-)
 
 CONFIG = SceneConfig.for_size(96)
 
@@ -120,7 +103,10 @@ def examples(flaw, count=3):
     for seed in range(1500):
         rng = random.Random(f"{flaw} {seed}")
         request = random_object_request(rng, CONFIG, OBJECT_REQUEST_KINDS[seed % len(OBJECT_REQUEST_KINDS)])
-        honest, flawed = honest_open_edit(rng, request, CONFIG), flawed_open_edit(rng, request, CONFIG, flaw)
+        honest, flawed = (
+            open_edits.honest_open_edit(rng, request, CONFIG),
+            open_edits.flawed_open_edit(rng, request, CONFIG, flaw),
+        )
         if flawed is not None and honest.truth.followed:
             found.append((request, honest, flawed))
         if len(found) == count:
@@ -135,7 +121,7 @@ def difference_at(picture, other, obj):
     return float(np.abs(picture.pixels[area].astype(float) - other.pixels[area].astype(float)).mean())
 
 
-@pytest.mark.parametrize("flaw", OBJECT_FLAWS)
+@pytest.mark.parametrize("flaw", open_edits.OBJECT_FLAWS)
 def test_a_flawed_edit_is_worse_than_an_honest_one_and_another_picture(flaw):
     for request, honest, flawed in examples(flaw):
         assert flawed.edit.picture != honest.edit.picture
@@ -172,10 +158,10 @@ def edits(look, count=6, flaw=None):
     found: list[Any] = []
     for seed in range(200):
         rng = random.Random(f"{look} {flaw} {seed}")
-        request = random_whole_picture_request(rng, CONFIG, look)
-        edit: Any = honest_whole_picture_edit(rng, request) if flaw is None else None
+        request = whole_picture.random_whole_picture_request(rng, CONFIG, look)
+        edit: Any = whole_picture.honest_whole_picture_edit(rng, request) if flaw is None else None
         if flaw is not None:
-            edit = flawed_whole_picture_edit(rng, request, flaw)
+            edit = whole_picture.flawed_whole_picture_edit(rng, request, flaw)
         found += [] if edit is None else [edit]
         if len(found) == count:
             break
@@ -213,7 +199,7 @@ SIGNS = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", whole_picture.LOOKS)
 def test_an_honest_edit_follows_and_shows_its_look(look):
     for edit in edits(look):
         assert edit.truth.followed
@@ -227,9 +213,9 @@ def test_an_honest_edit_follows_and_shows_its_look(look):
 
 
 def test_pixel_art_has_blocks_rain_has_streaks_and_a_crop_shows_its_window():
-    picture = with_look(np.random.default_rng(0).uniform(0, 255, (96, 96, 3)), "pixel art", 1.0, 1)
+    picture = whole_picture.with_look(np.random.default_rng(0).uniform(0, 255, (96, 96, 3)), "pixel art", 1.0, 1)
     assert any(np.ptp(picture[:block, 2 * block : 3 * block], axis=(0, 1)).max() == 0 for block in (3, 4))
-    streaks = with_look(np.full((96, 96, 3), 120.0), "rain", 1.0, 3).mean(axis=2)
+    streaks = whole_picture.with_look(np.full((96, 96, 3), 120.0), "rain", 1.0, 3).mean(axis=2)
     assert 0.03 < (streaks > 120).mean() < 0.6
     assert np.abs(np.diff(streaks, axis=1)).mean() > 1.5 * np.abs(np.diff(streaks, axis=0)).mean()
     for edit in edits("crop"):
@@ -239,9 +225,9 @@ def test_pixel_art_has_blocks_rain_has_streaks_and_a_crop_shows_its_window():
         assert np.abs(shown.astype(float) - cut).mean() < 12
 
 
-@pytest.mark.parametrize("flaw", WHOLE_PICTURE_FLAWS)
+@pytest.mark.parametrize("flaw", whole_picture.WHOLE_PICTURE_FLAWS)
 def test_no_flawed_edit_follows(flaw):
-    found = [edit for look in LOOKS for edit in edits(look, 2, flaw)]
+    found = [edit for look in whole_picture.LOOKS for edit in edits(look, 2, flaw)]
     assert found
     for edit in found:
         assert not edit.truth.followed, (edit.request.sentence, flaw)
@@ -297,19 +283,19 @@ def test_plans_agree_whatever_the_words(one, other, same):
 
 
 def test_cases_come_in_pairs_without_annotations_and_are_the_same_for_a_seed():
-    cases: Any = open_cases(240, seed=3)
+    cases: Any = open_edits.open_cases(240, seed=3)
     for honest, flawed in zip(cases[::2], cases[1::2], strict=True):
         assert (honest.request, honest.sample.sources) == (flawed.request, flawed.sample.sources)
         assert (honest.flaw, honest.truth.followed) == ("", True)
-        assert flawed.flaw in FLAWS
+        assert flawed.flaw in open_edits.FLAWS
         assert not flawed.truth.followed or flawed.truth.kept < honest.truth.kept
         fields = ("task", "pools", "plan", "reference", "mask", "operations", "boxes", "targets", "history", "metadata")
         assert [name for name in fields if getattr(flawed.sample, name)] == []
-    assert {kind: sum(case.kind == kind for case in cases) for kind in REQUEST_KINDS} == dict.fromkeys(
-        REQUEST_KINDS, 12
+    assert {kind: sum(case.kind == kind for case in cases) for kind in open_edits.REQUEST_KINDS} == dict.fromkeys(
+        open_edits.REQUEST_KINDS, 12
     )
-    assert sum(case.flaw in LANGUAGE_FLAWS for case in cases) >= 20
-    again = [*open_cases(40, seed=3), *open_cases(40, seed=3, first=20)]
+    assert sum(case.flaw in open_edits.LANGUAGE_FLAWS for case in cases) >= 20
+    again = [*open_edits.open_cases(40, seed=3), *open_edits.open_cases(40, seed=3, first=20)]
     assert [(case.sample, case.truth) for case in again] == [(case.sample, case.truth) for case in cases[:80]]
     assert len(draw_open_sheet().getcolors(maxcolors=2**24) or ()) > 1000
 
@@ -344,7 +330,7 @@ def test_figures_of_six_cases_by_hand():
 
 
 def test_plans_by_hand_score_nearly_everything_right():
-    study: Any = OpenStudy(score_cases(open_cases(2 * len(REQUEST_KINDS), seed=11), "hand"))
+    study: Any = OpenStudy(score_cases(open_edits.open_cases(2 * len(open_edits.REQUEST_KINDS), seed=11), "hand"))
     assert study.scored.value >= 0.95
     assert min(study.right.value, study.ordered.value) >= 0.9
 
@@ -376,7 +362,7 @@ PAIRS = 5
 
 @cache
 def pairs(look, count=PAIRS):
-    return [open_pair(seeded_rng("train", 8, f"looks {look}", number), look, "x") for number in range(count)]
+    return [open_edits.open_pair(seeded_rng("train", 8, f"looks {look}", number), look, "x") for number in range(count)]
 
 
 @cache
@@ -419,7 +405,7 @@ def test_blur_and_the_window_of_a_crop_are_found_and_equal_pictures_have_no_chan
         same = PictureChange(before, before, detect_objects(before))
         assert (same.same_content, max(same.probability(name) for name in CHANGES) < 0.1) == (1.0, True)
     for number in range(PAIRS):
-        honest, _ = open_pair(seeded_rng("train", 9, "windows", number), "crop", "x")
+        honest, _ = open_edits.open_pair(seeded_rng("train", 9, "windows", number), "crop", "x")
         window, source, edited = change_of(honest).window, honest.sample.source, honest.sample.edited
         width, height = round(source.width * window.w), round(source.height * window.h)
         left, top = max(0, round(source.width * window.x0)), max(0, round(source.height * window.y0))
@@ -433,7 +419,7 @@ def judge():
 
 
 def sample_of(look):
-    honest, _ = open_pair(seeded_rng("train", 12, f"judge {look}", 0), look, "x")
+    honest, _ = open_edits.open_pair(seeded_rng("train", 12, f"judge {look}", 0), look, "x")
     return honest.sample
 
 
@@ -475,7 +461,7 @@ def test_a_listed_difference_belongs_to_the_operation_about_what_changed():
     sample, operations = sample_of("rain"), "1. Make it rain\n2. Turn the image into pixel art"
     assert [entry["operation"] for entry in differences((sample.source, sample.edited), operations)] == [1]
     assert differences((sample.source,) * 2, operations) == []
-    honest, _ = open_pair(seeded_rng("train", 12, "judge object", 3), "scene phrase", "x")
+    honest, _ = open_edits.open_pair(seeded_rng("train", 12, "judge object", 3), "scene phrase", "x")
     words = honest.sample.instruction
     listed = differences((honest.sample.source, honest.sample.edited), f"1. {words}")
     assert {"what": words, "operation": 1} in listed

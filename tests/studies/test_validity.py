@@ -16,6 +16,7 @@ from editcritic.reward import Card, EditSample, Reward, Score, SpecError
 from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import Abstention, Detect, Judge, Message, ReadText, YesNo
+from studies.validity import validity_run
 from studies.validity.__main__ import main
 from studies.validity.metric_selection import (
     DEGRADED,
@@ -41,17 +42,6 @@ from studies.validity.metric_selection import (
     truth_of,
 )
 from studies.validity.oracle import Oracle
-from studies.validity.validity_run import (
-    KINDS,
-    PAPER,
-    check_agreement,
-    check_ties,
-    compare_verdicts,
-    measure_drift,
-    measure_hacking,
-    noise_sweep_metrics,
-    run_noise_sweep,
-)
 
 CIRCLE = SceneObject(1, "circle", "red", 0.25, 0.3, 0.25, 0.25)
 SQUARE = SceneObject(2, "square", "blue", 0.7, 0.6, 0.25, 0.25, material="wood")
@@ -127,7 +117,7 @@ def test_every_installed_metric_is_tried_once_a_protocol_and_has_a_value_somewhe
     assert sum(map(len, groups.values())) == len(metrics)
     assert "others" not in groups
     assert groups["Complex-Edit"][0].name == "complex-edit-if numeric n=4"
-    swept = noise_sweep_metrics(metrics)
+    swept = validity_run.noise_sweep_metrics(metrics)
     assert {one.spec for one in groups["EdiVal"]} < {one.spec for one in swept}
     assert 3 * len(swept) < 2 * len(metrics)
     runner = MetricRunner()
@@ -260,29 +250,34 @@ def test_honest_edits_of_all_tasks_are_followed_by_its_word():
     ],
 )
 def test_a_wrong_verdict_has_its_cause(edit, value, cause):
-    (metric,) = select_metrics([PAPER], scene_experts(), [edit])
+    (metric,) = select_metrics([validity_run.PAPER], scene_experts(), [edit])
     hack = case("hack", after=NOISIER, before=edit.before, followed=False, mode="nothing", is_hack=True)
-    rows = [MetricValue(0, PAPER, value, "scored", "they saw a circle"), MetricValue(1, PAPER, 0.0, "scored", "")]
-    verdicts: Any = compare_verdicts(ValidityStudy([edit, hack], [metric], {PAPER: rows}), PAPER)
+    rows = [
+        MetricValue(0, validity_run.PAPER, value, "scored", "they saw a circle"),
+        MetricValue(1, validity_run.PAPER, 0.0, "scored", ""),
+    ]
+    verdicts: Any = validity_run.compare_verdicts(
+        ValidityStudy([edit, hack], [metric], {validity_run.PAPER: rows}), validity_run.PAPER
+    )
     (wrong,) = verdicts.disagreements
     assert (wrong.case_index, wrong.cause, wrong.reason) == (0, cause, "they saw a circle")
-    (check,) = check_agreement({PAPER: verdicts})
+    (check,) = validity_run.check_agreement({validity_run.PAPER: verdicts})
     assert (verdicts.agreements, verdicts.agreement_without_hacks, check.measured) == (1, 0.0, 0.5)
-    assert compare_verdicts(study_of([], fixed({})), PAPER) is None
+    assert validity_run.compare_verdicts(study_of([], fixed({})), validity_run.PAPER) is None
 
 
 def test_ties_and_drift_are_counted_within_their_groups():
     groups = [[case(f"{group}{number}") for number in range(3)] for group in "ab"]
     names = [one.sample.id for group in groups for one in group]
     values = dict(zip(names, [0.6, 0.6, 0.7, 0.6, None, 0.8], strict=True))
-    check = check_ties(fixed(values), groups, MetricRunner())
+    check = validity_run.check_ties(fixed(values), groups, MetricRunner())
     assert check.measured == pytest.approx(1 / 4)
     assert "1 edits have no value" in check.note
     (series,) = drift_series(1, seed=1)
     falling = {one.sample.id: 1 - one.severity for one in series}
     flat = [case(f"flat {n}", severity=n / 10) for n in range(3)]
     values = {**falling, series[-1].sample.id: None, **{one.sample.id: 0.5 for one in flat}}
-    points, (mean, lowest) = measure_drift(fixed(values), [series, flat], MetricRunner())
+    points, (mean, lowest) = validity_run.measure_drift(fixed(values), [series, flat], MetricRunner())
     assert (len(points[0]), mean.measured, lowest.measured) == (len(series) - 1, 0.5, 0.0)
 
 
@@ -294,7 +289,7 @@ def test_a_hack_that_is_worth_as_much_as_an_honest_edit_violates(dear, honest, v
     these = [case("honest"), case("unknown"), case("missed", followed=False)]
     these += [case(name, followed=False, mode="nothing", is_hack=True) for name in ("cheap", "dear", "mute")]
     values = {"honest": honest, "unknown": None, "missed": 0.1, "cheap": 0.2, "dear": dear, "mute": None}
-    found = measure_hacking(study_of(these, fixed(values)), 0, "fixed", count=50)
+    found = validity_run.measure_hacking(study_of(these, fixed(values)), 0, "fixed", count=50)
     assert [(hack.case, good.case) for hack, good in found.violations] == violations
     assert found.check.passed is passed
 
@@ -305,15 +300,15 @@ def test_a_hack_that_is_worth_as_much_as_an_honest_edit_violates(dear, honest, v
 def test_noise_is_put_on_cached_answers_and_a_judge_always_turned_round_is_always_wrong():
     backdrops = [one for one in cases(60, seed=5) if one.task == "background_change" and one.mode != "pasted_source"]
     metrics, runner = select_metrics(["edival-if"], scene_experts(), backdrops), MetricRunner()
-    sweep = run_noise_sweep(backdrops, metrics, runner, 0, levels=(0.0, 1.0))
+    sweep = validity_run.run_noise_sweep(backdrops, metrics, runner, 0, levels=(0.0, 1.0))
     statistics: Any = sweep.statistics["edival-if"]
     clean = statistics["misses", 0.0]
     assert clean > 0.9
-    assert {statistics[kind, 0.0] for kind in KINDS} == {clean}
+    assert {statistics[kind, 0.0] for kind in validity_run.KINDS} == {clean}
     assert (statistics["flips", 1.0], statistics["misses", 1.0]) == (pytest.approx(1 - clean), clean)
     assert sweep.uncached_count == len({one.sample.edited for one in backdrops})
-    assert sweep.query_count == sweep.uncached_count * (1 + len(KINDS))
-    assert run_noise_sweep(backdrops, metrics, runner, 0, levels=(0.0, 1.0)).uncached_count == 0
+    assert sweep.query_count == sweep.uncached_count * (1 + len(validity_run.KINDS))
+    assert validity_run.run_noise_sweep(backdrops, metrics, runner, 0, levels=(0.0, 1.0)).uncached_count == 0
 
 
 def test_several_processes_find_what_one_finds():
@@ -334,12 +329,12 @@ def test_several_processes_find_what_one_finds():
 
 def test_the_command_writes_the_report_and_prints_the_numbers(tmp_path, capsys):
     out = tmp_path / "v.html"
-    arguments = ["--num-cases", "18", "--seed", "2", "--reward", PAPER, "--reward", "edit-balanced"]
+    arguments = ["--num-cases", "18", "--seed", "2", "--reward", validity_run.PAPER, "--reward", "edit-balanced"]
     assert main([*arguments, "--processes", "1", "--out", str(out)]) in (0, 1)
     printed = capsys.readouterr().out
     assert all(name in printed for name in ("edival-if paper", "edit-balanced", "pairs in which a hack pays"))
     page = out.read_text(encoding="utf-8")
-    assert all(f"<th>{kind} 0.4</th>" in page for kind in KINDS)
+    assert all(f"<th>{kind} 0.4</th>" in page for kind in validity_run.KINDS)
     assert "python -m studies.validity --num-cases 18" in page
     assert page.count("data:image/png") == 3  # verdicts, hacks, noise
     assert main([*arguments[:4], "--no-noise-sweep", "--reward", "guard-not-a-copy", "--out", str(out)]) == 0
