@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import sqrt
-from pathlib import Path
 from statistics import fmean
 
 from editcritic.benchmarks.common.argument_types import at_least_one
@@ -340,16 +338,12 @@ def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] | 
     parser.add_argument("--seeds", type=at_least_one, default=20, help="number of seeds")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--samples", type=at_least_one, default=SAMPLES)
-    parser.add_argument("--levels", type=float, nargs="+", default=list(LEVELS))
-    parser.add_argument("-o", "--out", type=Path, help="write all outcomes as JSONL")
     options = parser.parse_args(arguments)
     write = write or (lambda text: echo(text, stderr=False))
     outcomes: list[AuditOutcome] = []
     for seed in range(options.first_seed, options.first_seed + options.seeds):
-        outcomes += run_seed(seed, options.samples, options.levels)
+        outcomes += run_seed(seed, options.samples, LEVELS)
         echo(f"seed {seed}: {len(outcomes)} audits")
-    if options.out is not None:
-        options.out.write_text("".join(json.dumps(asdict(outcome)) + "\n" for outcome in outcomes), encoding="utf-8")
     for line in summary(outcomes):
         write(line)
     covered = [outcome.covered for outcome in outcomes if outcome.fault]

@@ -14,9 +14,7 @@ import copy
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -101,7 +99,7 @@ class WriterSeedRun:
         """Warm start, then every loop from there."""
         from datasets import Dataset
 
-        torch.set_num_threads(1)  # processes share the cores
+        torch.set_num_threads(1)
         seconds: dict[str, float] = {}
         began = time.process_time()
         vocabulary = tokenizer()
@@ -328,12 +326,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="studies.learning.writer_study", description=__doc__)
     parser.add_argument("--seeds", type=at_least_one, default=3, help="number of seeds (default: 3)")
     parser.add_argument("--steps", type=at_least_one, default=80, help="steps of each training loop (default: 80)")
-    parser.add_argument("--processes", type=at_least_one, default=1, help="seeds in parallel (default: 1)")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
     options = parser.parse_args(arguments)
     seed_runs = [WriterSeedRun(seed, steps=options.steps) for seed in range(options.seeds)]
-    with ProcessPoolExecutor(options.processes, get_context("spawn")) as processes:
-        outcomes = list(processes.map(WriterSeedRun.run, seed_runs))
+    outcomes = [run.run() for run in seed_runs]
     print("\n".join(table(outcomes)), flush=True)
     if options.plot is not None:
         plot(outcomes, options.plot)

@@ -252,19 +252,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--plans", choices=PLANS, default="rules", help="`hand`: by the author of the sentences (default: rules)"
     )
-    parser.add_argument("--processes", type=at_least_one, default=1, help="processes (default: 1)")
     parser.add_argument(
         "--best-of", type=Path, metavar="FOLDER", help="also select with the tiny editor; a folder to resume from"
     )
-    parser.add_argument("--best-of-seeds", type=int, nargs="+", default=[10, 11, 12], help="(default: 10 11 12)")
     parser.add_argument("--prompts", type=at_least_one, default=81, help="of each of these seeds (default: 81)")
     options = parser.parse_args(arguments)
     if options.best_of is not None:
         optional_imports.require_diffusers()
-    study = measure(options.seeds, options.cases, options.plans, options.processes)
+    study = measure(options.seeds, options.cases, options.plans)
     best_of = None
     if options.best_of is not None:
-        best_of = measure_best_of_n(options.best_of_seeds, options.prompts, options.best_of)
+        best_of = measure_best_of_n([10, 11, 12], options.prompts, options.best_of)
     print(markdown(study, best_of))
     parser.exit(int(not all(check.passed for check in checks(study))))
 

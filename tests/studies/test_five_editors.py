@@ -51,15 +51,6 @@ def test_each_flaw_shows_in_the_truth() -> None:
     assert 0.4 < confuses[0] < 0.9
 
 
-def test_a_flawed_editor_is_an_editor_that_makes_the_same_again() -> None:
-    suite = SceneEdit(prompts=9)
-    editor = flawed("overdoes", suite)
-    assert isinstance(editor, Editor)
-    assert edited(editor, suite.items[4]) == edited(flawed("overdoes", suite), suite.items[4])
-    with pytest.raises(LookupError):
-        editor.edit([suite.items[0].sample.sources], ["Do something else"], [0])
-
-
 def test_five_editors_are_made_judged_and_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

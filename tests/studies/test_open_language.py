@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 
@@ -114,13 +113,6 @@ def examples(flaw, count=3):
     raise AssertionError(f"no request allows {flaw}")
 
 
-def difference_at(picture, other, obj):
-    """Mean difference of two images in the middle of an object, in grey levels."""
-    x, y, side = round(96 * obj.x), round(96 * obj.y), max(2, round(96 * obj.w / 6))
-    area = np.s_[max(0, y - side) : y + side, max(0, x - side) : x + side]
-    return float(np.abs(picture.pixels[area].astype(float) - other.pixels[area].astype(float)).mean())
-
-
 @pytest.mark.parametrize("flaw", open_edits.OBJECT_FLAWS)
 def test_a_flawed_edit_is_worse_than_an_honest_one_and_another_picture(flaw):
     for request, honest, flawed in examples(flaw):
@@ -131,24 +123,6 @@ def test_a_flawed_edit_is_worse_than_an_honest_one_and_another_picture(flaw):
             assert flawed.truth.followed == (flaw in FOLLOWED), request.sentence
         if flaw == "kept thing changed":
             assert flawed.truth.kept < honest.truth.kept - 0.04
-
-
-def test_pixels_show_which_twins_were_changed():
-    for request, honest, flawed in examples("wrong twin"):
-        if request.steps[0].task.type == "position_change":
-            continue
-        source = render(request.before)
-        meant = [obj for obj in request.before.objects if obj.id in request.steps[0].target_ids]
-        twins = [obj for obj in request.before.objects if obj.id in request.twins]
-        assert max(difference_at(honest.edit.picture, source, obj) for obj in meant) > 15
-        assert max(difference_at(flawed.edit.picture, source, obj) for obj in meant) < 12
-        assert max(difference_at(flawed.edit.picture, source, obj) for obj in twins) > 15
-    for request, honest, flawed in examples("only some of all"):
-        source = render(request.before)
-        objects = [obj for obj in request.before.objects if obj.id in request.steps[0].target_ids]
-        changes = [difference_at(flawed.edit.picture, source, obj) for obj in objects]
-        assert min(difference_at(honest.edit.picture, source, obj) for obj in objects) > 8
-        assert min(changes) < 8 < max(changes)
 
 
 # -- the whole picture ------------------------------------------------------------------------------------------------
@@ -168,61 +142,15 @@ def edits(look, count=6, flaw=None):
     return found
 
 
-def pixels(image):
-    return image.pixels.astype(np.float64)
-
-
-def sharpness(image):
-    return float(np.abs(cv2.Laplacian(image.pixels.mean(axis=2), cv2.CV_64F)).max())
-
-
-def is_dark_and_blue(before, after):
-    before, after = pixels(before), pixels(after)
-    bluer = after[..., 2].mean() / after[..., 0].mean() > 1.2 * before[..., 2].mean() / before[..., 0].mean()
-    return bluer and after.mean() < 0.6 * before.mean()
-
-
-def is_mirrored(before, after):
-    flipped = pixels(before)[:, ::-1]
-    return np.abs(pixels(after) - flipped).mean() < 0.5 * np.abs(pixels(after) - flipped[:, ::-1]).mean()
-
-
-SIGNS = {
-    "night": is_dark_and_blue,
-    "sepia": lambda _, after: pixels(after)[..., 0].mean() > 1.2 * pixels(after)[..., 2].mean(),
-    "black and white": lambda before, after: (
-        np.ptp(pixels(after), axis=2).mean() < 0.3 * np.ptp(pixels(before), axis=2).mean()
-    ),
-    "blur": lambda before, after: sharpness(after) < 0.5 * sharpness(before),
-    "deblur": lambda before, after: sharpness(after) > 2 * sharpness(before),
-    "mirror": is_mirrored,
-}
-
-
 @pytest.mark.parametrize("look", whole_picture.LOOKS)
 def test_an_honest_edit_follows_and_shows_its_look(look):
     for edit in edits(look):
         assert edit.truth.followed
         assert edit.picture != edit.request.source
         assert plan_problems(edit.request.plan, edit.request.sentence) == (), edit.request.sentence
-        if look in SIGNS:
-            assert SIGNS[look](edit.request.source, edit.picture)
     sentences = {edit.request.sentence for edit in edits(look, 30)}
     unread = [sentence for sentence in sentences if RulePlanner().plan(sentence) is None]
     assert len(unread) <= 0.25 * len(sentences), unread
-
-
-def test_pixel_art_has_blocks_rain_has_streaks_and_a_crop_shows_its_window():
-    picture = whole_picture.with_look(np.random.default_rng(0).uniform(0, 255, (96, 96, 3)), "pixel art", 1.0, 1)
-    assert any(np.ptp(picture[:block, 2 * block : 3 * block], axis=(0, 1)).max() == 0 for block in (3, 4))
-    streaks = whole_picture.with_look(np.full((96, 96, 3), 120.0), "rain", 1.0, 3).mean(axis=2)
-    assert 0.03 < (streaks > 120).mean() < 0.6
-    assert np.abs(np.diff(streaks, axis=1)).mean() > 1.5 * np.abs(np.diff(streaks, axis=0)).mean()
-    for edit in edits("crop"):
-        x0, y0, x1, y1 = (round(96 * share) for share in edit.window)
-        cut = edit.request.source.pixels[y0:y1, x0:x1]
-        shown = cv2.resize(edit.picture.pixels, (cut.shape[1], cut.shape[0]), interpolation=cv2.INTER_AREA)
-        assert np.abs(shown.astype(float) - cut).mean() < 12
 
 
 @pytest.mark.parametrize("flaw", whole_picture.WHOLE_PICTURE_FLAWS)
@@ -231,13 +159,6 @@ def test_no_flawed_edit_follows(flaw):
     assert found
     for edit in found:
         assert not edit.truth.followed, (edit.request.sentence, flaw)
-        if flaw == "half of the picture" and edit.look == "sepia":
-            change = np.abs(pixels(edit.picture) - pixels(edit.request.source)).mean(axis=2)
-            halves = {"left": change[:, :48], "right": change[:, 48:], "top": change[:48], "bottom": change[48:]}
-            opposite = {"left": "right", "right": "left", "top": "bottom", "bottom": "top"}[edit.part]
-            assert halves[edit.part].mean() > 3 * halves[opposite].mean()
-        if flaw == "too weak" and edit.look in ("night", "sepia", "rain"):
-            assert np.abs(pixels(edit.picture) - pixels(edit.request.source)).mean() < 6
         if flaw == "object lost":
             assert len(edit.after.objects) == len(edit.request.before.objects) - 1
 
@@ -337,7 +258,7 @@ def test_plans_by_hand_score_nearly_everything_right():
 
 def test_the_command_prints_tables(capsys):
     with pytest.raises(SystemExit) as ended:
-        command.main(["--seeds", "11", "12", "--cases", "24", "--processes", "2"])
+        command.main(["--seeds", "11", "12", "--cases", "24"])
     assert ended.value.code in (0, 1)  # 24 cases decide no bar
     tables = capsys.readouterr().out
     assert "| share of cases with a score |" in tables

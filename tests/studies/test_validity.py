@@ -7,7 +7,6 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.cases import Case, cases, drift_series
 from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
-from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
 from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
@@ -19,7 +18,6 @@ from editcritic.reward.queries import Abstention, Detect, Judge, Message, ReadTe
 from studies.validity import validity_run
 from studies.validity.__main__ import main
 from studies.validity.metric_selection import (
-    DEGRADED,
     VARIANTS,
     EvaluatedMetric,
     ExpertNoise,
@@ -39,7 +37,6 @@ from studies.validity.metric_selection import (
     select_metrics,
     spearman,
     truth_agreement,
-    truth_of,
 )
 from studies.validity.oracle import Oracle
 
@@ -160,16 +157,6 @@ def test_a_metric_somebody_installs_appears_by_itself(tmp_path, monkeypatch):
     theirs = [(one.name, one.truth_column) for one in metrics if one.card.name == "theirs"]
     assert theirs == [("theirs a", "kept"), ("theirs b", "kept")]
     assert "lost_one" in skipped["lost"]
-
-
-def test_quality_is_compared_with_degraded_pictures_where_there_are_any():
-    hack = case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, is_hack=True)
-    poor = case("poor", mode=DEGRADED, severity=0.3)
-    assert DEGRADED in {one.name for one in FAILURE_MODES}
-    for these, column in (([case(), hack], "overall"), ([case(), hack, poor], "quality")):
-        assert [one.truth_column for one in select_metrics(["edival-vq"], scene_experts(), these)] == [column]
-    assert [truth_of(one, "quality") for one in (case(), hack, poor)] == [0.0, None, -0.3]
-    assert [truth_of(one, "clean") for one in (case(), hack)] == [True, False]
 
 
 def test_tables_follow_from_rows():

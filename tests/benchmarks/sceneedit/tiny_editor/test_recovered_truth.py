@@ -8,6 +8,7 @@ import pytest
 from editcritic.benchmarks.sceneedit.cases import random_scene_request
 from editcritic.benchmarks.sceneedit.failure_modes import failure_mode
 from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
 from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
 from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import EDITOR_SCENES
 from editcritic.reward import Image
@@ -27,6 +28,16 @@ def test_a_perfect_edit_is_followed_and_leaves_the_rest_alone(kind):
     assert sum(truth.followed for truth in truths) >= 9
     assert np.mean([truth.unchanged for truth in truths]) > 0.995
     assert not any(truth.is_hacked for truth in truths)
+
+
+def test_an_honest_hand_stays_within_the_tolerance():
+    truths = []
+    for number in range(90):
+        rng = random.Random(number)
+        scene, request = random_scene_request(rng, EDITOR_SCENES, TASK_TYPES[number % 9])
+        truths.append(recovered_truth(request, scene, honest_edit(rng, request, scene, EDITOR_SCENES).picture))
+    assert np.mean([truth.followed for truth in truths]) > 0.93
+    assert np.mean([truth.unchanged for truth in truths]) == pytest.approx(0.998, abs=0.002)
 
 
 @pytest.mark.parametrize("kind", TASK_TYPES)
