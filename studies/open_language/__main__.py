@@ -249,11 +249,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="studies.open_language", description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[61, 62, 63], help="seeds (default: 61 62 63)")
     parser.add_argument("--cases", type=at_least_one, default=2000, help="edits, over all seeds (default: 2000)")
+    parser.add_argument("--plans", choices=PLANS, default="rules", help="`hand`: by the author of the sentences")
     parser.add_argument(
-        "--plans", choices=PLANS, default="rules", help="`hand`: by the author of the sentences (default: rules)"
-    )
-    parser.add_argument(
-        "--best-of", type=Path, metavar="FOLDER", help="also select with the tiny editor; a folder to resume from"
+        "--best-of", type=Path, metavar="FOLDER", help="select with the tiny editor, too; to resume from"
     )
     parser.add_argument("--prompts", type=at_least_one, default=81, help="of each of these seeds (default: 81)")
     options = parser.parse_args(arguments)

@@ -180,9 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="folder for the pipeline (default: the package's)")
     parser.add_argument("--seed", type=int, default=0, help="of the examples and of the training (default: 0)")
     parser.add_argument("--steps", type=at_least_one, help="training steps (default: those of the package's editor)")
-    parser.add_argument(
-        "--examples", type=at_least_one, help="training examples (default: those of the package's editor)"
-    )
+    parser.add_argument("--examples", type=at_least_one, help="training examples (default: as of the package's)")
     options = parser.parse_args(arguments)
 
     defaults, out = TrainingConfig(), options.out or PRETRAINED_PATH
