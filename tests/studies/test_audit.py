@@ -69,6 +69,7 @@ def test_a_document_without_the_section_is_refused(document):
 
 # -- installed rewards ------------------------------------------------------------------------------------------------
 
+
 def test_edits_are_good_and_of_all_kinds_and_all_rewards_are_audited_or_listed():
     cases = good_edits(5, size=32, per_type=1, others=1)
     assert all(case.truth.followed and not case.mode for case in cases)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -21,7 +21,6 @@ from editcritic.reward import EditSample, Image
 from editcritic.reward.audit import Family, TrialMaker, select_families
 from editcritic.reward.image import Pixels
 from studies.hack_search.__main__ import Candidate, HackSearch, main
-from studies.hack_search.evolution import Evolution
 from studies.hack_search.recipe import Component, Mixer, Recipe, RecipeDraw, audit_editor, misuses, weakened_arguments
 
 FAMILIES = select_families(
@@ -123,20 +122,6 @@ def test_values_that_are_no_numbers_are_no_finds_and_end_nothing(wrong: object) 
     assert result.lines()
 
 
-def test_an_edit_without_a_score_is_not_searched_and_ties_are_finds() -> None:
-    result = search(lambda batch: [None] * len(batch), photographs(1), evaluations=10)
-    assert (result.evaluated, result.searches[0].best) == (0, None)
-    result = search(lambda batch: [0.5] * len(batch), photographs(1), evaluations=10)
-    assert (result.gain(result.searches[0], best_of(result.searches[0])), result.rate.value) == (0, 1)
-
-
-def test_a_search_needs_edits_and_families_that_are_worse() -> None:
-    with pytest.raises(ValueError, match="families whose variants are worse"):
-        HackSearch(Likeness(photographs(1)), photographs(1), families=select_families(["equal"]))
-    with pytest.raises(ValueError, match="needs edits, got none"):
-        HackSearch(Likeness([]), [])
-
-
 def test_a_family_or_an_editor_that_fails_is_named_and_in_no_mixture() -> None:
     def broken(*_: object) -> Any:
         raise RuntimeError("out of memory")
@@ -218,31 +203,6 @@ def test_an_editor_asked_wrongly_that_makes_the_edit_all_the_same_makes_no_mixtu
 
 
 # -- evolution --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A recipe as it is."""
-
-    digest: str
-
-
-def test_after_the_random_share_most_recipes_are_changes_of_the_six_best() -> None:
-    evolution = Evolution(
-        100,
-        random_recipe=lambda rng: ("random", rng.random()),
-        mutated=lambda rng, recipe: (f"of {recipe[0]}", rng.random()),
-        make=lambda recipe: Drawn(repr(recipe)),
-    )
-    evaluated = [((str(number), 0.0), float(number)) for number in range(30)]
-
-    def proposed(count: int) -> list[str]:
-        return [recipe[0] for recipe, _ in evolution.next_batch(200, evaluated[:count], set(), Random(1))]
-
-    assert set(proposed(29)) == {"random"}
-    later = proposed(30)
-    assert 0.05 < later.count("random") / len(later) < 0.3
-    assert set(later) - {"random"} == {f"of {number}" for number in range(24, 30)}
 
 
 # -- the command ------------------------------------------------------------------------------------------------------

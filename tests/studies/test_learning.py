@@ -1,9 +1,7 @@
 """Studies of learning: the tiny editor, its gap and gradients, a judge's noise, and a writer."""
 
-import itertools
 import random
 from dataclasses import replace
-from statistics import stdev
 
 import numpy as np
 import pytest
@@ -17,8 +15,6 @@ from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
     without_annotations,
 )
 from editcritic.reward import Image, Reward
-from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
-from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.learning import editor_gap, editor_study, judge_noise, writer_model, writer_study
 from studies.learning.editor_gap import GROUP_SIZE, GroupOutcome, sampled_groups
@@ -28,8 +24,6 @@ from studies.learning.gradients import cosine
 from studies.learning.judge_noise import (
     FAILED_IS_ZERO,
     TREATMENTS,
-    Faults,
-    SampledJudge,
     Worth,
     drawn_groups,
     measure,
@@ -169,13 +163,6 @@ def test_the_cosine_is_one_and_the_same_every_time():
 
 # -- a judge's noise ---------------------------------------------------------------------------------------------------
 
-QUIET = Faults(lost=0.0)
-
-
-def following(faults, draws, edits):
-    reward = Reward(EditScore(draws=draws), {"judge": SampledJudge(faults, 7)}, on_failures="none")
-    return [[each.numbers["following"] for each in score.evidence[::2]] for score in reward(edits)]
-
 
 def test_advantages_are_counted_by_groups_with_signal_and_without():
     truth = np.array([[0.0, 1.0], [0.0, 0.5], [0.5, 1.0], [0.9, 0.92], [0.0, 0.0]])
@@ -186,22 +173,6 @@ def test_advantages_are_counted_by_groups_with_signal_and_without():
     deviations = np.array([-0.5, 0.5, -0.25, 0.25, -0.25, 0.25, -0.01, 0.01, 0, 0])
     assert found.correlation == pytest.approx((values.ravel() @ deviations) / np.sqrt(12 * (deviations @ deviations)))
     assert worth(0 * values, truth) == Worth(0.0, 1.0, 0.0, 0.0, 0.0)
-
-
-def test_the_judge_has_the_faults_that_it_is_given():
-    (group,) = drawn_groups(1, 4, group_size=1)
-    perfect = group[0].sample.reference
-    assert perfect is not None
-    edits = [replace(group[0].sample, edited=perfect)]  # its grades are certain
-    (quiet,) = following(QUIET, 60, edits)
-    (noisy,) = following(replace(QUIET, noise=0.2), 60, edits)
-    (some,) = following(replace(QUIET, zeros=0.3), 60, edits)
-    assert 1 < stdev(noisy) < 2.2  # of 10, and no grade is above 10
-    assert stdev(quiet) < 0.5
-    assert some.count(0.0) / 60 == pytest.approx(0.3, abs=0.15)
-    assert following(replace(QUIET, steady_zeros=1.0), 3, edits) == [[0.0] * 3]
-    lost = Reward(EditScore(), {"judge": SampledJudge(Faults(lost=1.0), 7)}, on_failures="none")(edits)[0]
-    assert (lost.status, lost.cause) == ("failed", "infrastructure")
 
 
 def test_a_measurement_has_the_noise_as_a_share_of_the_scale_and_all_treatments(tmp_path):
@@ -263,33 +234,6 @@ def test_what_is_no_instruction_or_about_nothing_there_changes_nothing(line, is_
     assert writer_model.apply_instruction(scene, line) == scene
 
 
-def test_the_editor_draws_the_same_twice_and_knows_no_strange_pictures():
-    scene, other = (random_scene(random.Random(seed), writer_model.WRITER_SCENES) for seed in range(2))
-    hand, line = writer_model.RuleBasedEditor([scene]), 'Add text "HOT"'
-    source = render(scene)
-    (first,), (second,) = (hand.edit([(source,)], [line], [seed]) for seed in range(2))
-    assert first == second != source
-    with pytest.raises(KeyError):
-        hand.edit([(render(other),)], [line], [0])
-
-
-def test_splits_seeds_and_lessons_share_no_compound():
-    prompts = [
-        {task.prompt for task in writer_model.split_tasks(30, seed=seed, split=split)}
-        for seed in range(2)
-        for split in ("train", "test")
-    ]
-    prompts.append({prompt for prompt, _ in itertools.islice(writer_model.demonstrations(30, seed=0), 30)})
-    assert len(set().union(*prompts)) == 150
-
-
-def test_controls_look_at_words_only():
-    targets = ["Remove red circle\nAdd blue star"] * 4
-    completions = ["Add pink heart\nRemove teal ring", "Remove red circle", "", "Remove red circle\nMake it nice now"]
-    assert writer_study.length_reward([""] * 4, completions, split=targets) == [1.0, 0.5, 0.0, pytest.approx(5 / 6)]
-    assert writer_study.format_reward([""] * 4, completions) == [1.0, 1.0, 0.0, 0.5]
-
-
 @pytest.mark.slow
 def test_the_study_runs_as_a_whole(tmp_path):
     work = writer_study.WriterSeedRun(
@@ -317,16 +261,3 @@ def test_the_lift_is_paired_and_leaves_out_what_is_unscored():
     assert mean == pytest.approx(0.3)
     assert 0.2 <= low < mean < high <= 0.4
     assert writer_study.lift(outcomes, "reward", writer_study.truths)[0] == pytest.approx((0.4 + 1.0 - 0.5 + 0.2) / 4)
-
-
-def test_the_interval_of_a_lift_is_over_seeds_and_over_their_compounds():
-    def results(*gains):
-        looks = [{loop: [looked(*[0.0] * 8), looked(*gain)] for loop in writer_study.LOOPS} for gain in gains]
-        return [writer_study.SeedResult(seed, metrics, {}) for seed, metrics in enumerate(looks)]
-
-    spread = [0.0, 1.0] * 4
-    assert writer_study.lift(results([0.0] * 8, [1.0] * 8), "reward") == (0.5, 0.0, 1.0)
-    assert writer_study.lift(results(spread), "reward")[1:] == pytest.approx(
-        bootstrap_interval(row_means, spread), abs=0.13
-    )
-    assert writer_study.lift(results(spread, spread), "reward")[1] > writer_study.lift(results(spread), "reward")[1] > 0

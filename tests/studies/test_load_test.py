@@ -68,12 +68,6 @@ def test_a_load_is_put_on_no_other_machine(url):
         generate_load([url])
 
 
-@pytest.mark.parametrize("wrong", [{"clients": 0}, {"samples": 10**9}, {"max_seconds": 10**6}])
-def test_it_is_bounded(wrong):
-    with pytest.raises(ValueError, match="got"):
-        LoadConfig(**wrong)
-
-
 def test_nobody_there_is_said_at_once():
     with pytest.raises(RemoteError, match=r"no judge server at http://127\.0\.0\.1:9"):
         generate_load(["http://127.0.0.1:9"])
@@ -143,22 +137,6 @@ def test_the_token_goes_to_no_address_that_a_server_names(monkeypatch: pytest.Mo
                 [url], LoadConfig(clients=1, samples=2, group_size=2, image_size=8), token_env="LOAD_TOKEN"
             )
     assert elsewhere == []
-    assert (report.samples, report.failed, report.scored_by_servers) == (2, 0, None)
-
-
-@pytest.mark.parametrize(
-    "metrics",
-    [
-        b"what?\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n\r\na_metric many\n",
-        b"HTTP/1.1 200 OK\r\n\r\n\xff\xff",
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfff\r\nx",
-        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
-    ],
-)
-def test_metrics_that_are_none_are_not_counted(metrics: bytes) -> None:
-    with listening(answering(metrics)) as url:
-        report = generate_load([url], LoadConfig(clients=1, samples=2, group_size=2, image_size=8))
     assert (report.samples, report.failed, report.scored_by_servers) == (2, 0, None)
 
 

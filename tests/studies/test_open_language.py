@@ -18,10 +18,9 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.vocabulary import SHAPES
-from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Target
+from editcritic.reward import EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.metrics.any_edit.plans import plan_problems
 from editcritic.reward.metrics.any_edit.questions import with_questions
-from editcritic.reward.metrics.any_edit.targets import referred_boxes
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.queries import Abstention, Judge
 from editcritic.reward.queries.response_formats import Json, Message, YesNo
@@ -31,32 +30,12 @@ from studies.open_language.__main__ import SETTINGS, markdown, measure_best_of_n
 from studies.open_language.open_requests import OBJECT_REQUEST_KINDS, random_object_request
 from studies.open_language.open_sheet import draw_open_sheet
 from studies.open_language.study import MetricResult, OpenRow, OpenStudy, same_plan, score_cases
-from studies.open_language.twin_scenes import DISTINCTIONS, plain_scene, step_followed, twin_scene
+from studies.open_language.twin_scenes import plain_scene, step_followed
 
 CONFIG = SceneConfig.for_size(96)
 
 
 # -- objects ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("distinction", DISTINCTIONS)
-def test_an_expression_means_its_objects_and_no_twin(distinction):
-    def named(scene, target):
-        *attributes, shape = target.phrase.split()
-        return [
-            Box(obj.x, obj.y, obj.w, obj.h, label=str(obj.id))
-            for obj in scene.objects
-            if obj.shape == shape and set(attributes) <= {obj.colour}
-        ]
-
-    for seed in range(40):
-        scene, expression = twin_scene(random.Random(seed), CONFIG, distinction)
-        target = expression.target
-        related = () if target.relation is None else named(scene, target.relation.of)
-        meant = referred_boxes(target, named(scene, target), related)
-        assert {int(box.label) for box in meant} == set(expression.ids), expression.words
-        assert not set(expression.ids) & set(expression.twins)
-        assert expression.twins or distinction == "quantity"
 
 
 @cache

@@ -95,18 +95,6 @@ def test_a_separation_counts_pairs():
     assert separation(edits[:2], [0.9, None])[:4] == (1, 0, 1, None), "what has no value is left out"
 
 
-def test_the_interval_is_wider_where_edits_share_their_photographs():
-    rng = np.random.default_rng(1)
-    photographs = [(bool(n % 2), 0.4 * (n % 2) + rng.uniform()) for n in range(12)]
-    rows = [(good, value + 0.01 * rng.uniform(), n) for n, (good, value) in enumerate(photographs) for _ in range(5)]
-    values = [value for _, value, _ in rows]
-    many: Any = separation([_labelled(str(n), good, str(n)) for n, (good, _, _) in enumerate(rows)], values)
-    few: Any = separation([_labelled(str(n), good, str(base)) for n, (good, _, base) in enumerate(rows)], values)
-    assert many.auc == few.auc
-    assert 0 <= few.low <= few.auc <= few.high <= 1
-    assert few.high - few.low > 1.3 * (many.high - many.low)
-
-
 def test_baselines_see_damage_outside_of_the_target_and_nothing_inside():
     edit = _edit()
     pixels = np.array(edit.source.pixels)
@@ -159,13 +147,6 @@ def test_every_fill_leaves_what_is_far_from_the_place_and_spoils_the_place(name)
         under = place.honest if kind.over_honest else place.source
         assert np.abs(made.pixels - under)[~near].max(initial=0) <= 0.5, kind.name
         assert np.abs(made.pixels - place.honest)[place.object > 0.5].mean() > 4, kind.name
-
-
-def test_a_place_at_the_border_and_over_the_whole_picture_is_filled():
-    source = np.asarray(_edit().source.resized(64, 48).pixels, np.float32)
-    for box in ((0, 0, 10, 16), (62, 46, 64, 48), (0, 0, 64, 48)):
-        for kind in KINDS:
-            assert kind.fill(Place(source, source, [box])).size == (64, 48), (kind.name, box)
 
 
 def test_places_and_what_is_painted_follow_the_edit():

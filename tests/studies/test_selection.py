@@ -88,24 +88,6 @@ def test_gain_kept_is_said_by_seed_and_over_seeds_and_prompts(study):
     assert "| half | 50.0 % | 3.0 | 50.0, 100.0 | 75.0 % | 50.0 to 100.0 |" in text
 
 
-def test_prompts_of_a_seed_are_resampled_within_it():
-    """Two seeds alike, each with a trial that keeps all and one that keeps nothing: from 0 to all, half on average."""
-    rows = [TrialResult(value, 1.0, 64, 3, 1.0) for value in (1.0, 0.0, 1.0, 0.0)]
-    study = SelectionStudy(
-        {"half": rows}, np.zeros(4), np.zeros(4), np.ones(4), np.zeros(4, np.bool_), np.array([1, 1, 2, 2])
-    )
-    shares, interval = study.reward_gain_kept_by_seed("half")
-    assert shares == [0.5, 0.5]
-    assert interval == pytest.approx((0.0, 1.0))
-    one_seed = SelectionStudy({"half": rows}, np.zeros(4), np.zeros(4), np.ones(4), study.saturated, np.ones(4, int))
-    assert np.isnan(one_seed.reward_gain_kept_by_seed("half")[1]).all()
-
-
-def test_lift_is_truth_above_that_of_one_sample(study):
-    assert study.truth_gain("best-of-2")[0] == pytest.approx((0.5 + 0.5 - 0.5 + 0.75) / 4)
-    assert study.evaluation_share("half") == 0.5
-
-
 def test_tables_are_of_the_study(study, tmp_path):
     text = "\n".join(table(study))
     assert "| half | 50.0 % | 62.5 % |" in text
