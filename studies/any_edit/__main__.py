@@ -30,7 +30,6 @@ from .pool import (
     ANY_EDIT,
     EDIT_BALANCED,
     FOLLOWING_METRIC,
-    MARGINS,
     SETTINGS,
     PoolEdit,
     RewardAgreement,
@@ -63,10 +62,9 @@ def _lines(result: AnyEditResult) -> Iterator[str]:
     yield from table_lines(("bar", "measured", "threshold", "passed", "note"), rows)
     yield "\n## Agreement with followed x unchanged\n"
     yield (
-        "An edit without a value counts as 0, the lowest; in the rows `left out` it is in no pair. Pairs: two editors, "
-        "one source, truths that differ by more than the margin; a tie counts half. `true F`: true following times the "
-        "reward's preservation; `true S`: its following times the true unchanged share; `F a verdict`: 1 from 0.5 on, "
-        "else 0. Intervals: 95 %, over prompts."
+        "An edit without a value counts as 0, the lowest. Pairs: two editors, one source, truths that differ by more "
+        "than the margin; a tie counts half. `true F`: true following times the reward's preservation; `true S`: its "
+        "following, 1 from 0.5 on and else 0, times the true unchanged share. Intervals: 95 %, over prompts."
     )
     for setting in SETTINGS:
         chosen = [one for one in result.agreements if one.setting == setting]
@@ -82,18 +80,8 @@ def _lines(result: AnyEditResult) -> Iterator[str]:
 
 
 def _agreement_rows(chosen: Sequence[RewardAgreement]) -> Iterator[Sequence[str]]:
-    yield ("Spearman", *(one.spearman["lowest"].text for one in chosen))
-    yield ("Spearman, left out", *(one.spearman["left out"].text for one in chosen))
-    for margin in MARGINS:
-        yield (f"pairs, margin {margin:g}", *(one.pairs[margin].text for one in chosen))
-        yield (f"pairs, both followed, margin {margin:g}", *(one.followed_pairs[margin].text for one in chosen))
-    yield ("pairs, left out", *(one.left_out_pairs[0].text for one in chosen))
-    yield ("pairs, both followed, left out", *(one.left_out_pairs[1].text for one in chosen))
-    yield ("Spearman with true F", *(one.true_following.text for one in chosen))
-    yield ("Spearman with true S", *(one.true_preservation.text for one in chosen))
-    yield ("Spearman with true S, F a verdict", *(one.true_preservation_verdict.text for one in chosen))
-    yield ("Spearman, F a verdict", *(one.verdicts.text for one in chosen))
-    yield ("Kendall's tau of the editors", *(one.tau.text for one in chosen))
+    for title in chosen[0].figures:
+        yield (title, *(one.figures[title].text for one in chosen))
     yield (
         "editors in the wrong order",
         *("; ".join(f"{a} above {b}" for a, b in one.inversions) or "none" for one in chosen),

@@ -23,7 +23,7 @@ from studies.validity.metric_selection import ValidityStudy, score_all, select_m
 from studies.validity.validity_run import PAPER, HackingCheck, ReleaseCheck, measure_hacking
 
 from .attack_search import AttackResult
-from .pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, MARGINS, Figure, RewardAgreement, Setting
+from .pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, Figure, RewardAgreement, Setting
 from .robustness import Curve
 
 PLANNER = "planner"
@@ -199,9 +199,9 @@ class AnyEditResult:
         interval = "95 % interval {}; at {} seeds from {:.3f} to {:.3f}"
         spreads = [[row[index] or 0.0 for row in main.by_seed.values()] for index in range(3)]
         bars = (
-            ("Spearman with followed x unchanged", main.spearman["lowest"], MIN_SPEARMAN),
-            ("pairs of one source in the right order", main.pairs[MARGINS[0]], MIN_PAIRS),
-            ("... among followed edits", main.followed_pairs[MARGINS[0]], MIN_FOLLOWED_PAIRS),
+            ("Spearman with followed x unchanged", main.figures["Spearman"], MIN_SPEARMAN),
+            ("pairs of one source in the right order", main.figures["pairs, margin 0"], MIN_PAIRS),
+            ("... among followed edits", main.figures["pairs, both followed, margin 0"], MIN_FOLLOWED_PAIRS),
         )
         checks = [
             ReleaseCheck(name, figure.value, bar, False, _interval_note(interval, figure, spread))

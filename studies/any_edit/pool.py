@@ -192,9 +192,6 @@ def editors_of(edits: Sequence[PoolEdit]) -> list[str]:
     return list(dict.fromkeys(edit.editor for edit in edits))
 
 
-Missing = Literal["lowest", "left out"]
-"""What an edit without a value counts as: 0, so that it never pays, or nothing."""
-
 MARGINS = (0.0, 0.02)
 """Pairs count if their truths differ by more than this. At 0 even one pixel of 1,024 counts; 0.02 is beyond what the
 rendering noise of two honest edits differs by. The bars are at 0."""
@@ -230,45 +227,31 @@ class PoolScores:
     edits: Sequence[PoolEdit]
     scores: Sequence[EditScore]
 
-    def values(self, missing: Missing = "lowest") -> list[float | None]:
-        """The reward's values."""
-        lowest = 0.0 if missing == "lowest" else None
-        return [lowest if score.value is None else score.value for score in self.scores]
+    def values(self) -> list[float]:
+        """The reward's values; 0 without one, the lowest, so that it never pays."""
+        return [score.value or 0.0 for score in self.scores]
 
-    def with_true_following(self) -> list[float | None]:
+    def with_true_following(self) -> list[float]:
         """True following times the reward's preservation: what is lost is its fault. Without a part: 0."""
         return [
             0.0 if score.preservation is None else float(edit.followed) * score.preservation
             for edit, score in zip(self.edits, self.scores, strict=True)
         ]
 
-    def with_true_preservation(self, *, verdict: bool = False) -> list[float | None]:
-        """The reward's following times the true unchanged share: what is lost is the fault of following.
-
-        verdict: with 1 for a following of at least 0.5, and 0 below. The truth knows no degrees of following, so that
-        the difference is what degrees cost.
-        """
+    def with_true_preservation(self) -> list[float]:
+        """The verdict of the reward's following times the true unchanged share: what is lost is the verdict's fault."""
         return [
-            0.0 if score.following is None else _degree(score.following, verdict) * edit.unchanged
+            0.0 if score.following is None else float(score.following >= 0.5) * edit.unchanged
             for edit, score in zip(self.edits, self.scores, strict=True)
         ]
 
-    def with_verdicts(self) -> list[float | None]:
-        """The verdict of the reward's following times its preservation."""
-        return [
-            _degree(score.following, verdict=True) * score.preservation
-            if score.following is not None and score.preservation is not None
-            else 0.0
-            for score in self.scores
-        ]
-
-    def spearman(self, values: Sequence[float | None]) -> Statistic:
-        """Spearman of these values with followed x unchanged; edits without a value are left out."""
+    def spearman(self, values: Sequence[float]) -> Statistic:
+        """Spearman of these values with followed x unchanged."""
         rows = zip(self._prompt_numbers, values, (edit.worth for edit in self.edits), strict=True)
         return srcc(PairedObservations.of(list(rows), len(self.prompts)))
 
     def pair_order(
-        self, values: Sequence[float | None], *, followed_only: bool = False, margin: float = MARGINS[0]
+        self, values: Sequence[float], *, followed_only: bool = False, margin: float = MARGINS[0]
     ) -> Statistic:
         """Share of pairs of one source, two editors, in the right order; a tie counts half. Truths must differ.
 
@@ -282,15 +265,13 @@ class PoolScores:
         for number, indices in by_prompt.items():
             for first, second in combinations(indices, 2):
                 a, b, x, y = self.edits[first], self.edits[second], values[first], values[second]
-                if x is None or y is None or abs(a.worth - b.worth) <= margin:
-                    continue
-                if followed_only and not (a.followed and b.followed):
+                if abs(a.worth - b.worth) <= margin or (followed_only and not (a.followed and b.followed)):
                     continue
                 right.append(0.5 if x == y else float((x > y) == (a.worth > b.worth)))
                 prompts.append(number)
         return Statistic.mean(right, prompts, len(self.prompts))
 
-    def editor_tau(self, values: Sequence[float | None]) -> Statistic:
+    def editor_tau(self, values: Sequence[float]) -> Statistic:
         """Kendall's tau of the editors' mean values with their mean truths."""
         editors = editors_of(self.edits)
         means = [self._editor_mean(editor, values) for editor in editors]
@@ -305,11 +286,11 @@ class PoolScores:
 
         return Statistic.combine(tau, *means, *truths, monotone=False)
 
-    def editor_means(self, values: Sequence[float | None]) -> dict[str, float | None]:
+    def editor_means(self, values: Sequence[float]) -> dict[str, float | None]:
         """Editor -> mean value."""
         return {editor: self._editor_mean(editor, values).value for editor in editors_of(self.edits)}
 
-    def inversions(self, values: Sequence[float | None]) -> list[tuple[str, str]]:
+    def inversions(self, values: Sequence[float]) -> list[tuple[str, str]]:
         """Pairs of editors (worse, better) by the truth that the mean values put the other way round."""
         means = self.editor_means(values)
         truths = self.editor_means([edit.worth for edit in self.edits])
@@ -320,11 +301,11 @@ class PoolScores:
                 inverted.append((worse, better))
         return inverted
 
-    def _editor_mean(self, editor: str, values: Sequence[float | None]) -> Statistic:
+    def _editor_mean(self, editor: str, values: Sequence[float]) -> Statistic:
         rows = [
             (value, number)
             for edit, value, number in zip(self.edits, values, self._prompt_numbers, strict=True)
-            if edit.editor == editor and value is not None
+            if edit.editor == editor
         ]
         return Statistic.mean([value for value, _ in rows], [number for _, number in rows], len(self.prompts))
 
@@ -344,26 +325,16 @@ class PoolScores:
         return PoolScores([self.edits[index] for index in chosen], [self.scores[index] for index in chosen])
 
 
-def _degree(following: float, verdict: bool) -> float:
-    return float(following >= 0.5) if verdict else following
-
-
 @dataclass(frozen=True)
 class RewardAgreement:
-    """A reward in a setting. by_seed: the main figures of each seed, in order: Spearman, pairs, followed pairs."""
+    """A reward in a setting. figures: by title. by_seed: the main figures of each seed: Spearman, pairs, followed
+    pairs.
+    """
 
     reward: str
     setting: Setting
     statuses: Mapping[str, int]
-    spearman: Mapping[Missing, Figure]
-    pairs: Mapping[float, Figure]
-    followed_pairs: Mapping[float, Figure]
-    left_out_pairs: tuple[Figure, Figure]
-    true_following: Figure
-    true_preservation: Figure
-    true_preservation_verdict: Figure
-    verdicts: Figure
-    tau: Figure
+    figures: Mapping[str, Figure]
     editor_means: Mapping[str, float | None]
     inversions: Sequence[tuple[str, str]]
     by_seed: Mapping[int, tuple[float | None, float | None, float | None]]
@@ -371,20 +342,20 @@ class RewardAgreement:
     @staticmethod
     def of(reward: str, setting: Setting, scores: PoolScores, seeds: Sequence[int]) -> RewardAgreement:
         """All figures of these scores."""
-        values, known = scores.values(), scores.values("left out")
+        values = scores.values()
+        figures = {"Spearman": scores.spearman(values)}
+        for margin in MARGINS:
+            figures[f"pairs, margin {margin:g}"] = scores.pair_order(values, margin=margin)
+            followed = scores.pair_order(values, followed_only=True, margin=margin)
+            figures[f"pairs, both followed, margin {margin:g}"] = followed
+        figures["Spearman with true F"] = scores.spearman(scores.with_true_following())
+        figures["Spearman with true S, F a verdict"] = scores.spearman(scores.with_true_preservation())
+        figures["Kendall's tau of the editors"] = scores.editor_tau(values)
         return RewardAgreement(
             reward,
             setting,
             statuses(scores.scores),
-            {"lowest": Figure.of(scores.spearman(values)), "left out": Figure.of(scores.spearman(known))},
-            {margin: Figure.of(scores.pair_order(values, margin=margin)) for margin in MARGINS},
-            {margin: Figure.of(scores.pair_order(values, followed_only=True, margin=margin)) for margin in MARGINS},
-            (Figure.of(scores.pair_order(known)), Figure.of(scores.pair_order(known, followed_only=True))),
-            Figure.of(scores.spearman(scores.with_true_following())),
-            Figure.of(scores.spearman(scores.with_true_preservation())),
-            Figure.of(scores.spearman(scores.with_true_preservation(verdict=True))),
-            Figure.of(scores.spearman(scores.with_verdicts())),
-            Figure.of(scores.editor_tau(values)),
+            {title: Figure.of(statistic) for title, statistic in figures.items()},
             scores.editor_means(values),
             scores.inversions(values),
             {seed: _main_figures(scores.of_seed(seed)) for seed in seeds},

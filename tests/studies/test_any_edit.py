@@ -66,7 +66,7 @@ def test_values_in_the_order_of_the_truth_agree_and_an_editor_above_a_better_one
     assert [one.prompt for one in scores.of_seed(2).edits] == ["2/0"] * 3
 
 
-def test_a_tie_is_half_a_pair_and_what_has_no_value_counts_as_the_lowest_or_not_at_all():
+def test_a_tie_is_half_a_pair_and_what_has_no_value_counts_as_the_lowest():
     scores = PoolScores(EDITS[:3], [score(1.0), score(1.0), score(0.0)])
     order = scores.pair_order(scores.values())
     assert order.value == pytest.approx(2.5 / 3)
@@ -76,17 +76,13 @@ def test_a_tie_is_half_a_pair_and_what_has_no_value_counts_as_the_lowest_or_not_
     assert (followed.value, followed.count) == (0.5, 1)
     scores = PoolScores(EDITS[:3], [score(None), score(0.5), score(0.2)])
     assert scores.pair_order(scores.values()).value == pytest.approx(1 / 3)
-    left_out = scores.pair_order(scores.values("left out"))
-    assert (left_out.value, left_out.count) == (1.0, 1)
 
 
 def test_true_parts_replace_one_part_at_a_time():
     both = score(0.3, following=0.6, preservation=0.5)
     scores = PoolScores(EDITS[:3], [both, score(0.0, rejected=True), score(None)])
     assert scores.with_true_following() == [0.5, 0.0, 0.0]
-    assert scores.with_true_preservation() == [0.6, 0.0, 0.0]
-    assert scores.with_true_preservation(verdict=True) == [1.0, 0.0, 0.0]
-    assert scores.with_verdicts() == [0.5, 0.0, 0.0]
+    assert scores.with_true_preservation() == [1.0, 0.0, 0.0]
     assert statuses(scores.scores) == {"scored": 1, "rejected": 1, "abstained": 1, "failed": 0, "not_applicable": 0}
 
 
