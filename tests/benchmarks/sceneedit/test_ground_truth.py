@@ -131,12 +131,3 @@ def test_targets_are_the_things_a_request_is_about():
         if task.type in ("subject_remove", "color_alter", "material_alter", "subject_replace"):
             assert boxes == tuple(obj.box for obj in case.before.named(task.object or ""))
         assert all(0 <= box.cx <= 1 and 0 <= box.cy <= 1 for box in boxes)
-
-
-def test_compounds_have_an_operation_a_step_and_a_hint_for_each():
-    for case in compounds():
-        sample = case.sample
-        assert len(sample.operations) == len(case.steps_followed)
-        assert all(operation.name and operation.task for operation in sample.operations)
-        assert len(sample.hint.split(". ")) >= len(sample.operations)
-        assert sample.pools is not None

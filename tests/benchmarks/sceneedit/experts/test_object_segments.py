@@ -7,7 +7,7 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.experts.object_segments import DetectedObject, detect_objects
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES
 from editcritic.reward import Image
@@ -28,25 +28,6 @@ def right(image: Image, scene: Scene) -> list[bool]:
 
 def one_thing(obj: SceneObject, backdrop: str = "concrete", **scene: object) -> Scene:
     return Scene((obj,), Backdrop(backdrop, 3), **scene)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("config", "side"),
-    [
-        (SceneConfig.for_size(64), 64),
-        (SceneConfig.for_size(32), 32),
-        (SceneConfig.for_size(128), 128),
-        (SMALL_OBJECT_SCENES, 128),
-        (SceneConfig.for_size(64), 512),
-    ],
-    ids=["64", "32", "128", "small", "enlarged"],
-)
-def test_things_have_their_place_shape_colour_and_material(config, side):
-    matches: list[bool] = []
-    for seed in range(12):
-        scene = random_scene(random.Random(seed), config)
-        matches += right(render(scene).resized(side, side), scene)
-    assert sum(matches) >= 0.97 * len(matches)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

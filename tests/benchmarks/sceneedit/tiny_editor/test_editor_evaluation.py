@@ -31,19 +31,6 @@ def test_prompts_are_held_out_and_the_same_for_a_seed():
     assert not shown & {prompt.before for prompt in prompts}
 
 
-def test_an_editor_that_copies_has_nothing_and_changes_nothing():
-    evaluation = editor_evaluation.evaluate_editor(
-        lambda source, instruction, seeds: [source for _ in seeds], editor_evaluation.held_out_prompts(18), range(3)
-    )
-    assert evaluation.by_task_type["all"] == {
-        "prompts": 18,
-        "pass@1": 0.0,
-        "pass@3": 0.0,
-        "mixed": 0.0,
-        "unchanged": 1.0,
-    }
-
-
 def test_an_editor_that_is_right_every_other_time_is_mixed():
     prompts = [
         prompt
