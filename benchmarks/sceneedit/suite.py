@@ -28,8 +28,13 @@ from .cases import random_scene_request, seeded_rng
 from .scene_generation import SceneConfig
 from .scene_graph import Backdrop, Scene, SceneObject
 from .scene_requests import SceneRequest
-from .tiny_editor.editor_evaluation import ScenePrompt, held_out_prompts, request_sample
-from .tiny_editor.recovered_truth import RecoveredTruth, recovered_truth
+from .tiny_editor.editor_evaluation import (
+    RecoveredTruth,
+    ScenePrompt,
+    held_out_prompts,
+    recovered_truth,
+    request_sample,
+)
 from .tiny_editor.training_examples import SIZE
 
 PROMPT_METADATA_KEY = "sceneedit"

@@ -16,8 +16,7 @@ from statistics import median
 from editcritic.benchmarks.sceneedit.cases import random_scene_request, seeded_rng
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
-from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt, request_sample
-from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt, recovered_truth, request_sample
 from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries.specs import Spec

@@ -18,8 +18,7 @@ from editcritic.benchmarks.sceneedit.experts.expert_noise import NoisyExpert
 from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
-from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt
-from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt, recovered_truth
 from editcritic.benchmarks.suites.bootstrap import Numbers, Statistic, bootstrap_weights
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import EditSample, Engine, Expert, Image, Reward, Score

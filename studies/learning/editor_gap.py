@@ -53,8 +53,8 @@ def sampled_groups(count: int, seed: int) -> list[GroupOutcome]:
     import torch
 
     from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+    from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import recovered_truth
     from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
-    from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
     from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
     from editcritic.integrations.diffusion_rl.objectives import nearest_winners
     from editcritic.reward import Reward

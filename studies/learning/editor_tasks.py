@@ -17,10 +17,10 @@ from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
 from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
     edit_function,
     held_out_prompts,
+    recovered_truth,
     request_sample,
     without_annotations,
 )
-from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
 from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import EDITOR_SCENES
 from editcritic.reward import Card, EditSample, Program, Score, ask
 from editcritic.reward.metrics import Gate, Threshold

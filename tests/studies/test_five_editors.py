@@ -9,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.suite import FOLLOWED, UNCHANGED, SceneEdit, prompt_of
-from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import recovered_truth
 from editcritic.benchmarks.suites.results import load_results
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import Image

@@ -18,8 +18,7 @@ from ..vocabulary import BACKDROPS, COLOURS, MATERIALS
 from .edit_comparison import EditComparison, EditComparisonCache
 from .instruction_parser import ObjectName, UnanswerableError, canonical_term, parse_known_name
 from .judge_any_edit import ANY_EDIT
-from .judge_dlebench import DLEBENCH
-from .judge_i2ibench import I2IBENCH
+from .judge_benches import DLEBENCH, I2IBENCH
 from .judge_question import (
     Answers,
     Question,
