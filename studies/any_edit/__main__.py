@@ -296,7 +296,6 @@ def _curve_run(pool: Sequence[PoolEdit], prompts: int, seed: int, log: AnswerLog
 
 
 def _truths(edits: Sequence[PoolEdit]) -> dict[str, tuple[float, float]]:
-    """Editor -> mean of followed and of unchanged."""
     return {
         editor: (
             fmean(float(edit.followed) for edit in edits if edit.editor == editor),

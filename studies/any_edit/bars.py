@@ -160,7 +160,6 @@ class CaseStudy:
         return {seed: measure_hacking(study, seed, str(spec)) for seed, study in self.studies.items()}
 
     def _verdicts(self, spec: str) -> list[bool]:
-        """Whether each case has the truth's verdict."""
         return [
             row.value is not None and (row.value >= 0.5) == case.truth.followed
             for study in self.studies.values()
@@ -249,7 +248,6 @@ def _finds_by_seed(attack: AttackResult) -> str:
 
 
 def _hack_check(hacks: Mapping[int, HackingCheck]) -> ReleaseCheck:
-    """The seeds' checks as one: a pair in the wrong order in any of them fails."""
     checks = [hacking.check for hacking in hacks.values()]
     measured = [check.measured for check in checks]
     worst = None if None in measured or not measured else max(number for number in measured if number is not None)

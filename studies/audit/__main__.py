@@ -89,7 +89,6 @@ def of_all_seeds(reports: Sequence[AuditReport]) -> AuditReport:
 def _audits(
     reward: Reward, samples: Sequence[EditSample], families: Sequence[Family], seeds: Sequence[int]
 ) -> Iterator[AuditReport]:
-    """A report for each seed."""
     with terminal.progress_bar(len(samples) * len(seeds), "auditing") as (step, _):
         for seed in seeds:
             with AuditRun(reward, samples, families=families, seed=seed) as run:
@@ -98,7 +97,6 @@ def _audits(
 
 
 def _markdown(name: str, report: AuditReport, reports: Sequence[AuditReport], seconds: float) -> Iterator[str]:
-    """The tables of all seeds together, with the rates of each."""
     seeds = [f"seed {one.seed}" for one in reports] if len(reports) > 1 else []
     yield f"## {report.reward} on the {name} edits\n"
     yield from table_lines(("", ""), [fact for fact in report_text.facts(report) if fact[0] != "seconds"])

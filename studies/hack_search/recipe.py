@@ -383,7 +383,6 @@ def misuses(edit: AuditedEdit, edit_again: EditAgain | None, weakened: Mapping[s
 
 
 def _request(sample: EditSample, instruction: str) -> EditSample:
-    """Without annotations: they are of the right instruction."""
     return EditSample(sample.id, instruction, sample.sources, sample.source, history=sample.history)
 
 

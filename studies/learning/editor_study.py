@@ -96,7 +96,6 @@ def gain_interval(gains: NDArray[np.float64]) -> tuple[float, float, float]:
 
 
 def _per_prompt_mean(run: dict[str, Any], moment: str, name: str) -> NDArray[np.float64]:
-    """For each prompt, the mean over its images."""
     return np.array(run[moment][name], np.float64).mean(axis=1)
 
 
@@ -161,7 +160,6 @@ _SINGLE_CORE_ENV = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # one
 
 
 def _run(reward: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """A run in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "run.json")
         worker = ["-m", "studies.learning.editor_worker", "--out", out, "--reward", reward, "--seed", seed]

@@ -336,7 +336,6 @@ def _object_named(name: str | None) -> SceneObject | None:
 
 
 def _new_object(scene: Scene, name: str | None) -> SceneObject:
-    """A new object of a valid name."""
     obj = _object_named(name)
     assert obj is not None
     return replace(obj, id=scene.next_id)
@@ -357,7 +356,6 @@ def _placed(
 
 
 def _counted(rng: random.Random, scene: Scene, copies: Sequence[SceneObject], count: int) -> Scene:
-    """The scene with `count` of these objects."""
     if not copies:
         return scene
     scene = scene.without(obj.id for obj in copies[count:])

@@ -246,7 +246,6 @@ def _check_loopback(url: str) -> None:
 
 
 def _check_reachable(url: str) -> None:
-    """Fail at once if the server does not respond."""
     try:
         with open_directly(f"{url}/healthz", 10.0):
             pass

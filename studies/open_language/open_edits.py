@@ -95,7 +95,6 @@ def _copy(context: FlawContext) -> SimulatedEdit | None:
 
 
 def _wrong_twin(context: FlawContext) -> SimulatedEdit | None:
-    """What was asked for is done to a twin instead."""
     request = context.request
     step, scene = request.steps[0], request.before
     twins = [obj for obj in scene.objects if obj.id in request.twins]
@@ -107,7 +106,6 @@ def _wrong_twin(context: FlawContext) -> SimulatedEdit | None:
 
 
 def _twin_too(context: FlawContext) -> SimulatedEdit | None:
-    """It is done to a twin as well."""
     request = context.request
     twins = [obj for obj in request.before.objects if obj.id in request.twins]
     if not twins or request.steps[0].task.type == "position_change":
@@ -118,7 +116,6 @@ def _twin_too(context: FlawContext) -> SimulatedEdit | None:
 
 
 def _only_some(context: FlawContext) -> SimulatedEdit | None:
-    """Of several objects that are meant, at least one is left out."""
     (step, *others) = context.request.steps
     if others or len(step.target_ids) < 2:
         return None
@@ -132,7 +129,6 @@ def _only_some(context: FlawContext) -> SimulatedEdit | None:
 
 
 def _one_of_several(context: FlawContext) -> SimulatedEdit | None:
-    """Of several operations, at least one is left out."""
     steps = context.request.steps
     if len(steps) < 2:
         return None
@@ -141,7 +137,6 @@ def _one_of_several(context: FlawContext) -> SimulatedEdit | None:
 
 
 def _kept_changed(context: FlawContext) -> SimulatedEdit | None:
-    """It is done, and something that the sentence names as staying is changed."""
     scene = context.perfect()
     kept_objects = [obj for obj in scene.objects if obj.id in context.request.kept_ids]
     if not kept_objects:
@@ -161,7 +156,6 @@ def _kept_changed(context: FlawContext) -> SimulatedEdit | None:
 
 
 def _other_changed(context: FlawContext) -> SimulatedEdit | None:
-    """It is done, and an object that nothing was said about is gone or has another colour."""
     scene, affected = context.perfect(), context.request.affected_ids | set(context.request.twins)
     others = [obj for obj in scene.objects if obj.id not in affected and obj.shape != SIGN]
     if not others:
@@ -174,7 +168,6 @@ def _other_changed(context: FlawContext) -> SimulatedEdit | None:
 
 
 def _wrong_value(context: FlawContext) -> SimulatedEdit | None:
-    """Another colour, material, object, number or backdrop than was asked for."""
     if len(context.request.steps[-1].placed) > 1 and context.request.steps[-1].task.type != "count_change":
         return None
     return context.of_mode("wrong_attribute")

@@ -170,7 +170,6 @@ _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
 def _a(words: str) -> str:
-    """With the indefinite article."""
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 

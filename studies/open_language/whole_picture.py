@@ -76,7 +76,6 @@ def _pixel_art(pixels: Plane, amount: float, rng: random.Random) -> Plane:
 
 
 def _rain(pixels: Plane, amount: float, rng: random.Random) -> Plane:
-    """Slanted streaks over a somewhat darker image."""
     height, width = pixels.shape[:2]
     streaks = np.zeros((height, width), np.float32)
     slant = rng.uniform(0.1, 0.3) * rng.choice((-1, 1))
@@ -359,12 +358,10 @@ def _copy(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit:
 
 
 def _redrawn(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit:
-    """The source with other noise."""
     return replace(edit, look=None)
 
 
 def _half(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """The look in one half of the picture; the other half shows an object, by which one sees it."""
     if edit.look in ("mirror", "crop"):
         return None
     parts: list[Part] = []
@@ -395,19 +392,16 @@ def _wrong_look(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit:
 
 
 def _too_weak(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """So little of the look that nobody sees it."""
     if edit.look in ("mirror", "crop"):
         return None
     return replace(edit, amount=rng.uniform(*_FAINT_AMOUNT))
 
 
 def _wrong_part(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """A crop to another part."""
     return None if edit.request.wrong_window is None else replace(edit, window=edit.request.wrong_window)
 
 
 def _hardly_cropped(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """A crop that leaves nearly all of the picture."""
     if edit.look != "crop":
         return None
     rim = rng.uniform(0.02, 0.05)
@@ -415,14 +409,12 @@ def _hardly_cropped(rng: random.Random, edit: WholePictureEdit) -> WholePictureE
 
 
 def _object_lost(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """The look, and an object is gone."""
     if edit.look == "crop":
         return None
     return replace(edit, after=edit.after.without([rng.choice(edit.after.objects).id]))
 
 
 def _object_moved(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """The look, and an object is elsewhere."""
     if edit.look == "crop":
         return None
     obj = rng.choice(edit.after.objects)

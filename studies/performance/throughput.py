@@ -153,7 +153,6 @@ def machine() -> dict[str, str]:
 
 
 def _driver() -> str:
-    """The version of NVIDIA's driver, by the program that comes with it."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return "unknown"

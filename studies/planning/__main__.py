@@ -198,7 +198,6 @@ def _cells(name: str, rows: Sequence[Row]) -> list[str]:
 
 
 def _share(hits: int, count: int) -> str:
-    """A proportion with its interval, and the numbers."""
     if not count:
         return "-"
     low, high = wilson_interval(hits, count)

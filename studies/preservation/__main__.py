@@ -146,7 +146,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _images(folder: Path) -> list[str]:
-    """The files of a folder, by path."""
     return sorted(str(path.resolve()) for path in folder.iterdir() if path.is_file())
 
 

@@ -213,7 +213,6 @@ def _without(scene: Scene, boxes: tuple[Corners, ...]) -> Pixels:
 
 
 def _best(place: Plane, template: Plane, weight: Plane) -> tuple[float, Plane | None]:
-    """The part of a place that is most like a template where that is known, and how unlike it is."""
     h, w = template.shape[:2]
     if place.shape[0] < h or place.shape[1] < w:
         return np.inf, None
@@ -297,7 +296,6 @@ def _cut(pixels: NDArray[Any], box: Corners) -> NDArray[Any]:
 
 
 def _touch(one: Corners, target: Corners) -> bool:
-    """Whether a box comes nearer to the target than `_MARGIN`."""
     return all(one[i] < target[i + 2] + _MARGIN and target[i] - _MARGIN < one[i + 2] for i in (0, 1))
 
 
@@ -362,7 +360,6 @@ def summary(half: str, climbed: Sequence[Climbed]) -> Iterator[str]:
 
 
 def _share(rows: Sequence[tuple[str, str, bool]]) -> str:
-    """Share of pairs in order, with its interval over photographs."""
     photos = sorted({photo for photo, _, _ in rows})
     kept = [sum(right for name, _, right in rows if name == photo) for photo in photos]
     pairs = [sum(name == photo for name, _, _ in rows) for photo in photos]

@@ -273,7 +273,6 @@ def _grown(box: Corners, share: float, shape: tuple[int, ...]) -> Corners:
 
 
 def _cover(box: Corners, feather: float, ellipse: bool) -> Mask:
-    """h x w of the box: 1 inside, falling to 0 at the edge over the feather's width."""
     width, height = box[2] - box[0], box[3] - box[1]
     y, x = np.mgrid[0:height, 0:width].astype(np.float32) + np.float32(0.5)
     if ellipse:

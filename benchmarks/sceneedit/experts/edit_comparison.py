@@ -253,13 +253,11 @@ def _is_certain(obj: DetectedObject) -> bool:
 
 
 def _same_place(one: Box, other: Box) -> float:
-    """How near two boxes are, in [0, 1]."""
     distance = math.hypot(one.cx - other.cx, one.cy - other.cy)
     return max(0.0, 1.0 - max(0.0, distance - _STILL) / (_FAR - _STILL))
 
 
 def _similarity(before: DetectedObject, after: DetectedObject) -> float:
-    """How similar an object is after the edit, in [0, 1]."""
     similarity = _same_place(before.box, after.box)
     if not similarity:
         return 0.0

@@ -199,7 +199,6 @@ def _aligned(question: Question, comparison: EditComparison, *, has_operations: 
 
 
 def _in_form(form: Json, values: Mapping[str, object]) -> Reply:
-    """Those of the values that the reply is to have."""
     return json_reply({name: values[name] for name in json.loads(form.schema)["properties"]})
 
 
@@ -344,7 +343,6 @@ class SceneJudge(PerceptiveExpert):
 
 
 def _known(topic: str) -> str:
-    """All topics of its system; all systems where that is unknown."""
     system = topic.partition("/")[0]
     topics = [known for known in _ANSWERS if known.partition("/")[0] == system]
     return ", ".join(topics or dict.fromkeys(f"{known.partition('/')[0]}/…" for known in _ANSWERS))

@@ -142,7 +142,6 @@ def _sighting_probability(words: str, picture: ImagePerception) -> float:
 
 
 def _look_probability(words: str, picture: ImagePerception) -> float:
-    """Whether a picture has a look by itself."""
     look = look_of(words)
     if look == "blur":
         return is_blurred(picture.pixels, picture.objects)
@@ -152,7 +151,6 @@ def _look_probability(words: str, picture: ImagePerception) -> float:
 
 
 def _change_probability(words: str, comparison: EditComparison) -> float:
-    """Whether a change was made from source to edit."""
     requests = _requests(words)
     if requests:
         outcomes = [request_outcome(request, comparison.source, comparison.edited) for request in requests]

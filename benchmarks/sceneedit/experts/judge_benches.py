@@ -132,7 +132,6 @@ def _labelled(altered: bool) -> tuple[str, str]:
 
 
 def _followed(comparison: EditComparison) -> tuple[str, str]:
-    """The label of the worst request."""
     worst = ("Flawless Execution", "what was asked for is done")
     order = ("Flawless Execution", "Over Modification", "Wrong Action", "Localization Failure")
     for request, outcome in zip(comparison.requests, comparison.outcomes, strict=True):
@@ -186,7 +185,6 @@ def _best_match(picture: ImagePerception, name: ObjectName) -> DetectedObject | 
 
 
 def _objects_differ(source: ImagePerception, edited: ImagePerception) -> bool:
-    """Whether one of the images shows an object that the other does not."""
     source_names, edited_names = (
         {
             most_likely_name(obj)
@@ -288,7 +286,6 @@ def _style(question: Question) -> Reply:
 
 
 def _share(topic: str, dimension: str) -> Callable[[EditComparison], float]:
-    """The measure behind a level."""
     if topic != "level":
         return _DIMENSIONS[topic]
     title = dimension.casefold()

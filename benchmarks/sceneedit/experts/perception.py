@@ -66,7 +66,6 @@ def classify_backdrop(pixels: Pixels) -> dict[str, float]:
 
 
 def _weights(height: int, width: int) -> Floats:
-    """height * width, with a sum of 1."""
     wide = max(1, round(_BACKDROP_RIM * min(height, width)))
     weights = np.full((height, width), _RIM_WEIGHT)
     weights[wide:-wide, wide:-wide] = 1.0

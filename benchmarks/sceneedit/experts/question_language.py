@@ -100,7 +100,6 @@ def _result(requests: Sequence[ParsedRequest]) -> ObjectName | None:
 
 
 def _outcome_questions(request: ParsedRequest) -> list[str]:
-    """Questions on whether it is carried out."""
     task = request.task
     match task.type:
         case "background_change":
@@ -227,7 +226,6 @@ def _same_backdrop(comparison: EditComparison, _: re.Match[str]) -> float:
 
 
 def _looks_taken(comparison: EditComparison) -> float:
-    """Whether each object from another source is there and looks the same."""
     taken = [
         request
         for request in comparison.requests

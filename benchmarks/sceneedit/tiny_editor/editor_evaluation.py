@@ -103,7 +103,6 @@ def _difference(picture: Image, scene: Scene) -> NDArray[np.int16]:
 
 
 def _editable_region(request: SceneRequest, before: Scene, recovered: Scene) -> NDArray[np.bool_]:
-    """The pixels that may change, (size, size)."""
     if request.backdrop is not None:
         objects = [coverage(obj, before.size, before.grain) for obj in before.objects]
         return np.max(objects, axis=0) < 1 if objects else np.ones((before.size,) * 2, np.bool_)
