@@ -58,9 +58,7 @@ def sampled_groups(count: int, seed: int) -> list[GroupOutcome]:
     from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
     from editcritic.integrations.diffusion_rl.objectives import nearest_winners
     from editcritic.reward import Reward
-    from studies.learning.editor_tasks import following
-
-    from .editor_tasks import TrainingEdits
+    from studies.learning.editor_worker import TrainingEdits, following
 
     examples = TrainingEdits(seed)
     with tempfile.TemporaryDirectory() as folder:

@@ -26,10 +26,7 @@ from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.reward.bootstrap_intervals import percentile_interval, resampled_rows
 
-from .editor_tasks import HACKING_SEED, PROBED, REPORTED_SEEDS, REWARDS
-
-PICTURES_PER_EVALUATION = 2
-"""Images per held-out prompt during training: the first of those before and after it."""
+from .editor_worker import HACKING_SEED, PICTURES_PER_EVALUATION, PROBED, REPORTED_SEEDS, REWARDS
 
 _SMOOTH = 15  # steps; a single step has few rewards
 

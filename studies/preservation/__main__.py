@@ -25,10 +25,9 @@ from editcritic.reward.experts.matching.patch_descriptors import describe, to_la
 from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.metrics.any_edit.preservation import preservation
 from editcritic.reward.queries import ChangeMap, MapChanges
-from studies.preservation.damages import Pair, drift_table, pairs
+from studies.preservation.photographs import STEPS, RoundTrip, psnr, round_trip, train
 
-from .autoencoder import STEPS, RoundTrip, psnr, round_trip, train
-from .damages import Pixels
+from .damages import Pair, Pixels, drift_table, pairs
 from .ladders import climb
 from .photographs import DEVELOPMENT, HELD_OUT, TRAINING, photograph
 from .scenes import SCENES

@@ -22,8 +22,9 @@ from editcritic.reward.audit.whole_picture_changes import (
     sharpened,
     with_cast,
 )
-from studies.preservation.autoencoder import RoundTrip
-from studies.preservation.photographs import photograph
+from studies.preservation.photographs import RoundTrip
+
+from .photographs import photograph
 
 Pixels = NDArray[np.uint8]
 Generator = np.random.Generator

@@ -17,8 +17,7 @@ from editcritic.reward import Reward, Score
 from .agreement import agreement, hand_lines, hand_scores, part_quartiles, reader_agreement, scored
 from .destroyed import course, destroyed, draw, payments, pools, score_pools
 from .fills import KINDS, LATER_KINDS, FillKind
-from .real_edit import HALVES, OPERATIONS, RealEdit
-from .repository_edits import Clones, read_edit, repository_rows
+from .real_edit import HALVES, OPERATIONS, Clones, RealEdit, read_edit, repository_rows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

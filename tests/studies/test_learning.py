@@ -19,7 +19,7 @@ from editcritic.reward.planners.rule_planner import RulePlanner
 from studies.learning import editor_gap, editor_study, judge_noise, writer_model, writer_study
 from studies.learning.editor_gap import GROUP_SIZE, GroupOutcome, sampled_groups
 from studies.learning.editor_study import gain_interval, plot, summary
-from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits
+from studies.learning.editor_worker import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits
 from studies.learning.gradients import cosine
 from studies.learning.judge_noise import (
     FAILED_IS_ZERO,

@@ -14,7 +14,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.reward import EditSample, Image, Score
-from studies.real_edits import repository_edits
+from studies.real_edits import real_edit
 from studies.real_edits.__main__ import main
 from studies.real_edits.agreement import (
     HandScore,
@@ -29,8 +29,7 @@ from studies.real_edits.agreement import (
 from studies.real_edits.destroyed import Destroyed, Payment, Pool, course, payments
 from studies.real_edits.fills import KINDS, LATER_KINDS, kinds_of
 from studies.real_edits.hand_edits import HAND_EDITS
-from studies.real_edits.real_edit import OPERATIONS, Place, RealEdit
-from studies.real_edits.repository_edits import Clones, read_edit, repository_rows, sentence_of
+from studies.real_edits.real_edit import OPERATIONS, Clones, Place, RealEdit, read_edit, repository_rows, sentence_of
 
 _BY_HAND = {
     "rocket-gone": "removal",
@@ -345,7 +344,7 @@ def test_commands_print_figures(made, tmp_path, capsys, monkeypatch):
     row = {**row, "instruction": {"text": "Remove the rocket"}}
     not_done = {**row, "id": "not done", "edited": row["source"], "labels": {**row["labels"], "followed": "no"}}
     (tmp_path / "edits.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(not_done)}\n", encoding="utf-8")
-    monkeypatch.setattr(repository_edits, "ROWS", tmp_path / "edits.jsonl")
+    monkeypatch.setattr(real_edit, "ROWS", tmp_path / "edits.jsonl")
     options = ["--clones", str(folder), "--boxed", "--half", "development"]
 
     def printed(*arguments):
