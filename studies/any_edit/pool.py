@@ -1,4 +1,4 @@
-"""The pool: outputs of five editors for the same prompts, each with its truth; and scores with their parts."""
+"""The pool: outputs of five editors for the same prompts, each with its truth; and the rewards' agreement with it."""
 
 from __future__ import annotations
 

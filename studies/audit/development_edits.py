@@ -1,5 +1,6 @@
-"""The development set: the demo's good edits, and further ones on photographs in the wheels of scikit-image and
-matplotlib (`pip install 'editcritic[bench]'`). Families, tolerances and metrics may be chosen on it.
+"""Good edits of photographs: the demo's and further ones on photographs in the wheels of scikit-image and matplotlib
+(`pip install 'editcritic[bench]'`), on which families, tolerances and metrics may be chosen; and a held-back set, on
+which nothing is chosen.
 
 Photographs that the study of preservation holds out are not among them. Edits of whole pictures (brightness, crops,
 black and white) are not either: only a judge can score them, and the experts `cpu` have none that looks at pictures.

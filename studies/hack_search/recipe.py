@@ -1,4 +1,4 @@
-"""Recipes of mixtures: families in a chain over a base, confined to a region or mixed with the edit."""
+"""Mixtures of families over a base, the test that each is worse than its edit, and an editor used wrongly."""
 
 from __future__ import annotations
 

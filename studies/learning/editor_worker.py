@@ -1,4 +1,4 @@
-"""One training run of the tiny editor, which `editor_study` starts."""
+"""One training run of the tiny editor, which `editor_study` starts: rewards, edits that it learns from, and the run."""
 
 from __future__ import annotations
 

@@ -247,7 +247,10 @@ _MAX_COUNT = 5  # objects of one kind, as in SceneEdit's instructions
 
 
 class RuleBasedEditor:
-    """An `Editor` for the images of `scenes`, and for those that it made from them."""
+    """An `Editor` for the images of `scenes`, and for those that it made from them. It never errs: what is missing in
+    the image was missing in the text. A line that it cannot read leaves the image, which is scored: else such a text
+    would never be penalised.
+    """
 
     id = "sceneedit-hand-1"
     nfe = 0

@@ -64,9 +64,9 @@ class LoadConfig:
 @dataclass(frozen=True)
 class LoadReport:
     """latency_s: quantiles over calls of `group_size` samples, at the client; empty if no call ended.
-    samples_per_second_per_gpu: without a GPU as for one. mismatched: scores of other samples; None if the reward does
-    not identify samples. scored_by_servers: samples that the servers scored meanwhile, for any client. client_cpu_ms,
-    server_cpu_ms: per sample, without making the samples; None if the servers do not report it.
+    mismatched: scores of other samples; None if the reward does not identify samples. scored_by_servers: samples that
+    the servers scored meanwhile, for any client. client_cpu_ms, server_cpu_ms: per sample, without making the samples;
+    None if the servers do not report it.
     """
 
     load: LoadConfig
@@ -74,7 +74,6 @@ class LoadReport:
     seconds: float
     latency_s: dict[str, float]
     samples_per_second: float
-    samples_per_second_per_gpu: float
     failed: int
     late: int
     failure_reasons: dict[str, int]
@@ -91,7 +90,7 @@ class LoadReport:
         latency = ", ".join(f"{name} {value:.3f} s" for name, value in self.latency_s.items())
         lines = [
             f"{self.samples} samples of two {load.image_size} px images, {load.clients} clients, {self.seconds:.2f} s",
-            f"throughput  {self.samples_per_second:.1f} samples/s, {self.samples_per_second_per_gpu:.1f} per GPU",
+            f"throughput  {self.samples_per_second:.1f} samples/s",
             f"latency     {latency or 'unknown: no call ended'}",
             f"CPU         {self.client_cpu_ms:.2f} ms per sample at the client, "
             + ("unknown at the server" if server is None else f"{server:.2f} ms at the server"),
@@ -134,8 +133,6 @@ def build_load_report(
     count = max(counters.samples, 1)
     sums = {name: after[name] - before.get(name, 0.0) for name in after}
     cpu, scored = sums.get("process_cpu_seconds_total"), sums.get('editcritic_samples_total{status="scored"}')
-    rates = after.get("editcritic_samples_per_second", 0.0), after.get("editcritic_samples_per_second_per_gpu", 0.0)
-    num_gpus = max(1.0, round(rates[0] / rates[1])) if rates[1] else 1.0
     return LoadReport(
         load,
         counters.samples,
@@ -146,7 +143,6 @@ def build_load_report(
             if counters.seconds
         },
         counters.samples / wall_seconds,
-        counters.samples / wall_seconds / num_gpus,
         sum(counters.reasons.values()),
         counters.late,
         dict(counters.reasons.most_common(5)),

@@ -1,4 +1,4 @@
-"""Honest and flawed edits of sentences about objects, each with its truth."""
+"""Cases in open language: sentences with an honest edit and a flawed one of the same source, each with its truth."""
 
 from __future__ import annotations
 

@@ -10,6 +10,10 @@ than half: a 7B judge would take a CPU minutes a question.
 | detector | OWLv2, base, patch 16 | 155 M, 960 x 960 | 480 x 480 |
 | features | DINOv3, ViT-B/16 | 86 M, 224 x 224 | 224 x 224 |
 | judge | LLaVA 1.5: CLIP-L/14 at 336 x 336, Llama | 7 B | 2 layers each, 0.4 B |
+
+Models of the bundles have the published shapes: MM-GroundingDINO tiny or base, DINOv2 small, base or large, Qwen3-VL 2B
+or 8B. Tokenizers know letters only. Random weights take as long as trained ones for one pass; text that is generated is
+not representative, since it does not end.
 """
 
 from __future__ import annotations

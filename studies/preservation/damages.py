@@ -1,4 +1,4 @@
-"""Simulated damage to photographs, and changes that are harmless."""
+"""Simulated damage to photographs, harmless changes, drift; and pairs of a photograph and an edited version of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The photographs of the study, split by file: constants are set on one half and reported on the other."""
+"""The photographs of the study, split by file, and a stand-in for a diffusion editor's autoencoder taught on some.
+
+Constants are set on one half and reported on the other. The autoencoder is a small convolutional network, trained in a
+minute of CPU time: 8 x 8 pixels become 12 numbers, and pixels again, with about the fidelity of latent diffusion models
+(28 to 33 dB) and their errors: texture is smoothed, small details change.
+"""
 
 from __future__ import annotations
 

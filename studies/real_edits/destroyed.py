@@ -1,4 +1,10 @@
-"""What a reward pays for destroyed places, beside the honest edits that they take the place of."""
+"""What a reward pays for destroyed places, beside the honest edits that they take the place of; and where a policy goes
+that draws from both.
+
+A policy that is trained with a KL penalty and can draw nothing but a pool has the probabilities of its start times
+exp(reward / beta) (Peters and Schaal 2007, "Reinforcement learning by reward-weighted regression", ICML; Rafailov et
+al. 2023, arXiv 2305.18290, equation 4). Training lowers beta: here 1 / beta grows by the same in each step.
+"""
 
 from __future__ import annotations
 

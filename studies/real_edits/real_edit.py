@@ -1,4 +1,11 @@
-"""An edit of a photograph by a real editor, with what a reader says of it."""
+"""An edit of a photograph by a real editor, with what a reader says of it, and the place that it was to change.
+
+The project's own set has addresses, hashes and labels; pictures and sentences are read from clones. A row of
+`edits.jsonl` has `id`, `group`, `base`, `repo`, `commit`, `source` and `edited` (`path`, `sha256` of the file, `crop`:
+a rectangle or null), `instruction` (`path`, `start`, `end` in bytes, `sha256` of the sentence; or `text`, where it is
+ours), `editor`, `operation`, `half`, and `labels`: `followed`, `preserved`, `place`, `boxes` (in pixels of the cropped
+source, by name), `target` (names) and `note`. Some have `second`: the first three labels as another reader says.
+"""
 
 from __future__ import annotations
 

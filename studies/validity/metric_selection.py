@@ -1,4 +1,4 @@
-"""The metrics of the report: every installed one that these experts can serve, in each protocol and mode."""
+"""The metrics of the report: every installed one that these experts can serve; their scores, and how far they agree."""
 
 from __future__ import annotations
 
