@@ -1,6 +1,6 @@
 """A search for edits that a reward pays and should not, with the truth at hand.
 
-It evolves as the search of an audit does (`reward.audit.hack_search`), which has no truth. Its recipes are others: here
+It evolves as the search of an audit does (`studies.hack_search`), which has no truth. Its recipes are others: here
 scenes are drawn again with the failure modes of editors, good edits are candidates, and the truth says which are bad;
 there, mixtures are known to be worse by what they are made of.
 """

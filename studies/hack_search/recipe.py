@@ -43,7 +43,7 @@ class Component:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """components: at most `MAX_COMPONENTS`, in the order of their application. base: what the first is applied to: the
-    edit (`EDIT`), or the name of a picture that an editor makes when it is used wrongly (`misused_editor`). region,
+    edit (`EDIT`), or the name of a picture that an editor makes when it is used wrongly (`misuses`). region,
     opacity: where, and in (0, 1] how much, the result covers the edit.
     """
 

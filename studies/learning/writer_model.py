@@ -198,7 +198,7 @@ def untrained_writer(words: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausa
 def warm_start(
     model: Qwen3ForCausalLM, words: PreTrainedTokenizerFast, *, seed: int, steps: int = 700, batch: int = 32
 ) -> list[float]:
-    """Supervised training on the teacher's demonstrations (`writer_tasks.demonstrations`). Returns the loss of every
+    """Supervised training on the teacher's demonstrations (`demonstrations`). Returns the loss of every
     step.
     """
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.98), weight_decay=0.01)
