@@ -152,14 +152,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, phrasings in phrasings_of(options.set).items()
     }
     echo("\n".join(_tables(sets)), stderr=False)
-    for name, rows in sets.items() if options.wrong else ():
-        for phrasing, plan in rows:
-            if plan is not None and is_wrong(phrasing, plan):
-                operations = [
-                    {key: value for key, value in operation.items() if key not in ("words", "questions")}
-                    for operation in plan_to_json(plan)["operations"]
-                ]
-                echo(f"\n{name}: {phrasing.text}\n  {json.dumps(operations, ensure_ascii=False)}", stderr=False)
+    wrong = [(name, *row) for name, rows in sets.items() for row in rows if options.wrong and is_wrong(*row)]
+    for name, phrasing, plan in wrong:
+        operations = [
+            {key: value for key, value in operation.items() if key not in ("words", "questions")}
+            for operation in (plan_to_json(plan)["operations"] if plan else ())
+        ]
+        echo(f"\n{name}: {phrasing.text}\n  {json.dumps(operations, ensure_ascii=False)}", stderr=False)
 
 
 def _tables(sets: Mapping[str, Sequence[Row]]) -> Iterator[str]:
