@@ -76,7 +76,6 @@ class TruthDisagreement:
     verdict: float | None
     reason: str
     oracle_verdict: float | None
-    oracle_reason: str
     cause: Cause
 
 
@@ -118,9 +117,7 @@ def compare_verdicts(study: ValidityStudy, spec: str) -> MetricVerdicts | None:
         oracle_agreements += perfect.value == truth
         if row.value != truth:
             cause: Cause = "unknown" if perfect.value is None else "expert" if perfect.value == truth else "rule"
-            disagreements.append(
-                TruthDisagreement(row.case, row.value, row.reason, perfect.value, perfect.reason, cause)
-            )
+            disagreements.append(TruthDisagreement(row.case, row.value, row.reason, perfect.value, cause))
     honest = sum(not case.is_hack for case in study.cases)
     wrong = sum(not study.cases[one.case_index].is_hack for one in disagreements)
     share = 1 - wrong / honest if honest else None
