@@ -187,9 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="studies.five_editors", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("bench-out"), help="output folder (default: bench-out)")
-    parser.add_argument(
-        "--prompts", type=at_least_one, default=225, help="number of prompts, task types in turn (default: 225)"
-    )
+    parser.add_argument("--prompts", type=at_least_one, default=225, help="number of prompts (default: 225)")
     parser.add_argument("--seed", type=int, default=7, help="of the prompts (default: 7)")
     options = parser.parse_args(arguments)
     out: Path = options.out

@@ -40,8 +40,7 @@ WORDS: Mapping[str, str] = {
     "Kana: Japanese": "まど にわ あさ がっこう はし コーヒー いちば きいろ セール じゅう オープン パーフェクト",
     "Hangul: Korean": "창문 정원 아침 학교 다리 커피 시장 노랑 할인 열 영업중 완벽한",
 }
-_SIZE, _PADDING = 40, 40
-"""Of letters and around them, in pixels."""
+_SIZE, _PADDING = 40, 40  # of letters and around them, in pixels
 
 
 def sign(word: str, font: PIL.ImageFont.FreeTypeFont) -> Image:

@@ -99,7 +99,6 @@ def _type_exhausted(steps: Sequence[SceneRequest], kind: str) -> bool:
 
 
 def _all_followed(steps: Sequence[SceneRequest], base: Scene, after: Scene) -> bool:
-    """Whether every step is followed in the final scene."""
     scene = base
     for step in steps:
         if not followed(step, scene, after):

@@ -222,7 +222,6 @@ def _sizes(seed: int) -> list[Group]:
 
 
 def _first_made(seed: int, label: str, make: Callable[[random.Random], T | None]) -> T:
-    """The first value that is not None."""
     number = 0
     while True:
         value = make(seeded_rng("test", seed, f"sheet {label}", number))

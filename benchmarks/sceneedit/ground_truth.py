@@ -143,7 +143,6 @@ def _matches_request(requested: SceneObject, after: Scene) -> bool:
 
 
 def _similarity(before: SceneObject, after: SceneObject | None) -> float:
-    """1 for an unchanged object, 0 for one that is gone."""
     if after is None:
         return 0.0
     distance = math.hypot(after.x - before.x, after.y - before.y)

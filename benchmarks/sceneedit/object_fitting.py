@@ -220,7 +220,6 @@ class ObjectFitter:
         return (colour, mean) if mean.any() else None  # black is no pigment
 
     def _paper(self, sign: SceneObject) -> Plane:
-        """The inside of a plate, without a margin of one grain."""
         return coverage(
             enlarged_by(sign, -min(2 * self.grain / self.size, sign.w / 2, sign.h / 2)), self.size, self.grain
         )
@@ -358,7 +357,6 @@ class ObjectFitter:
         return ObjectHypothesis(obj, fit, alpha, paint)
 
     def _boxed(self, obj: SceneObject, colour: int) -> SceneObject:
-        """The object in the box of its connected pixels of this colour."""
         mask = cv2.morphologyEx((self.labels == colour).astype(np.uint8), cv2.MORPH_OPEN, np.ones((2, 2), np.uint8))
         _, parts, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=8)
         inside = parts[(coverage(obj, self.size, self.grain) > 0.5) & (parts > 0)]
@@ -385,7 +383,6 @@ class ObjectFitter:
         return ObjectHypothesis(obj, text_fit.fit, self.alpha(obj), paint)
 
     def _lettered(self, obj: SceneObject, mean: Plane, veil: Plane, texts: Sequence[str]) -> SceneObject:
-        """The plate with its text; a square without one."""
         if obj.shape not in (SIGN, "square"):
             return replace(obj, text="")
         x0, x1 = (round((obj.x + side * obj.w / 2) * self.size) for side in (-1, 1))

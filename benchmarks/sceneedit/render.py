@@ -221,7 +221,6 @@ def _relief(kind: str, seed: int, size: int, grain: int) -> Plane:
 
 
 def _smooth_noise(rng: np.random.Generator, size: int, cells: int) -> Plane:
-    """Smooth random hills in about [-1, 1]."""
     knots = rng.uniform(-1, 1, (cells + 1, cells + 1))
     position = np.arange(size) / size * cells
     low = position.astype(int)

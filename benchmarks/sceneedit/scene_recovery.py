@@ -178,7 +178,6 @@ class _SceneSearch:
         return accepted
 
     def _missing(self, obj: SceneObject, accepted: Mapping[int, ObjectHypothesis]) -> int | None:
-        """The id of a guessed object that is missing and looks like this one."""
         missing = [one for number in self.order if number not in accepted for one in self.variants[number]]
         similar = [one for one in missing if one.appearance == obj.appearance] or [
             one for one in missing if (one.shape, one.colour) == (obj.shape, obj.colour) and one.shape != TEXT
@@ -322,6 +321,5 @@ class _SceneSearch:
 
 
 def _overlap(a: Plane, b: Plane) -> float:
-    """Intersection over union of two coverages."""
     union = float(np.maximum(a, b).sum())
     return float(np.minimum(a, b).sum()) / union if union > 0 else 0.0

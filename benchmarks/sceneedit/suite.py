@@ -28,8 +28,13 @@ from .cases import random_scene_request, seeded_rng
 from .scene_generation import SceneConfig
 from .scene_graph import Backdrop, Scene, SceneObject
 from .scene_requests import SceneRequest
-from .tiny_editor.editor_evaluation import ScenePrompt, held_out_prompts, request_sample
-from .tiny_editor.recovered_truth import RecoveredTruth, recovered_truth
+from .tiny_editor.editor_evaluation import (
+    RecoveredTruth,
+    ScenePrompt,
+    held_out_prompts,
+    recovered_truth,
+    request_sample,
+)
 from .tiny_editor.training_examples import SIZE
 
 PROMPT_METADATA_KEY = "sceneedit"
@@ -56,14 +61,12 @@ _OFFICIAL: Mapping[str, Spec] = MappingProxyType(
     }
 )
 _PROTOCOLS: Mapping[str, Mapping[str, Spec]] = MappingProxyType({"paper": _METRICS, "official": _OFFICIAL})
-_BINARY_METRICS = ("following", "edival-if")
-"""Metrics of whether the instruction was followed: yes from 0.5 on."""
+_BINARY_METRICS = ("following", "edival-if")  # metrics of whether the instruction was followed: yes from 0.5 on
 
 _NOTES = (f"{FOLLOWED} and {UNCHANGED} are the truth, found in the pixels with the scene graph",)
 
 
-_MAX_PIXELS = 2**25
-"""Of all sources; a minute or less. The options may be a stranger's."""
+_MAX_PIXELS = 2**25  # of all sources; a minute or less. The options may be a stranger's
 
 
 class SceneEdit(Suite):

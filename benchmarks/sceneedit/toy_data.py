@@ -17,8 +17,13 @@ from .cases import random_scene_request
 from .compound_requests import random_compound
 from .render import render
 from .scene_experts import scene_experts
-from .tiny_editor.editor_evaluation import ScenePrompt, held_out_prompts, request_sample
-from .tiny_editor.recovered_truth import RecoveredTruth, recovered_truth
+from .tiny_editor.editor_evaluation import (
+    RecoveredTruth,
+    ScenePrompt,
+    held_out_prompts,
+    recovered_truth,
+    request_sample,
+)
 from .tiny_editor.training_examples import EDITOR_SCENES
 
 if TYPE_CHECKING:

@@ -96,7 +96,6 @@ def _border(pixels: Plane, amount: float, rng: random.Random) -> Plane:
 
 
 def _patch(pixels: Plane, amount: float, rng: random.Random) -> Plane:
-    """A part of the image, pasted at another place."""
     side = pixels.shape[0]
     width = max(2, round((0.1 + 0.4 * amount) * side))
     x0, y0, x1, y1 = (rng.randrange(side - width + 1) for _ in range(4))

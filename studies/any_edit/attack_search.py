@@ -1,6 +1,6 @@
 """A search for edits that a reward pays and should not, with the truth at hand.
 
-It evolves as the search of an audit does (`reward.audit.hack_search`), which has no truth. Its recipes are others: here
+It evolves as the search of an audit does (`studies.hack_search`), which has no truth. Its recipes are others: here
 scenes are drawn again with the failure modes of editors, good edits are candidates, and the truth says which are bad;
 there, mixtures are known to be worse by what they are made of.
 """
@@ -16,16 +16,15 @@ from statistics import median
 from editcritic.benchmarks.sceneedit.cases import random_scene_request, seeded_rng
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
-from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt, request_sample
-from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import ScenePrompt, recovered_truth, request_sample
 from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries.specs import Spec
 from editcritic.reward.sample import TASK_TYPES
-from studies.any_edit.pool import EditScore
 
 from ..hack_search.evolution import Evolution
 from .attack_recipes import Darkroom, Recipe, mutated, random_recipe
+from .pool import EditScore
 
 MIN_UNCHANGED = 0.9
 """A followed edit that leaves less than this of the rest unchanged is not good. Honest edits leave 0.99 and more: what

@@ -19,13 +19,12 @@ from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries.kinds import Outcome, Query
 from editcritic.reward.queries.specs import Spec
-from studies.any_edit.attack_search import AttackResult
-from studies.any_edit.comparison import MARGINS, Figure, RewardAgreement
-from studies.any_edit.pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, Setting
-from studies.any_edit.robustness import Curve
-from studies.validity.metric_runner import ValidityStudy, score_all
-from studies.validity.metric_selection import select_metrics
+from studies.validity.metric_selection import ValidityStudy, score_all, select_metrics
 from studies.validity.validity_run import PAPER, HackingCheck, ReleaseCheck, measure_hacking
+
+from .attack_search import AttackResult
+from .pool import ANY_EDIT, EDIT_BALANCED, FOLLOWING_METRIC, Figure, RewardAgreement, Setting
+from .robustness import Curve
 
 PLANNER = "planner"
 ROLLOUTS = 16
@@ -161,7 +160,6 @@ class CaseStudy:
         return {seed: measure_hacking(study, seed, str(spec)) for seed, study in self.studies.items()}
 
     def _verdicts(self, spec: str) -> list[bool]:
-        """Whether each case has the truth's verdict."""
         return [
             row.value is not None and (row.value >= 0.5) == case.truth.followed
             for study in self.studies.values()
@@ -200,9 +198,9 @@ class AnyEditResult:
         interval = "95 % interval {}; at {} seeds from {:.3f} to {:.3f}"
         spreads = [[row[index] or 0.0 for row in main.by_seed.values()] for index in range(3)]
         bars = (
-            ("Spearman with followed x unchanged", main.spearman["lowest"], MIN_SPEARMAN),
-            ("pairs of one source in the right order", main.pairs[MARGINS[0]], MIN_PAIRS),
-            ("... among followed edits", main.followed_pairs[MARGINS[0]], MIN_FOLLOWED_PAIRS),
+            ("Spearman with followed x unchanged", main.figures["Spearman"], MIN_SPEARMAN),
+            ("pairs of one source in the right order", main.figures["pairs, margin 0"], MIN_PAIRS),
+            ("... among followed edits", main.figures["pairs, both followed, margin 0"], MIN_FOLLOWED_PAIRS),
         )
         checks = [
             ReleaseCheck(name, figure.value, bar, False, _interval_note(interval, figure, spread))
@@ -250,7 +248,6 @@ def _finds_by_seed(attack: AttackResult) -> str:
 
 
 def _hack_check(hacks: Mapping[int, HackingCheck]) -> ReleaseCheck:
-    """The seeds' checks as one: a pair in the wrong order in any of them fails."""
     checks = [hacking.check for hacking in hacks.values()]
     measured = [check.measured for check in checks]
     worst = None if None in measured or not measured else max(number for number in measured if number is not None)

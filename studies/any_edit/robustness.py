@@ -15,8 +15,8 @@ from editcritic.reward import EditSample, Expert
 from editcritic.reward.edit_plan import EditPlan, PlannedOperation, Target
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.metrics.any_edit.plans import plan_of_operations, plan_of_task
-from studies.any_edit.comparison import Figure, PoolScores
-from studies.any_edit.pool import ANY_EDIT, REWARDS, EditScore, PoolEdit, score_edits, statuses, with_wrong_answers
+
+from .pool import ANY_EDIT, REWARDS, EditScore, Figure, PoolEdit, PoolScores, score_edits, statuses, with_wrong_answers
 
 Corruption = Callable[[random.Random, EditPlan, Sequence[str]], EditPlan | None]
 """Plan and names of the scene's objects -> a wrong plan; None where it does not apply."""

@@ -8,12 +8,9 @@ share one analysis of each picture. Answers of experts are kept in `--out`: a ru
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from pathlib import Path
@@ -227,21 +224,16 @@ def pixel_similarity(samples: Sequence[EditSample]) -> list[float]:
 
 
 def audit_edits(
-    edits: EditSet, specs: Sequence[str], families: Sequence[str], folder: Path, *, processes: int, count: int | None
+    edits: EditSet, specs: Sequence[str], families: Sequence[str], folder: Path, count: int | None
 ) -> tuple[list[EditSample], dict[str, dict[int, EditTrials]]]:
     """The samples that are tried, and by spec and number of the sample its trials. count: of edits, at most."""
     samples = samples_of(edits)
     chosen = random.Random(0).sample(range(len(samples)), len(samples))[:count]  # the first ones are of all kinds
     run = partial(audit_edit, edits=edits, specs=tuple(specs), families=tuple(families), folder=folder)
     by_number: dict[int, dict[str, EditTrials]] = {}
-    with ExitStack() as stack:
-        results: Iterable[dict[str, EditTrials]] = map(run, chosen)
-        if processes > 1:
-            pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
-            results = stack.enter_context(pool).map(run, chosen)
-        for number, found in zip(chosen, results, strict=True):
-            by_number[number] = found
-            echo(f"{len(by_number)} of {len(chosen)} edits")
+    for number in chosen:
+        by_number[number] = run(number)
+        echo(f"{len(by_number)} of {len(chosen)} edits")
     numbers = sorted(chosen)
     by_spec = {spec: {new: by_number[old][spec] for new, old in enumerate(numbers)} for spec in specs}
     return [samples[number] for number in numbers], by_spec
@@ -379,7 +371,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--others", type=at_least_one, default=4, help="second turns, compounds and compositions each")
     parser.add_argument("--reward", action="append", default=[], help="only these, by name; may be repeated")
     parser.add_argument("--family", action="append", default=[], help="only these families or relations")
-    parser.add_argument("--processes", type=at_least_one, default=2)
     parser.add_argument("--edits", type=at_least_one, help="number of edits, of all kinds; default: all")
     parser.add_argument("--write", type=Path, help="a document with sections for the tables: docs/audit_figures.md")
     options = parser.parse_args(arguments)
@@ -391,9 +382,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     edits = EditSet(tuple(options.seeds), options.size, options.per_type, options.others)
     options.out.mkdir(parents=True, exist_ok=True)
     specs = [metric.spec for metric in metrics]
-    samples, trials = audit_edits(
-        edits, specs, [one.name for one in families], options.out, processes=options.processes, count=options.edits
-    )
+    samples, trials = audit_edits(edits, specs, [one.name for one in families], options.out, options.edits)
     reports = {metric.spec: report_of(metric, samples, trials[metric.spec], families) for metric in metrics}
     sections = {
         "installed rewards": list(rewards_lines(metrics, reports, len(samples))),

@@ -41,12 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="studies.learning.editor_gap", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="of examples and noise (default: 0)")
-    parser.add_argument(
-        "--groups",
-        type=at_least_one,
-        default=90,
-        help=f"groups of {GROUP_SIZE} images, task types in turn (default: 90)",
-    )
+    parser.add_argument("--groups", type=at_least_one, default=90, help=f"of {GROUP_SIZE} images (default: 90)")
     options = parser.parse_args(arguments)
     optional_imports.require_diffusers()
     optional_imports.require_trl()  # brings peft
@@ -58,14 +53,12 @@ def sampled_groups(count: int, seed: int) -> list[GroupOutcome]:
     import torch
 
     from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
+    from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import recovered_truth
     from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
-    from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
     from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
     from editcritic.integrations.diffusion_rl.objectives import nearest_winners
     from editcritic.reward import Reward
-    from studies.learning.editor_tasks import following
-
-    from .editor_tasks import TrainingEdits
+    from studies.learning.editor_worker import TrainingEdits, following
 
     examples = TrainingEdits(seed)
     with tempfile.TemporaryDirectory() as folder:

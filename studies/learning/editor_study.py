@@ -25,10 +25,8 @@ from editcritic.benchmarks.common.argument_types import at_least_one, new_image_
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.reward.bootstrap_intervals import percentile_interval, resampled_rows
-from studies.learning.editor_tasks import HACKING_SEED, PROBED, REPORTED_SEEDS, REWARDS
 
-PICTURES_PER_EVALUATION = 2
-"""Images per held-out prompt during training: the first of those before and after it."""
+from .editor_worker import HACKING_SEED, PICTURES_PER_EVALUATION, PROBED, REPORTED_SEEDS, REWARDS
 
 _SMOOTH = 15  # steps; a single step has few rewards
 
@@ -95,7 +93,6 @@ def gain_interval(gains: NDArray[np.float64]) -> tuple[float, float, float]:
 
 
 def _per_prompt_mean(run: dict[str, Any], moment: str, name: str) -> NDArray[np.float64]:
-    """For each prompt, the mean over its images."""
     return np.array(run[moment][name], np.float64).mean(axis=1)
 
 
@@ -134,74 +131,40 @@ def plot(runs: Sequence[dict[str, Any]], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="studies.learning.editor_study", description=__doc__)
-    parser.add_argument(
-        "--seeds",
-        type=int,
-        nargs="+",
-        default=REPORTED_SEEDS,
-        help=f"seeds, a run each (default: {' '.join(map(str, REPORTED_SEEDS))})",
-    )
-    parser.add_argument("--steps", type=at_least_one, default=STEPS, help=f"training steps (default: {STEPS})")
+    parser.add_argument("--seeds", type=int, nargs="+", default=REPORTED_SEEDS, help="a run each")
+    parser.add_argument("--steps", type=at_least_one, default=120, help="training steps (default: 120)")
     parser.add_argument("--prompts", type=at_least_one, default=180, help="held-out prompts per seed (default: 180)")
     parser.add_argument("--images", type=at_least_one, default=8, help="images per held-out prompt (default: 8)")
-    parser.add_argument(
-        "--eval-steps",
-        type=at_least_one,
-        default=EVALUATE_EVERY,
-        help=f"steps between evaluations (default: {EVALUATE_EVERY})",
-    )
-    parser.add_argument(
-        "--processes", type=at_least_one, default=1, help="training processes, each with its own examples (default: 1)"
-    )
-    parser.add_argument(
-        "--hack", action="store_true", help="train on the hackable reward, with and without guards, instead"
-    )
-    parser.add_argument(
-        "--reward",
-        choices=sorted(set(REWARDS) - set(PROBED)),
-        default="following",
-        help="reward of the training (default: following); any-edit-open: any-edit without annotations; two-parts: "
-        "without its part for what was redrawn",
-    )
-    parser.add_argument("--runs", type=Path, help="folder to keep the runs in; existing runs are reused")
+    parser.add_argument("--eval-steps", type=at_least_one, default=20, help="between evaluations (default: 20)")
+    parser.add_argument("--hack", action="store_true", help="the hackable reward, with and without guards, instead")
+    parser.add_argument("--reward", choices=sorted(set(REWARDS) - set(PROBED)), default="following")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
     options = parser.parse_args(arguments)
     optional_imports.require_diffusers()
     optional_imports.require_trl()  # brings peft
     if options.plot is not None:
         optional_imports.bench_library("matplotlib")
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.runs or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        run_keys = [(reward, HACKING_SEED) for reward in PROBED]
-        if not options.hack:
-            run_keys = [(options.reward, seed) for seed in dict.fromkeys(options.seeds)]
-        runs = [_run(reward, seed, options, folder / f"{reward}-{seed}.json") for reward, seed in run_keys]
+    run_keys = [(reward, HACKING_SEED) for reward in PROBED]
+    if not options.hack:
+        run_keys = [(options.reward, seed) for seed in dict.fromkeys(options.seeds)]
+    runs = [_run(reward, seed, options) for reward, seed in run_keys]
     print("\n".join(summary(runs)), flush=True)
     if options.plot is not None:
         plot(runs, options.plot)
 
 
-STEPS = 120
-EVALUATE_EVERY = 20
-
 _SINGLE_CORE_ENV = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}  # one core per process
 
 
-def _run(reward: str, seed: int, options: argparse.Namespace, out: Path) -> dict[str, Any]:
-    """A run in separate processes; one that is in `out` already is taken from there."""
-    if not out.exists():
-        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", options.processes]
+def _run(reward: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "run.json")
         worker = ["-m", "studies.learning.editor_worker", "--out", out, "--reward", reward, "--seed", seed]
         sizes = ["--steps", options.steps, "--eval-steps", options.eval_steps]
         sizes += ["--prompts", options.prompts, "--images", options.images]
-        command = [sys.executable, "-m", *map(str, (*launcher, *worker, *sizes))]
+        command = [sys.executable, *map(str, (*worker, *sizes))]
         subprocess.run(command, check=True, env={**os.environ, **_SINGLE_CORE_ENV})
-    result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    settings = result["settings"]
-    before = {**result["evaluation"], "steps": settings["max_steps"], "processes": settings["processes"]}
-    if changed := [f"{name} was {was}" for name, was in before.items() if was != getattr(options, name)]:
-        sys.exit(f"{out} is of another run: {', '.join(changed)}. Delete it, or use the same settings")
+        result: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return result
 
 

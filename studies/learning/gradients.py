@@ -39,9 +39,7 @@ def cosine(groups: int, seed: int, settings: Mapping[str, Any]) -> float:
     from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
     from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrainer
     from editcritic.reward import Reward
-    from studies.learning.editor_tasks import following
-
-    from .editor_tasks import TrainingEdits
+    from studies.learning.editor_worker import TrainingEdits, following
 
     with tempfile.TemporaryDirectory() as folder:
         defaults = {"groups": 1, "group_size": 8, "max_grad_norm": 1e9, "learning_rate": 0.0, "seed": seed}

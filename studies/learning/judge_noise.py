@@ -299,9 +299,7 @@ def plot(measurements: Sequence[Measurement], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="studies.learning.judge_noise", description=__doc__)
-    parser.add_argument(
-        "--seeds", type=int, nargs="+", default=SEEDS, help=f"of edits and noise (default: {' '.join(map(str, SEEDS))})"
-    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of edits and noise")
     parser.add_argument("--groups", type=at_least_one, default=30, help=f"of {GROUP_SIZE} edits each (default: 30)")
     parser.add_argument("--draws", type=at_least_one, nargs="+", default=(1, 4), help="averaged (default: 1 4)")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot")

@@ -1,4 +1,7 @@
-"""GRPO with the TRL reward on the writer: one warm start trained on three rewards, evaluated on held-out compounds.
+"""GRPO with the TRL reward on a language model: `python -m studies.learning.writer_study`.
+
+A tiny writer splits and rewrites compound instructions for an editor (`writer_model`). One warm start is trained on
+three rewards and evaluated on held-out compounds.
 
 `reward` is the preset `compound` on the edited image. The controls use the text alone: `length` is highest for as many
 words as the target has, `format` for lines that the editor can parse.
@@ -6,6 +9,7 @@ words as the target has, `format` for lines that the editor can parse.
 
 from __future__ import annotations
 
+import argparse
 import copy
 import sys
 import time
@@ -21,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import PrinterCallback, TrainerCallback, set_seed
 
+from editcritic.benchmarks.common.argument_types import at_least_one, new_image_file
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
@@ -28,10 +33,12 @@ from editcritic.integrations.dataset_rows import split_instructions
 from editcritic.integrations.rng_state import preserve_rng_state
 from editcritic.integrations.trl.reward_function import RewardFunction
 from editcritic.reward.bootstrap_intervals import RESAMPLES, percentile_interval, resampled_rows, row_means
-from studies.learning.rule_based_editor import RuleBasedEditor, parse_line
-from studies.learning.writer_model import (
+
+from .writer_model import (
     MAX_LENGTH,
+    RuleBasedEditor,
     SplitTask,
+    parse_line,
     sample_completions,
     split_tasks,
     tokenizer,
@@ -92,7 +99,7 @@ class WriterSeedRun:
         """Warm start, then every loop from there."""
         from datasets import Dataset
 
-        torch.set_num_threads(1)  # processes share the cores
+        torch.set_num_threads(1)
         seconds: dict[str, float] = {}
         began = time.process_time()
         vocabulary = tokenizer()
@@ -312,3 +319,21 @@ def plot(outcomes: Sequence[SeedResult], path: Path) -> None:
     axes[0].legend(fontsize=9)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="studies.learning.writer_study", description=__doc__)
+    parser.add_argument("--seeds", type=at_least_one, default=3, help="number of seeds (default: 3)")
+    parser.add_argument("--steps", type=at_least_one, default=80, help="steps of each training loop (default: 80)")
+    parser.add_argument("--plot", type=new_image_file, help="file for a plot of the curves")
+    options = parser.parse_args(arguments)
+    seed_runs = [WriterSeedRun(seed, steps=options.steps) for seed in range(options.seeds)]
+    outcomes = [run.run() for run in seed_runs]
+    print("\n".join(table(outcomes)), flush=True)
+    if options.plot is not None:
+        plot(outcomes, options.plot)
+
+
+if __name__ == "__main__":
+    main()

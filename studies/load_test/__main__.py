@@ -20,11 +20,9 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from http.client import HTTPException
 from ipaddress import ip_address
-from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -33,9 +31,8 @@ from editcritic.cli.serve_ray import open_directly
 from editcritic.integrations.serving.client.remote_reward import RemoteError, RemoteReward
 from editcritic.integrations.serving.client.transport import validate_urls
 from editcritic.integrations.serving.http_protocol import ImageEncoding
-from editcritic.reward import EditSample
-from editcritic.reward.sample_files import InvalidLine, read_samples
-from studies.load_test import synthetic_reward
+
+from . import synthetic_reward
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +64,9 @@ class LoadConfig:
 @dataclass(frozen=True)
 class LoadReport:
     """latency_s: quantiles over calls of `group_size` samples, at the client; empty if no call ended.
-    samples_per_second_per_gpu: without a GPU as for one. mismatched: scores of other samples; None if the reward does
-    not identify samples. scored_by_servers: samples that the servers scored meanwhile, for any client. client_cpu_ms,
-    server_cpu_ms: per sample, without making the samples; None if the servers do not report it.
+    mismatched: scores of other samples; None if the reward does not identify samples. scored_by_servers: samples that
+    the servers scored meanwhile, for any client. client_cpu_ms, server_cpu_ms: per sample, without making the samples;
+    None if the servers do not report it.
     """
 
     load: LoadConfig
@@ -77,7 +74,6 @@ class LoadReport:
     seconds: float
     latency_s: dict[str, float]
     samples_per_second: float
-    samples_per_second_per_gpu: float
     failed: int
     late: int
     failure_reasons: dict[str, int]
@@ -88,16 +84,13 @@ class LoadReport:
     client_cpu_ms: float
     server_cpu_ms: float | None
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def to_text(self) -> str:
         """The report as text."""
         load, server = self.load, self.server_cpu_ms
         latency = ", ".join(f"{name} {value:.3f} s" for name, value in self.latency_s.items())
         lines = [
             f"{self.samples} samples of two {load.image_size} px images, {load.clients} clients, {self.seconds:.2f} s",
-            f"throughput  {self.samples_per_second:.1f} samples/s, {self.samples_per_second_per_gpu:.1f} per GPU",
+            f"throughput  {self.samples_per_second:.1f} samples/s",
             f"latency     {latency or 'unknown: no call ended'}",
             f"CPU         {self.client_cpu_ms:.2f} ms per sample at the client, "
             + ("unknown at the server" if server is None else f"{server:.2f} ms at the server"),
@@ -140,8 +133,6 @@ def build_load_report(
     count = max(counters.samples, 1)
     sums = {name: after[name] - before.get(name, 0.0) for name in after}
     cpu, scored = sums.get("process_cpu_seconds_total"), sums.get('editcritic_samples_total{status="scored"}')
-    rates = after.get("editcritic_samples_per_second", 0.0), after.get("editcritic_samples_per_second_per_gpu", 0.0)
-    num_gpus = max(1.0, round(rates[0] / rates[1])) if rates[1] else 1.0
     return LoadReport(
         load,
         counters.samples,
@@ -152,7 +143,6 @@ def build_load_report(
             if counters.seconds
         },
         counters.samples / wall_seconds,
-        counters.samples / wall_seconds / num_gpus,
         sum(counters.reasons.values()),
         counters.late,
         dict(counters.reasons.most_common(5)),
@@ -165,55 +155,31 @@ def build_load_report(
     )
 
 
-__all__ = ["LoadConfig", "LoadReport", "generate_load"]
-
 _MAX_METRICS_BYTES = 2**20
-
-
-class SampleFactory(Protocol):
-    """Makes `count` samples of a call, numbered from `start`."""
-
-    def __call__(self, count: int, /, *, start: int) -> Sequence[EditSample]: ...
 
 
 def generate_load(
     urls: Sequence[str] = (),
     load: LoadConfig | None = None,
     *,
-    samples: Sequence[EditSample] = (),
     token_env: str = "",
-    reward: str = "",
-    servers: int = 1,
-    seconds: float = 0.0,
-    batch: int = 8,
 ) -> LoadReport:
-    """Load-test these servers. samples: samples to replay; default: synthetic ones.
+    """Load-test these servers, or without `urls` one of its own.
 
-    Without `urls`: `servers` test servers that take `seconds` per sample, `batch` of them at a time. Raises ValueError
-    for servers that are not on this machine, `RemoteError` for unusable ones.
+    Raises ValueError for servers that are not on this machine, `RemoteError` for unusable ones.
     """
     load = load or LoadConfig()
     with ExitStack() as stack:
         if not urls:
-            max_lifetime = load.max_seconds + 120.0
-            test_servers = [
-                synthetic_reward.SyntheticServer(seconds=seconds, batch=batch, life=max_lifetime)
-                for _ in range(servers)
-            ]
-            urls = [stack.enter_context(server).url for server in test_servers]
+            server = synthetic_reward.SyntheticServer(life=load.max_seconds + 120.0)
+            urls = [stack.enter_context(server).url]
         checked_urls = validate_urls(urls)
         for url in checked_urls:
             _check_loopback(url)
             _check_reachable(url)
-        make_samples: SampleFactory = partial(
-            synthetic_reward.synthetic_samples, size=load.image_size, group=load.group_size
-        )
-        if samples:
-            make_samples = partial(_repeat_samples, list(samples))
         remotes = [
             RemoteReward(
                 checked_urls,
-                reward=reward,
                 token_env=token_env,
                 chunk_size=load.chunk_size,
                 max_concurrency=max(1, load.group_size // load.chunk_size),
@@ -225,9 +191,9 @@ def generate_load(
         ]
         for remote in remotes:
             stack.callback(remote.close)
-        identifies_samples = remotes[0].card.name == "rehearsal" and not samples
+        identifies_samples = remotes[0].card.name == "rehearsal"
         before, cpu_start, start = _scrape_metrics(checked_urls, token_env), time.process_time(), time.perf_counter()
-        counters = asyncio.run(_run_clients(remotes, load, make_samples, identifies_samples))
+        counters = asyncio.run(_run_clients(remotes, load, identifies_samples))
         wall_seconds, cpu_seconds = (
             time.perf_counter() - start,
             time.process_time() - cpu_start - counters.sample_cpu_seconds,
@@ -236,9 +202,7 @@ def generate_load(
     return build_load_report(load, counters, identifies_samples, wall_seconds, cpu_seconds, before, after)
 
 
-async def _run_clients(
-    remotes: Sequence[RemoteReward], load: LoadConfig, make_samples: SampleFactory, identifies_samples: bool
-) -> LoadCounters:
+async def _run_clients(remotes: Sequence[RemoteReward], load: LoadConfig, identifies_samples: bool) -> LoadCounters:
     counters, deadline = LoadCounters(), time.monotonic() + load.max_seconds
     starts = iter(range(0, load.samples, load.group_size))
 
@@ -247,7 +211,8 @@ async def _run_clients(
             if time.monotonic() > deadline:
                 return
             cpu_start = time.process_time()
-            batch = make_samples(min(load.group_size, load.samples - start), start=start)
+            count = min(load.group_size, load.samples - start)
+            batch = synthetic_reward.synthetic_samples(count, start=start, size=load.image_size, group=load.group_size)
             counters.sample_cpu_seconds += time.process_time() - cpu_start
             call_start = time.perf_counter()
             scores = await remote.score(batch)
@@ -266,11 +231,6 @@ async def _run_clients(
     return counters
 
 
-def _repeat_samples(samples: list[EditSample], count: int, *, start: int) -> list[EditSample]:
-    numbers = range(start, start + count)
-    return [replace(samples[number % len(samples)], id=str(number)) for number in numbers]
-
-
 def _check_loopback(url: str) -> None:
     host = urlsplit(url).hostname or ""
     try:
@@ -282,7 +242,6 @@ def _check_loopback(url: str) -> None:
 
 
 def _check_reachable(url: str) -> None:
-    """Fail at once if the server does not respond."""
     try:
         with open_directly(f"{url}/healthz", 10.0):
             pass
@@ -318,29 +277,14 @@ def main() -> None:
     for name, value in asdict(LoadConfig()).items():
         parser.add_argument(f"--{name}", type=type(value), default=value)
     parser.add_argument("--token-env", default="")
-    parser.add_argument("--reward", default="")
-    parser.add_argument("--servers", type=int, default=1)
-    parser.add_argument("--cost", type=float, default=0.0, help="seconds per sample, for test servers")
-    parser.add_argument("--sample-file", help="samples to replay instead of synthetic ones")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     try:
-        samples = [] if arguments.sample_file is None else list(read_samples(arguments.sample_file))
-        if invalid := [entry for entry in samples if isinstance(entry, InvalidLine)]:
-            raise ValueError(str(invalid[0]))
         load = LoadConfig(**{name: getattr(arguments, name) for name in asdict(LoadConfig())})
-        report = generate_load(
-            arguments.urls,
-            load,
-            samples=[entry for entry in samples if not isinstance(entry, InvalidLine)],
-            token_env=arguments.token_env,
-            reward=arguments.reward,
-            servers=arguments.servers,
-            seconds=arguments.cost,
-        )
+        report = generate_load(arguments.urls, load, token_env=arguments.token_env)
     except (ValueError, RemoteError) as error:
         sys.exit(f"load: {error}")
-    sys.stdout.write((json.dumps(report.to_json(), indent=2) if arguments.json else report.to_text()) + "\n")
+    sys.stdout.write((json.dumps(asdict(report), indent=2) if arguments.json else report.to_text()) + "\n")
 
 
 if __name__ == "__main__":

@@ -25,22 +25,13 @@ from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, MATERIALS, SIG
 from editcritic.reward.edit_plan import EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.sample import POSITIONS, Position, Task, TaskType
 
-from .twin_scenes import (
-    DISTINCTIONS,
-    Distinction,
-    Expression,
-    plain_scene,
-    plural,
-    step_followed,
-    twin_scene,
-    unique_expression,
-)
+from . import twin_scenes
 
-ObjectRequestKind = Literal[Distinction, "several", "keep", "pronoun", "scene phrase", "plain"]
+ObjectRequestKind = Literal[twin_scenes.Distinction, "several", "keep", "pronoun", "scene phrase", "plain"]
 """Of sentences about objects: what tells the target from its twins; several operations; a condition on what stays; a
 pronoun; words like "in the image"; none of these."""
 _OTHER_KINDS: tuple[ObjectRequestKind, ...] = ("several", "keep", "pronoun", "scene phrase", "plain")
-OBJECT_REQUEST_KINDS = (*DISTINCTIONS, *_OTHER_KINDS)
+OBJECT_REQUEST_KINDS = (*twin_scenes.DISTINCTIONS, *_OTHER_KINDS)
 
 _PLEASE = 0.1  # share of sentences that begin with it
 
@@ -85,7 +76,9 @@ def random_object_request(rng: random.Random, config: SceneConfig, kind: ObjectR
 def _can_be_followed(request: OpenRequest) -> bool:
     """Whether no step of a perfect edit undoes another one."""
     scenes = request.scenes
-    return all(step_followed(step, before, scenes[-1]) for step, before in zip(request.steps, scenes, strict=False))
+    return all(
+        twin_scenes.step_followed(step, before, scenes[-1]) for step, before in zip(request.steps, scenes, strict=False)
+    )
 
 
 # -- one operation ----------------------------------------------------------------------------------------------------
@@ -109,10 +102,10 @@ class _Context:
     config: SceneConfig
     excluded: frozenset[int] = frozenset()
 
-    def objects(self, expression: Expression) -> tuple[SceneObject, ...]:
+    def objects(self, expression: twin_scenes.Expression) -> tuple[SceneObject, ...]:
         return tuple(obj for obj in self.scene.objects if obj.id in expression.ids)
 
-    def others(self, expression: Expression | None = None) -> list[SceneObject]:
+    def others(self, expression: twin_scenes.Expression | None = None) -> list[SceneObject]:
         """Objects whose shape no other one has, and that the expression is not about, in random order."""
         shapes = [obj.shape for obj in self.scene.objects]
         ids = self.excluded | frozenset(() if expression is None else (*expression.ids, *expression.twins))
@@ -177,11 +170,10 @@ _NUMBERS = {1: "one", 2: "two", 3: "three", 4: "four"}
 
 
 def _a(words: str) -> str:
-    """With the indefinite article."""
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
-def _removal(context: _Context, expression: Expression) -> _Operation | None:
+def _removal(context: _Context, expression: twin_scenes.Expression) -> _Operation | None:
     step = SceneRequest(
         Task("subject_remove", object=expression.target.phrase), "", expression.ids, removed=expression.ids
     )
@@ -189,7 +181,7 @@ def _removal(context: _Context, expression: Expression) -> _Operation | None:
     return context.operation(_REMOVE, planned, step, target=expression.words)
 
 
-def _recolouring(context: _Context, expression: Expression) -> _Operation | None:
+def _recolouring(context: _Context, expression: twin_scenes.Expression) -> _Operation | None:
     objects = context.objects(expression)
     colour = context.rng.choice(unused_colours(context.scene))
     if any(obj.colour == colour for obj in objects):
@@ -200,7 +192,7 @@ def _recolouring(context: _Context, expression: Expression) -> _Operation | None
     return context.operation(_RECOLOUR, planned, step, target=expression.words, value=colour)
 
 
-def _rematerialling(context: _Context, expression: Expression) -> _Operation | None:
+def _rematerialling(context: _Context, expression: twin_scenes.Expression) -> _Operation | None:
     objects = context.objects(expression)
     material = context.rng.choice([one for one in MATERIALS if all(obj.material != one for obj in objects)])
     task = Task("material_alter", object=expression.target.phrase, value=material)
@@ -212,7 +204,7 @@ def _rematerialling(context: _Context, expression: Expression) -> _Operation | N
     return context.operation([template], planned, step, target=expression.words, value=material, adjective=adjective)
 
 
-def _replacement(context: _Context, expression: Expression) -> _Operation | None:
+def _replacement(context: _Context, expression: twin_scenes.Expression) -> _Operation | None:
     (old,) = context.objects(expression)
     new = replace(context.new_object(near_diameter=old.w), x=old.x, y=old.y)
     task = Task("subject_replace", object=expression.target.phrase, new=new.name)
@@ -222,7 +214,7 @@ def _replacement(context: _Context, expression: Expression) -> _Operation | None
     return context.operation(_REPLACE, planned, step, target=expression.words, new=_a(new.name))
 
 
-def _move(context: _Context, expression: Expression) -> _Operation | None:
+def _move(context: _Context, expression: twin_scenes.Expression) -> _Operation | None:
     (obj,) = context.objects(expression)
     for reference in context.others(expression):
         for position in context.rng.sample(POSITIONS, len(POSITIONS)):
@@ -237,9 +229,9 @@ def _move(context: _Context, expression: Expression) -> _Operation | None:
 
 
 def _moved(
-    context: _Context, expression: Expression, at: SceneObject, position: Position, reference: SceneObject
+    context: _Context, expression: twin_scenes.Expression, at: SceneObject, position: Position, reference: SceneObject
 ) -> _Operation:
-    named = unique_expression(context.rng, reference)
+    named = twin_scenes.unique_expression(context.rng, reference)
     task = Task("position_change", object=expression.target.phrase, position=position, reference=named.target.phrase)
     step = SceneRequest(task, "", expression.ids, reference.id, placed=(at,))
     planned = PlannedOperation("position_change", target=expression.target, position=position, reference=named.target)
@@ -260,7 +252,7 @@ def _addition(context: _Context) -> _Operation | None:
         position = rng.choice(POSITIONS)
         at = place_randomly(rng, context.scene, new, within=side_region(position, reference))
         if at is not None:
-            named = unique_expression(rng, reference)
+            named = twin_scenes.unique_expression(rng, reference)
             task = Task("subject_add", new=new.name, position=position, reference=named.target.phrase)
             step = SceneRequest(task, "", reference_id=reference.id, placed=(at,))
             planned = PlannedOperation("subject_add", new=target, position=position, reference=named.target)
@@ -285,7 +277,7 @@ def _recount(context: _Context) -> _Operation | None:
             step = SceneRequest(task, "", (obj.id,), placed=tuple(placed))
             planned = PlannedOperation("count_change", target=Target(obj.shape), count=count)
             number = rng.choice((_NUMBERS[count], str(count)))
-            return context.operation(_COUNT, planned, step, many=plural(obj.shape), count=number)
+            return context.operation(_COUNT, planned, step, many=twin_scenes.plural(obj.shape), count=number)
     return None
 
 
@@ -318,7 +310,7 @@ def _background(context: _Context) -> _Operation | None:
     return context.operation(_BACKGROUND, planned, step, value=words)
 
 
-_ON_TARGET: Mapping[TaskType, Callable[[_Context, Expression], _Operation | None]] = {
+_ON_TARGET: Mapping[TaskType, Callable[[_Context, twin_scenes.Expression], _Operation | None]] = {
     "subject_remove": _removal,
     "color_alter": _recolouring,
     "material_alter": _rematerialling,
@@ -362,8 +354,8 @@ def _request(
     return OpenRequest(_sentence(rng, words), kind, before, steps, plan, tuple(kept_ids), tuple(twins))
 
 
-def _distinct(rng: random.Random, config: SceneConfig, kind: Distinction) -> OpenRequest | None:
-    scene, expression = twin_scene(rng, config, kind)
+def _distinct(rng: random.Random, config: SceneConfig, kind: twin_scenes.Distinction) -> OpenRequest | None:
+    scene, expression = twin_scenes.twin_scene(rng, config, kind)
     types = _OF_SEVERAL if len(expression.ids) > 1 else tuple(_ON_TARGET)
     if kind == "relation":  # "move the star above the ring below the square" may be read in two ways
         types = tuple(one for one in types if one != "position_change")
@@ -379,7 +371,7 @@ def _any_operation(context: _Context, types: Sequence[TaskType]) -> _Operation |
     if kind in _WITHOUT_TARGET:
         return _WITHOUT_TARGET[kind](context)
     others = context.others()
-    return _ON_TARGET[kind](context, unique_expression(context.rng, others[0])) if others else None
+    return _ON_TARGET[kind](context, twin_scenes.unique_expression(context.rng, others[0])) if others else None
 
 
 _JOINTS = {
@@ -391,7 +383,7 @@ _JOINTS = {
 def _several(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
     """Two or three operations about different objects."""
     number = 2 if rng.random() < 0.75 else 3
-    before = scene = plain_scene(rng, replace(config, distinct_objects=(4, 5)))
+    before = scene = twin_scenes.plain_scene(rng, replace(config, distinct_objects=(4, 5)))
     operations: list[_Operation] = []
     types: tuple[TaskType, ...] = (*_ON_TARGET, "subject_add")
     touched = frozenset[int]()
@@ -418,7 +410,7 @@ _KEEP = (
 
 
 def _keep(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
-    scene = plain_scene(rng, replace(config, distinct_objects=(3, 5)))
+    scene = twin_scenes.plain_scene(rng, replace(config, distinct_objects=(3, 5)))
     types: tuple[TaskType, ...] = (*_ON_TARGET, "background_change", "subject_add")
     operation = _any_operation(_Context(rng, scene, config), types)
     if operation is None:
@@ -427,7 +419,7 @@ def _keep(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
     if not others:
         return None
     kept = others[: rng.choice((1, 1, 2))]
-    named = [unique_expression(rng, obj) for obj in kept]
+    named = [twin_scenes.unique_expression(rng, obj) for obj in kept]
     template = rng.choice(_KEEP)
     words = template.format(
         operation.words, " and ".join(one.words for one in named), is_are="it is" if len(named) == 1 else "they are"
@@ -441,11 +433,11 @@ _PRONOUNS = ("take {target} and {rest}", "{first} and {rest}", "{first}, then {r
 
 def _pronoun(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
     """An object that is named once, and then called "it": one or two operations on it."""
-    before = plain_scene(rng, config)
+    before = twin_scenes.plain_scene(rng, config)
     others = _Context(rng, before, config).others()
     if not others:
         return None
-    named = unique_expression(rng, others[0])
+    named = twin_scenes.unique_expression(rng, others[0])
     context = _Context(rng, before, config)
     it = replace(named, words="it")
     template = rng.choice(_PRONOUNS)
@@ -468,7 +460,7 @@ _SCENE_PHRASES = ("{} in the image", "{} in the picture", "{} in this photo", "i
 
 
 def _scene_phrase(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
-    scene = plain_scene(rng, config)
+    scene = twin_scenes.plain_scene(rng, config)
     operation = _any_operation(
         _Context(rng, scene, config), ("subject_remove", "color_alter", "subject_replace", "subject_add")
     )
@@ -478,7 +470,7 @@ def _scene_phrase(rng: random.Random, config: SceneConfig) -> OpenRequest | None
 
 
 def _plain(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
-    scene = plain_scene(rng, config)
+    scene = twin_scenes.plain_scene(rng, config)
     kind: TaskType = rng.choice((*_ON_TARGET, *_WITHOUT_TARGET))
     if kind == "text_change":
         sign = place_randomly(rng, scene, random_sign(rng, scene))
@@ -490,7 +482,7 @@ def _plain(rng: random.Random, config: SceneConfig) -> OpenRequest | None:
 
 
 _OF_KIND: Mapping[str, Callable[[random.Random, SceneConfig], OpenRequest | None]] = {
-    **{kind: partial(_distinct, kind=kind) for kind in DISTINCTIONS},
+    **{kind: partial(_distinct, kind=kind) for kind in twin_scenes.DISTINCTIONS},
     "several": _several,
     "keep": _keep,
     "pronoun": _pronoun,

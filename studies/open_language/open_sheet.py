@@ -13,7 +13,7 @@ import PIL.Image
 from editcritic.benchmarks.sceneedit.cases import seeded_rng
 from editcritic.benchmarks.sceneedit.contact_sheet import Group, Tile, layout_sheet
 
-from .open_cases import REQUEST_KINDS, open_pair
+from .open_edits import REQUEST_KINDS, open_pair
 from .whole_picture import LOOKS
 
 
@@ -43,8 +43,7 @@ def _group(kind: str, seed: int) -> Group:
     ]
 
 
-_LONGEST = 52
-"""Characters that fit under a tile."""
+_LONGEST = 52  # characters that fit under a tile
 
 
 if __name__ == "__main__":

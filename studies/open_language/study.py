@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from typing import Literal, get_args
 
 from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
@@ -18,10 +15,10 @@ from editcritic.reward import EditSample, Engine, Expert, Reward
 from editcritic.reward.edit_plan import EditPlan, OperationType, PlannedOperation, Target
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.score import Status
-from studies.any_edit.comparison import Figure
-from studies.any_edit.pool import ANY_EDIT, FOLLOWING_METRIC
-from studies.open_language.open_cases import OpenCase, open_cases
-from studies.open_language.twin_scenes import plural
+from studies.any_edit.pool import ANY_EDIT, FOLLOWING_METRIC, Figure
+
+from .open_edits import OpenCase, open_cases
+from .twin_scenes import plural
 
 _SINGULAR: Mapping[str, str] = {plural(shape): shape for shape in SHAPES}
 _PICTURE = frozenset(("image", "picture", "photo", "photograph", "scene", "blur"))
@@ -91,7 +88,7 @@ Plans = Literal["rules", "hand"]
 """Who makes the plans: `RulePlanner` from the sentence, or its author, so that only the checks count."""
 PLANS: tuple[Plans, ...] = get_args(Plans)
 
-_PART = 100  # cases scored by one process at a time
+_PART = 100  # cases whose pictures are kept at a time
 _MAX_REASON = 90
 
 
@@ -140,7 +137,7 @@ def open_experts() -> dict[str, Expert]:
 def score_cases(cases: Sequence[OpenCase], plans: Plans = "rules") -> list[OpenRow]:
     """A row for each case."""
     experts, planner = open_experts(), RulePlanner()
-    samples = [_given(case) if plans == "hand" else case.sample for case in cases]
+    samples = [replace(case.sample, plan=case.plan) if plans == "hand" else case.sample for case in cases]
     with Engine() as engine:
         following, reward = (_results(spec, samples, experts, engine) for spec in (FOLLOWING_METRIC, ANY_EDIT))
     rows = []
@@ -163,10 +160,6 @@ def score_cases(cases: Sequence[OpenCase], plans: Plans = "rules") -> list[OpenR
     return rows
 
 
-def _given(case: OpenCase) -> EditSample:
-    return replace(case.sample, plan=case.plan)
-
-
 def _results(
     spec: str, samples: Sequence[EditSample], experts: Mapping[str, Expert], engine: Engine
 ) -> list[MetricResult]:
@@ -174,31 +167,15 @@ def _results(
     return [MetricResult(score.value, score.status, score.reason) for score in scores]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Cases of one seed that one process scores. Picklable."""
-
-    seed: int
-    first: int
-    count: int
-    plans: Plans
-
-    def run(self) -> list[OpenRow]:
-        return score_cases(open_cases(self.count, seed=self.seed, first=self.first), self.plans)
-
-
-def measure(seeds: Sequence[int], count: int, plans: Plans = "rules", processes: int = 1) -> OpenStudy:
+def measure(seeds: Sequence[int], count: int, plans: Plans = "rules") -> OpenStudy:
     """Make and score `count` cases, evenly from these seeds. A case takes about a quarter of a second."""
     per_seed = 2 * max(1, count // (2 * len(seeds)))
-    parts = [
-        _Part(seed, first // 2, min(_PART, per_seed - first), plans)
-        for seed in seeds
-        for first in range(0, per_seed, _PART)
-    ]
-    if processes == 1:
-        return OpenStudy([row for part in parts for row in part.run()])
-    with ProcessPoolExecutor(min(processes, len(parts), os.cpu_count() or 1), get_context("spawn")) as pool:
-        return OpenStudy([row for rows in pool.map(_Part.run, parts) for row in rows])
+    rows: list[OpenRow] = []
+    for seed in seeds:
+        for first in range(0, per_seed, _PART):
+            part = open_cases(min(_PART, per_seed - first), seed=seed, first=first // 2)
+            rows += score_cases(part, plans)
+    return OpenStudy(rows)
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------

@@ -24,12 +24,9 @@ Distinction = Literal["place", "size", "order", "relation", "colour", "quantity"
 """What tells the objects that are meant from others of their name. `quantity`: several are meant at once."""
 DISTINCTIONS: tuple[Distinction, ...] = get_args(Distinction)
 
-_APART = 0.4
-"""Share of the side: twins that a place tells apart stand within it, at opposite edges."""
-_SMALL, _LARGE = 0.62, 1.3
-"""Diameters of twins that size tells apart, relative to an object as large as others."""
-_COLOUR_NAMED = 0.35
-"""Share of expressions that name a colour although it tells nothing apart."""
+_APART = 0.4  # share of the side: twins that a place tells apart stand within it, at opposite edges
+_SMALL, _LARGE = 0.62, 1.3  # diameters of twins that size tells apart, relative to an object as large as others
+_COLOUR_NAMED = 0.35  # share of expressions that name a colour although it tells nothing apart
 _PLURALS = {"cross": "crosses"}
 
 
@@ -252,8 +249,7 @@ _BUILDERS: Mapping[Distinction, Callable[[random.Random, Scene, SceneConfig], _B
 
 # -- the truth of one operation ----------------------------------------------------------------------------------------
 
-_STILL = 0.05
-"""Distance, in sides of the image, up to which a bystander counts as not moved."""
+_STILL = 0.05  # distance, in sides of the image, up to which a bystander counts as not moved
 
 
 def step_followed(step: SceneRequest, before: Scene, after: Scene) -> bool:

@@ -26,12 +26,9 @@ Look = Literal["night", "sepia", "black and white", "blur", "deblur", "pixel art
 """What is asked for. `deblur`: the source is blurred."""
 LOOKS: tuple[Look, ...] = get_args(Look)
 
-_VISIBLE_AMOUNT = 0.3
-"""Amount of a look below which it is not there: nobody notices it."""
-_FAINT_AMOUNT = (0.02, 0.07)
-"""Amounts of an edit that is too weak to be seen."""
-_SOURCE_BLUR = 0.022
-"""Standard deviation of the blur of a source that is to be sharpened, in sides."""
+_VISIBLE_AMOUNT = 0.3  # amount of a look below which it is not there: nobody notices it
+_FAINT_AMOUNT = (0.02, 0.07)  # amounts of an edit that is too weak to be seen
+_SOURCE_BLUR = 0.022  # standard deviation of the blur of a source that is to be sharpened, in sides
 
 
 # -- looks on pixels --------------------------------------------------------------------------------------------------
@@ -79,7 +76,6 @@ def _pixel_art(pixels: Plane, amount: float, rng: random.Random) -> Plane:
 
 
 def _rain(pixels: Plane, amount: float, rng: random.Random) -> Plane:
-    """Slanted streaks over a somewhat darker image."""
     height, width = pixels.shape[:2]
     streaks = np.zeros((height, width), np.float32)
     slant = rng.uniform(0.1, 0.3) * rng.choice((-1, 1))
@@ -205,7 +201,7 @@ def random_whole_picture_request(rng: random.Random, config: SceneConfig, look: 
             if request is not None:
                 return request
             continue
-        if look == "mirror" and _is_symmetric(scene):
+        if look == "mirror" and all(abs(obj.x - 0.5) < 0.1 for obj in scene.objects):
             continue
         sentence = rng.choice(_SENTENCES[look]) + rng.choice(("", "."))
         operation = PlannedOperation(
@@ -215,10 +211,6 @@ def random_whole_picture_request(rng: random.Random, config: SceneConfig, look: 
             value=_VALUES.get(look, ""),
         )
         return WholePictureRequest(sentence, look, scene, EditPlan((operation,), scope="whole"))
-
-
-def _is_symmetric(scene: Scene) -> bool:
-    return all(abs(obj.x - 0.5) < 0.1 for obj in scene.objects)
 
 
 def _crop_request(rng: random.Random, scene: Scene) -> WholePictureRequest | None:
@@ -366,12 +358,10 @@ def _copy(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit:
 
 
 def _redrawn(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit:
-    """The source with other noise."""
     return replace(edit, look=None)
 
 
 def _half(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """The look in one half of the picture; the other half shows an object, by which one sees it."""
     if edit.look in ("mirror", "crop"):
         return None
     parts: list[Part] = []
@@ -402,19 +392,16 @@ def _wrong_look(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit:
 
 
 def _too_weak(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """So little of the look that nobody sees it."""
     if edit.look in ("mirror", "crop"):
         return None
     return replace(edit, amount=rng.uniform(*_FAINT_AMOUNT))
 
 
 def _wrong_part(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """A crop to another part."""
     return None if edit.request.wrong_window is None else replace(edit, window=edit.request.wrong_window)
 
 
 def _hardly_cropped(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """A crop that leaves nearly all of the picture."""
     if edit.look != "crop":
         return None
     rim = rng.uniform(0.02, 0.05)
@@ -422,14 +409,12 @@ def _hardly_cropped(rng: random.Random, edit: WholePictureEdit) -> WholePictureE
 
 
 def _object_lost(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """The look, and an object is gone."""
     if edit.look == "crop":
         return None
     return replace(edit, after=edit.after.without([rng.choice(edit.after.objects).id]))
 
 
 def _object_moved(rng: random.Random, edit: WholePictureEdit) -> WholePictureEdit | None:
-    """The look, and an object is elsewhere."""
     if edit.look == "crop":
         return None
     obj = rng.choice(edit.after.objects)

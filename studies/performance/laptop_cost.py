@@ -28,14 +28,12 @@ from editcritic.reward import Box, EditSample, Expert, Image, Reward
 from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.queries import Detect, Detections, Failure
 
-from .bundle_models import bundle_models
 from .command import parser_of, show
-from .random_models import Shapes, random_models
+from .random_models import Shapes, bundle_models, random_models
 
 Corners = tuple[int, int, int, int]
 
-_CAT, _FREE = (80, 90, 330, 310), (640, 90, 890, 310)
-"""Corners of two places, in thousandths of the picture's sides."""
+_CAT, _FREE = (80, 90, 330, 310), (640, 90, 890, 310)  # corners of two places, in thousandths of the picture's sides
 _CUP = Box(0.5, 0.4, 0.3, 0.5, 0.9)
 
 Places = Mapping[str, Sequence[Box]]

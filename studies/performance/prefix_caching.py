@@ -1,6 +1,6 @@
 """Prompt tokens that a server with a prefix cache has computed already, for the requests that metrics send.
 
-    python -m studies.performance.prefix_caching [--groups 8] [--picture-tokens 1024] [--json]
+    python -m studies.performance.prefix_caching [--json]
 
 Counts, not times. Every judge query of a metric goes out as a real request of `OpenAIJudge` to servers on the loopback
 that count as vLLM does: blocks of 16 tokens, each known by all that stands before it, pictures by their content, the
@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.sceneedit import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import EditSample, Engine, Expert, build, default_experts
@@ -46,6 +45,8 @@ BLOCK = 16
 """Tokens of a block, in vLLM by default."""
 
 CONCURRENCY = 16
+_GROUPS = 8  # sources, with 16 edits each
+_PICTURE_TOKENS = 1024
 
 METRICS = (
     "any-edit",
@@ -262,7 +263,7 @@ def send(
 
 def priced_experts() -> dict[str, Expert]:
     """Those that need no download, and a judge at a counting server of this process, with prices: for `--experts`."""
-    server = CountingServer(1024)
+    server = CountingServer(_PICTURE_TOKENS)
     prices = {"usd_per_million_in": 0.2, "usd_per_million_cached_in": 0.02, "usd_per_million_out": 0.8}
     served = OpenAIJudge("counted", server.url, logprobs=False, concurrency=CONCURRENCY, **prices)  # type: ignore[arg-type]
     return {**default_experts(), "judge": DrawnJudge(served)}
@@ -335,13 +336,10 @@ def edits(groups: int) -> list[EditSample]:
 def main() -> None:
     """Measure and print."""
     parser = parser_of(__doc__)
-    parser.add_argument("--groups", type=at_least_one, default=8, help="sources, with 16 edits each")
-    parser.add_argument("--picture-tokens", type=at_least_one, default=1024, help="of a picture")
-    parser.add_argument("--metric", action="append", help="instead of those of the table; may be repeated")
     options = parser.parse_args()
-    samples = edits(options.groups)
-    rows = [measure(metric, samples, options.picture_tokens) for metric in options.metric or METRICS]
-    print_rows(options, f"cached share of prompt tokens: {len(samples)} edits of {options.groups} sources", rows)
+    samples = edits(_GROUPS)
+    rows = [measure(metric, samples, _PICTURE_TOKENS) for metric in METRICS]
+    print_rows(options, f"cached share of prompt tokens: {len(samples)} edits of {_GROUPS} sources", rows)
 
 
 if __name__ == "__main__":

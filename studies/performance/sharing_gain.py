@@ -50,9 +50,9 @@ from editcritic.reward.sample import TASK_TYPES
 from studies.any_edit.bars import group
 
 from . import random_models
-from .bundle_models import BUNDLES, bundle_models
 from .command import parser_of, show
 from .judge_calls import has_options
+from .random_models import BUNDLES, bundle_models
 
 _TURNS = 3
 _NUM_WARM_UP = 4  # queries: an accelerator compiles and chooses kernels at the first
@@ -234,7 +234,7 @@ def _measured(
     seconds = time.perf_counter() - start
     stats = CallStats(
         seconds,
-        _peak_mib() - memory_before,
+        _status("VmHWM") - memory_before,
         {role: expert.calls for role, expert in experts.items()},
         {role: expert.queries for role, expert in experts.items()},
         {role: _passes(expert) - passes[role] for role, expert in experts.items()},
@@ -380,10 +380,6 @@ def _new_peak() -> float:
     if path.exists():
         path.write_text("5")
     return _status("VmRSS")
-
-
-def _peak_mib() -> float:
-    return _status("VmHWM")
 
 
 def _status(name: str) -> float:

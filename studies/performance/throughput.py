@@ -37,8 +37,8 @@ from editcritic.reward.queries import Detect, Embed, Failure, Judge, Message, Re
 from editcritic.reward.queries.kinds import Query
 
 from . import random_models
-from .bundle_models import BUNDLES, bundle_models, model_roles
 from .command import parser_of, show
+from .random_models import BUNDLES, bundle_models, model_roles
 
 _SIDE = 512
 
@@ -153,7 +153,6 @@ def machine() -> dict[str, str]:
 
 
 def _driver() -> str:
-    """The version of NVIDIA's driver, by the program that comes with it."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return "unknown"

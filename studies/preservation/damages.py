@@ -1,15 +1,30 @@
-"""Simulated damage to photographs, and changes that are harmless."""
+"""Simulated damage to photographs, harmless changes, drift; and pairs of a photograph and an edited version of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from editcritic.reward.audit.whole_picture_changes import jpeg, moved, noisy, resized, scaled
+from editcritic.reward.audit.whole_picture_changes import (
+    clipped,
+    contrasted,
+    gridded,
+    jpeg,
+    moved,
+    noisy,
+    resized,
+    scaled,
+    sharpened,
+    with_cast,
+)
+from studies.preservation.photographs import RoundTrip
+
+from .photographs import photograph
 
 Pixels = NDArray[np.uint8]
 Generator = np.random.Generator
@@ -129,7 +144,7 @@ def _text(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     )
 
 
-def _moved(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
+def _moved_content(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     _, _, w, h = area
     angle, distance = generator.uniform(0, 2 * np.pi), generator.uniform(0.15, 0.4) * np.sqrt(w * h) + 3
     warp = np.array([[1, 0, np.cos(angle) * distance], [0, 1, np.sin(angle) * distance]])
@@ -138,7 +153,7 @@ def _moved(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     return blended(pixels, area, _content(np.asarray(shifted, np.uint8), area))
 
 
-def _noise(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
+def _noisy_area(pixels: Pixels, area: Area, generator: Generator) -> Pixels:
     content = _content(pixels, area)
     return blended(pixels, area, content + generator.standard_normal(content.shape) * generator.uniform(25, 50))
 
@@ -151,8 +166,8 @@ DAMAGES: Mapping[str, Callable[[Pixels, Area, Generator], Pixels]] = {
     "blur": _blur,
     "warp": _warp,
     "text": _text,
-    "moved": _moved,
-    "noise": _noise,
+    "moved": _moved_content,
+    "noise": _noisy_area,
 }
 """Each returns the photograph with an area damaged."""
 
@@ -177,3 +192,121 @@ HARMLESS: Mapping[str, Callable[[Pixels, Generator], Pixels]] = {
 
 MOVES = ("zoom 1 %", "zoom 2 %", "shrink 1 %", "shift")
 """Harmless changes that move content."""
+
+
+_MOVING = 2
+
+SHARES = (0.007, 0.015, 0.04)
+"""Areas of damage, in shares of the photograph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """photo: its name. change: a key of `DAMAGES` or `HARMLESS`. share: damaged area, 0 for harmless.
+
+    passage: a key of `passages`.
+    """
+
+    photo: str
+    change: str
+    share: float
+    passage: str
+    before: Pixels
+    after: Pixels
+
+
+def passages(round_trip: RoundTrip) -> Mapping[str, Callable[[Pixels, Generator], Pixels]]:
+    """What happens to the whole picture in an editor."""
+    return {
+        "as is": lambda pixels, generator: pixels,
+        "round trip": lambda pixels, generator: round_trip(pixels),
+        "round trip, zoom, shift": lambda pixels, generator: _moved(round_trip(pixels), generator),
+    }
+
+
+def _moved(pixels: Pixels, generator: Generator) -> Pixels:
+    zoom = 1 + generator.choice([-1, 1]) * generator.uniform(0.005, 0.01)
+    return moved(pixels, zoom, *generator.uniform(-3, 3, 2))
+
+
+def pairs(
+    names: Sequence[str], round_trip: RoundTrip, *, seed: int, shares: Sequence[float] = SHARES
+) -> Iterator[Pair]:
+    """Every change with every passage of every photograph; damage that no place makes visible is left out."""
+    for number, name in enumerate(names):
+        before = photograph(name)
+        for way, (passage, through) in enumerate(passages(round_trip).items()):
+            for index, (change, harmless) in enumerate(HARMLESS.items()):
+                if way == _MOVING and change in MOVES:
+                    continue  # two moves in turn can exceed what is harmless, and lose the border twice
+                generator = np.random.default_rng([seed, number, way, index, 0])
+                after = through(harmless(before, generator), generator)
+                yield Pair(name, change, 0.0, passage, before, after)
+            for index, change in enumerate(DAMAGES):
+                for size, share in enumerate(shares):
+                    generator = np.random.default_rng([seed, number, way, index, 1 + size])
+                    result = damaged(change, before, share, generator)
+                    if result is not None:
+                        yield Pair(name, change, share, passage, before, through(result, generator))
+
+
+Change = Callable[[Pixels, float], Pixels]
+
+
+def _blurred(pixels: Pixels, sigma: float) -> Pixels:
+    return np.asarray(cv2.GaussianBlur(pixels, (0, 0), sigma), np.uint8) if sigma else pixels
+
+
+def _saturated(pixels: Pixels, strength: float) -> Pixels:
+    grey = pixels.mean(axis=2, keepdims=True)
+    return clipped(grey + (pixels - grey) * (1 + strength))
+
+
+def _noise(pixels: Pixels, sigma: float) -> Pixels:
+    return noisy(pixels, sigma, np.random.default_rng(0))
+
+
+DRIFTS: Mapping[str, tuple[Change, tuple[float, ...]]] = {
+    "gain": (lambda pixels, strength: scaled(pixels, 1 + strength), (0, 0.02, 0.05, 0.1, 0.2, 0.4)),
+    "darker": (lambda pixels, strength: scaled(pixels, 1 - strength), (0, 0.02, 0.05, 0.1, 0.2, 0.4)),
+    "contrast": (lambda pixels, strength: contrasted(pixels, 1 + strength), (0, 0.05, 0.1, 0.2, 0.4)),
+    "colour cast, grey levels": (
+        lambda pixels, strength: with_cast(pixels, (strength, 0, -strength)),
+        (0, 2, 5, 10, 20, 40),
+    ),
+    "saturation": (_saturated, (0, 0.05, 0.1, 0.2, 0.4, 0.8)),
+    "blur, sigma in pixels": (_blurred, (0, 0.5, 1, 1.5, 2, 3, 5)),
+    "sharpening": (lambda pixels, strength: sharpened(pixels, strength, 1.5), (0, 0.25, 0.5, 1, 2, 4)),
+    "noise, sigma in grey levels": (_noise, (0, 2, 5, 10, 20)),
+    "grid of 8 px, grey levels": (lambda pixels, strength: gridded(pixels, strength, 8), (0, 2, 5, 10, 20)),
+}
+"""Name -> change and strengths."""
+
+ROUND_TRIPS = (0, 1, 2, 3, 5, 8)
+
+
+def drift_table(names: Sequence[str], round_trip: RoundTrip) -> dict[str, dict[str, float]]:
+    """Name of a drift -> strength -> preservation, mean over photographs."""
+    from studies.preservation.__main__ import measure
+
+    def value(name: str, after: Pixels) -> float:
+        return 1 - measure(Pair(name, "drift", 0.0, "", photograph(name), after)).values["preservation"]
+
+    table = {
+        drift: {str(s): float(np.mean([value(name, change(photograph(name), s)) for name in names])) for s in strengths}
+        for drift, (change, strengths) in DRIFTS.items()
+    }
+    trips = {name: _trips(photograph(name), round_trip) for name in names}
+    table["round trips"] = {
+        str(count): float(np.mean([value(name, trips[name][count]) for name in names])) for count in ROUND_TRIPS
+    }
+    return table
+
+
+def _trips(pixels: Pixels, round_trip: RoundTrip) -> list[Pixels]:
+    """After 0 to 8 round trips; the blocks of the code lie elsewhere each time, as in edits of other sizes."""
+    results = [pixels]
+    for number in range(max(ROUND_TRIPS)):
+        moved = np.roll(results[-1], (3 * number % 8, 5 * number % 8), axis=(0, 1))
+        results.append(np.roll(round_trip(moved), (-(3 * number % 8), -(5 * number % 8)), axis=(0, 1)))
+    return results

@@ -7,13 +7,11 @@ Each rung has one fault and not those below it, so that no area or difference gi
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice, pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -21,14 +19,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Box, EditSample, Image, Reward
 from editcritic.reward.audit.whole_picture_changes import clipped, jpeg, moved
 from editcritic.reward.bootstrap_intervals import bootstrap_interval
-from studies.preservation.damages import Area, Generator, Pixels, blended, visibility
-from studies.preservation.photographs import photograph
-from studies.preservation.scenes import SCENES, Corners, Scene
-from studies.real_edits.sheet import Strip, write_sheet
+
+from .damages import Area, Generator, Pixels, blended, visibility
+from .photographs import photograph
+from .scenes import SCENES, Corners, Scene
 
 Plane = NDArray[np.float32]
 
@@ -37,8 +36,7 @@ LADDERS = 8
 
 KINDS = ("encoded", "re-rendered", "faint shadow", "deep shadow", "small object", "face", "furniture", "other picture")
 
-_MARGIN = 12
-"""Pixels around the target within which nothing is damaged."""
+_MARGIN = 12  # pixels around the target within which nothing is damaged
 _SLIGHT, _FAINT, _DEEP, _LOST = (0.8, 2.0), 3.5, 8.0, 6.0
 """Mean distance in CIE L*a*b* over the area: of slight re-rendering, and least ones of the others."""
 _GAINS = {"faint shadow": 0.8, "deep shadow": 0.55}
@@ -215,7 +213,6 @@ def _without(scene: Scene, boxes: tuple[Corners, ...]) -> Pixels:
 
 
 def _best(place: Plane, template: Plane, weight: Plane) -> tuple[float, Plane | None]:
-    """The part of a place that is most like a template where that is known, and how unlike it is."""
     h, w = template.shape[:2]
     if place.shape[0] < h or place.shape[1] < w:
         return np.inf, None
@@ -299,34 +296,25 @@ def _cut(pixels: NDArray[Any], box: Corners) -> NDArray[Any]:
 
 
 def _touch(one: Corners, target: Corners) -> bool:
-    """Whether a box comes nearer to the target than `_MARGIN`."""
     return all(one[i] < target[i + 2] + _MARGIN and target[i] - _MARGIN < one[i + 2] for i in (0, 1))
 
 
 BIN = 0.05
 """Width of the bins in which values between `BIN` and 1 - `BIN` are counted."""
 
-_AGAIN = 4
-"""Ladders that are made and scored twice."""
+_AGAIN = 4  # ladders that are made and scored twice
 
 Climbed = tuple[Ladder, Mapping[str, float]]
 """A ladder, and the value of each rung by its kind."""
 
 
-def climb(half: str, seed: int, photos: int | None, out: Path, sheet: Path | None = None) -> None:
-    """Score the ladders of a half and print tables; all numbers in `out/ladders-HALF.json`. sheet: where the rungs are
-    drawn instead, and nothing is scored.
-    """
+def climb(half: str, seed: int, photos: int | None) -> None:
+    """Score the ladders of a half and print tables."""
     made = list(ladders(half, seed=seed, photos=photos))
-    if sheet is not None:
-        write_sheet(sheet, [_strip(ladder) for ladder in made], 1)
-        return
     climbed = [(ladder, values_of(ladder)) for ladder in made]
     again = [values_of(ladder) for ladder in islice(ladders(half, seed=seed, photos=photos), _AGAIN)]
-    report = {"seed": seed, **summary(climbed), "equal twice": again == [values for _, values in climbed[:_AGAIN]]}
-    out.mkdir(parents=True, exist_ok=True)
-    (out / f"ladders-{half}.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
-    _print(half, report)
+    lines = [*summary(half, climbed), f"Equal in a second run: {again == [values for _, values in climbed[:_AGAIN]]}"]
+    echo("\n".join(lines), stderr=False)
 
 
 def values_of(ladder: Ladder) -> dict[str, float]:
@@ -338,7 +326,7 @@ def values_of(ladder: Ladder) -> dict[str, float]:
     return {rung.kind: value for rung, value in zip(ladder.rungs, scores.values, strict=True) if value is not None}
 
 
-def summary(climbed: Sequence[Climbed]) -> dict[str, Any]:
+def summary(half: str, climbed: Sequence[Climbed]) -> Iterator[str]:
     """Neighbouring pairs in order, of all and by kind, with 95 % intervals over photographs; medians by rung; the
     fullest bin; and the pairs that are out of order.
     """
@@ -348,70 +336,33 @@ def summary(climbed: Sequence[Climbed]) -> dict[str, Any]:
         for lower, upper in ladder.pairs
     ]
     kinds = sorted({kind for _, kind, _ in rows}, key=lambda kind: [KINDS.index(part) for part in kind.split(" > ")])
+    photographs = len({ladder.scene.photo for ladder, _ in climbed})
+    yield f"\n## {half}: {len(climbed)} ladders of {photographs} photographs, {LADDERS} each\n"
+    groups = {"all": rows, **{kind: [row for row in rows if row[1] == kind] for kind in kinds}}
+    yield from table_lines(
+        ("neighbouring pairs", "in order", "pairs"),
+        [(kind, _share(some), str(len(some))) for kind, some in groups.items()],
+    )
+    by_kind = {kind: [rungs[kind] for _, rungs in climbed if kind in rungs] for kind in KINDS}
+    medians = [f"{kind} {median(some):.4f}" for kind, some in by_kind.items() if some]
+    yield f"\nMedian by rung: {', '.join(medians)}"
     values = [value for _, rungs in climbed for value in rungs.values()]
     inside = Counter(int(value / BIN) for value in values if BIN <= value < 1 - BIN)
-    fullest = max(inside, key=lambda number: inside[number], default=0)
-    return {
-        "ladders": len(climbed),
-        "photographs": len({ladder.scene.photo for ladder, _ in climbed}),
-        "in order": _share(rows),
-        "by pair": {kind: _share([row for row in rows if row[1] == kind]) for kind in kinds},
-        "median": {
-            kind: round(median(rungs[kind] for _, rungs in climbed if kind in rungs), 4)
-            for kind in KINDS
-            if any(kind in rungs for _, rungs in climbed)
-        },
-        "fullest bin": {
-            "from": round(fullest * BIN, 2),
-            "share": round(inside[fullest] / max(1, inside.total()), 4),
-            "values": inside.total(),
-        },
-        "out of order": [
-            [ladder.name, lower.kind, upper.kind, round(values[lower.kind], 4), round(values[upper.kind], 4)]
-            for ladder, values in climbed
-            for lower, upper in ladder.pairs
-            if values[lower.kind] <= values[upper.kind]
-        ],
-    }
+    fullest, count = max(inside.items(), key=lambda item: item[1], default=(0, 0))
+    share = count / max(1, inside.total())
+    yield f"Fullest bin of {BIN}: {share:.1%} of {inside.total()} values, from {fullest * BIN:.2f}"
+    yield "Out of order:"
+    for ladder, rungs in climbed:
+        for lower, upper in ladder.pairs:
+            if rungs[lower.kind] <= rungs[upper.kind]:
+                values_of_pair = f"{rungs[lower.kind]:.4f} {rungs[upper.kind]:.4f}"
+                yield f"{ladder.name} {lower.kind} {upper.kind} {values_of_pair}"
 
 
-def _share(rows: Sequence[tuple[str, str, bool]]) -> dict[str, Any]:
-    """Share of pairs in order, its interval over photographs, and their number."""
+def _share(rows: Sequence[tuple[str, str, bool]]) -> str:
     photos = sorted({photo for photo, _, _ in rows})
     kept = [sum(right for name, _, right in rows if name == photo) for photo in photos]
     pairs = [sum(name == photo for name, _, _ in rows) for photo in photos]
     interval = bootstrap_interval(lambda right, all_: right.sum(-1) / all_.sum(-1), kept, pairs)
-    return {
-        "share": round(float(np.mean([right for _, _, right in rows])), 4),
-        "interval": None if interval is None else [round(end, 4) for end in interval],
-        "pairs": len(rows),
-    }
-
-
-def _strip(ladder: Ladder) -> Strip:
-    clear = {upper.kind for _, upper in ladder.pairs}
-    pictures = [("source", Image.of(photograph(ladder.scene.photo)).pil())]
-    for rung in ladder.rungs:
-        title = f"{rung.kind} {rung.area:.1%}" + ("" if rung.kind in clear or rung.kind == KINDS[0] else " (unclear)")
-        pictures.append((title, Image.of(rung.pixels).pil()))
-    return Strip(pictures, f"{ladder.name}: {ladder.noun} becomes {ladder.colour}; {ladder.passage}")
-
-
-def _print(half: str, report: Mapping[str, Any]) -> None:
-    lines = [
-        f"\n## {half}: {report['ladders']} ladders of {report['photographs']} photographs, {LADDERS} each\n",
-        "| neighbouring pairs | in order | pairs |",
-        "|---|---|---|",
-    ]
-    for kind, row in {"all": report["in order"], **report["by pair"]}.items():
-        interval = "" if row["interval"] is None else " ({:.1%} to {:.1%})".format(*row["interval"])
-        lines.append(f"| {kind} | {row['share']:.1%}{interval} | {row['pairs']} |")
-    fullest = report["fullest bin"]
-    lines += [
-        "\nMedian by rung: " + json.dumps(report["median"]),
-        f"Fullest bin of {BIN}: {fullest['share']:.1%} of {fullest['values']} values, from {fullest['from']}",
-        f"Equal in a second run: {report['equal twice']}",
-        "Out of order:",
-        *(" ".join(map(str, row)) for row in report["out of order"]),
-    ]
-    echo("\n".join(lines), stderr=False)
+    bounds = "" if interval is None else " ({:.1%} to {:.1%})".format(*interval)
+    return f"{np.mean([right for _, _, right in rows]):.1%}{bounds}"

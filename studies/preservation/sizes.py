@@ -26,8 +26,7 @@ Size = tuple[int, int]
 
 SHAPES: Mapping[str, float] = {"16:9": 16 / 9, "3:2": 1.5, "4:3": 4 / 3, "1:1": 1, "9:16": 9 / 16, "2:1": 2, "3:1": 3}
 _KONTEXT = (672, 688, 720, 752, 800, 832, 880, 944, 1024), (1568, 1504, 1456, 1392, 1328, 1248, 1184, 1104, 1024)
-_SOURCE = 1024**2
-"""Pixels of a source, at most."""
+_SOURCE = 1024**2  # pixels of a source, at most
 
 
 def kontext_size(width: int, height: int) -> Size:

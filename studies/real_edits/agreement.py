@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -15,18 +14,22 @@ from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.benchmarks.common.terminal import echo
 from editcritic.reward import Reward, Score
 from editcritic.reward.bootstrap_intervals import percentile_interval, resampled_rows
-from studies.real_edits.destroyed import parts_of
-from studies.real_edits.hand_edits import HAND_EDITS, HandEdit
-from studies.real_edits.real_edit import FOLLOWED, PRESERVED, STATES, RealEdit
 
-FOLLOWED_FROM = 0.75
-"""`following` of an honest edit is to be at least this."""
+from .hand_edits import HAND_EDITS, HandEdit
+from .real_edit import PRESERVED, STATES, RealEdit
 
 _BASELINE_SIDE = 512
 
 
-@dataclass(frozen=True)
-class Scored:
+def parts_of(score: Score) -> dict[str, Score]:
+    """The parts of a score and theirs, by name; an outer one hides an inner one."""
+    found: dict[str, Score] = {}
+    for name, part in score.parts.items():
+        found = {**found, **parts_of(part)} if name in found else {**parts_of(part), **found, name: part}
+    return found
+
+
+class Scored(NamedTuple):
     """An edit with its score; the parts are found at any depth."""
 
     edit: RealEdit
@@ -37,37 +40,24 @@ class Scored:
         part = parts_of(self.score).get(name)
         return None if part is None else part.value
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.edit.id,
-            "group": self.edit.group,
-            "base": self.edit.base,
-            "operation": self.edit.operation,
-            "boxed": bool(self.edit.boxes),
-            "good": self.edit.is_good,
-            "followed": self.edit.followed,
-            "preserved": self.edit.preserved,
-            "place": self.edit.place,
-            "value": self.score.value,
-            "status": self.score.status,
-            "parts": {name: part.value for name, part in parts_of(self.score).items()},
-            "reason": self.score.reason,
-        }
-
 
 class Separation(NamedTuple):
     """Of good and bad edits by a number. auc: None where one of the two is missing. low, high: 95 % over base
-    photographs, or None. right, pairs: of a good and a bad edit of one group; equal ones count half.
+    photographs, or None.
     """
 
     good: int
     bad: int
     bases: int
-    auc: float | None
-    low: float | None
-    high: float | None
-    right: float
-    pairs: int
+    auc: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.auc is None:
+            return f"{self.good} good, {self.bad} bad"
+        interval = "" if self.low is None or self.high is None else f" ({self.low:.2f} to {self.high:.2f})"
+        return f"AUC {self.auc:.3f}{interval}; {self.good} good, {self.bad} bad, {self.bases} photographs"
 
 
 def scored(reward: Reward, edits: Sequence[RealEdit]) -> list[Scored]:
@@ -88,22 +78,19 @@ def separation(
     is_good: another question than `RealEdit.is_good`.
     """
     rows = [
-        (edit, value, edit.is_good if is_good is None else is_good(edit))
+        (edit.base, value, edit.is_good if is_good is None else is_good(edit))
         for edit, value in zip(edits, values, strict=True)
         if value is not None
     ]
-    good = [(edit, value) for edit, value, truth in rows if truth is True]
-    bad = [(edit, value) for edit, value, truth in rows if truth is False]
-    bases = sorted({edit.base for edit, _ in good + bad})
+    good, bad = ([(base, value) for base, value, truth in rows if truth is wanted] for wanted in (True, False))
+    bases = sorted({base for base, _ in good + bad})
     if not good or not bad:
-        return Separation(len(good), len(bad), len(bases), None, None, None, 0.0, 0)
+        return Separation(len(good), len(bad), len(bases))
     first, second = (np.array([value for _, value in some]) for some in (good, bad))
     higher = (first[:, None] > second) + 0.5 * (first[:, None] == second)
-    together = np.array([[one.group == other.group for other, _ in bad] for one, _ in good])
-    places = [[bases.index(edit.base) for edit, _ in some] for some in (good, bad)]
+    places = [[bases.index(base) for base, _ in some] for some in (good, bad)]
     low, high = _interval(higher, *places, count=len(bases)) or (None, None)
-    right, pairs = float(higher[together].sum()), int(together.sum())
-    return Separation(len(good), len(bad), len(bases), float(higher.mean()), low, high, right, pairs)
+    return Separation(len(good), len(bad), len(bases), float(higher.mean()), low, high)
 
 
 def _interval(
@@ -164,12 +151,9 @@ def agreement(rows: Sequence[Scored]) -> dict[str, Separation]:
         ("following, followed : not", "followed", "no", "partly"),
         ("region, place clean : broken", "place", "broken", "traces"),
     ):
-        part = title.partition(",")[0]
-        tables[title] = separation(
-            [row.edit for row in rows],
-            [row.part(part) for row in rows],
-            partial(_told, label=label, bad=bad, neither=neither),
-        )
+        values = [row.part(title.partition(",")[0]) for row in rows]
+        told = partial(_told, label=label, bad=bad, neither=neither)
+        tables[title] = separation([row.edit for row in rows], values, told)
     return tables
 
 
@@ -178,84 +162,30 @@ def _told(edit: RealEdit, label: str, bad: str, neither: str | None) -> bool | N
     return None if said in (None, neither) else said != bad
 
 
-@dataclass(frozen=True)
-class Quartiles:
-    """Of a part's values. low: how many are below the bar of the part."""
-
-    name: str
-    count: int
-    quartiles: list[float]
-    low: int
-
-
-def part_quartiles(rows: Sequence[Scored]) -> list[Quartiles]:
-    """`following` of honest edits; `preservation` and `region` by what the reader says of them."""
+def part_quartiles(rows: Sequence[Scored]) -> Iterator[str]:
+    """Lines on `following` of honest edits, and on `preservation` and `region` by what the reader says of them."""
     honest = [row for row in rows if row.edit.is_good]
-    groups = [("following", FOLLOWED_FROM, "honest edits", honest), ("region", 0.8, "honest edits", honest)]
+    groups = [("following", 0.75, "honest edits", honest), ("region", 0.8, "honest edits", honest)]
     groups += [("preservation", 0.5, told, [row for row in rows if row.edit.preserved == told]) for told in PRESERVED]
     groups += [("region", 0.8, f"place {state}", [row for row in rows if row.edit.place == state]) for state in STATES]
-    found = []
     for part, bar, title, some in groups:
-        known = [value for row in some if (value := row.part(part)) is not None]
-        if known:
-            quartiles = np.quantile(known, [0.25, 0.5, 0.75]).tolist()
+        if known := [value for row in some if (value := row.part(part)) is not None]:
+            quartiles = " ".join(f"{number:.2f}" for number in np.quantile(known, [0.25, 0.5, 0.75]))
             low = sum(value < bar for value in known)
-            found.append(Quartiles(f"{part}, {title} (below {bar})", len(known), quartiles, low))
-    return found
+            name = f"{part}, {title} (below {bar})"
+            yield f"{name:46s} n={len(known):3d} quartiles {quartiles}; below: {low}"
 
 
-@dataclass(frozen=True)
-class ReaderAgreement:
-    """Of two readers on one label. equal: how many edits they label alike. kappa: Cohen's, weighted by the squared
-    distance of the labels in their order (1968); None where a reader gives all of them one label.
-    """
-
-    label: str
-    count: int
-    equal: int
-    kappa: float | None
+def reader_agreement(edits: Sequence[RealEdit]) -> dict[str, tuple[int, int]]:
+    """By label: of the edits that a second reader has labelled, how many have the same label, and their number."""
+    both = [(edit, edit.second) for edit in edits if edit.second is not None]
+    return {
+        label: (sum(getattr(edit, label) == second[number] for edit, second in both), len(both))
+        for number, label in enumerate(("followed", "preserved", "place"))
+    }
 
 
-def reader_agreement(edits: Sequence[RealEdit]) -> list[ReaderAgreement]:
-    """Of the edits that a second reader has labelled, by label, and on whether they are good; empty without any."""
-    both = [
-        (edit, replace(edit, followed=edit.second[0], preserved=edit.second[1], place=edit.second[2]))
-        for edit in edits
-        if edit.second is not None
-    ]
-    if not both:
-        return []
-    found = []
-    for label, name, order in (
-        ("followed", "followed", FOLLOWED),
-        ("preserved", "preserved", PRESERVED),
-        ("place", "place", STATES),
-        ("good, neither or bad", "is_good", (True, None, False)),
-    ):
-        pairs = [(getattr(one, name), getattr(other, name)) for one, other in both]
-        equal = sum(one == other for one, other in pairs)
-        found.append(ReaderAgreement(label, len(pairs), equal, _weighted_kappa(order, pairs)))
-    return found
-
-
-def _weighted_kappa(order: Sequence[Any], pairs: Sequence[tuple[Any, Any]]) -> float | None:
-    first, second = (np.array([order.index(pair[side]) for pair in pairs], np.float64) for side in (0, 1))
-    chance = float(((first[:, None] - second[None]) ** 2).mean())
-    return None if not chance else 1 - float(((first - second) ** 2).mean()) / chance
-
-
-def surprises(rows: Sequence[Scored], count: int) -> list[Scored]:
-    """The edits whose value is furthest from what the reader says of them, a missing one counting as 0."""
-    known = [row for row in rows if row.edit.is_good is not None]
-    return sorted(known, key=lambda row: -abs((row.score.value or 0.0) - float(bool(row.edit.is_good))))[:count]
-
-
-THRESHOLD = 0.5
-"""An honest edit is to have at least this, a wrong one less."""
-
-
-@dataclass(frozen=True)
-class HandScore:
+class HandScore(NamedTuple):
     """An edit with its score. boxed: whether it was scored with its boxes."""
 
     edit: HandEdit
@@ -264,20 +194,8 @@ class HandScore:
 
     @property
     def is_right(self) -> bool | None:
-        """None without a value."""
-        return None if self.score.value is None else (self.score.value >= THRESHOLD) == self.edit.is_honest
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.edit.id,
-            "instruction": self.edit.instruction,
-            "fault": self.edit.fault,
-            "boxed": self.boxed,
-            "value": self.score.value,
-            "right": self.is_right,
-            "status": self.score.status,
-            "reason": self.score.reason,
-        }
+        """Whether an honest edit has at least 0.5, or a wrong one less; None without a value."""
+        return None if self.score.value is None else (self.score.value >= 0.5) == self.edit.is_honest
 
 
 def hand_scores(reward: Reward) -> list[HandScore]:
@@ -291,18 +209,19 @@ def hand_scores(reward: Reward) -> list[HandScore]:
     return rows
 
 
-def hand_figures(rows: Sequence[HandScore]) -> dict[str, dict[str, int]]:
-    """Counts without and with boxes: edits, scored, right, honest ones that are scored, right honest ones."""
-    figures = {}
+def hand_lines(rows: Sequence[HandScore]) -> Iterator[str]:
+    """A line for each edit, and counts without and with boxes."""
+    for row in rows:
+        mark = {None: "none ", True: "right", False: "WRONG"}[row.is_right]
+        value = "     " if row.score.value is None else f"{row.score.value:.3f}"
+        boxes = "boxes" if row.boxed else "     "
+        yield f"{mark} {value} {boxes} {row.edit.id:18s} {row.edit.fault or 'honest'}: {row.score.reason}"[:240]
     for title, boxed in (("without boxes", False), ("with boxes", True)):
         some = [row for row in rows if row.boxed == boxed]
-        scored = [row for row in some if row.is_right is not None]
-        honest = [row for row in scored if row.edit.is_honest]
-        figures[title] = {
-            "edits": len(some),
-            "scored": len(scored),
-            "right": sum(row.is_right is True for row in scored),
-            "honest scored": len(honest),
-            "honest right": sum(row.is_right is True for row in honest),
-        }
-    return figures
+        known = [row for row in some if row.is_right is not None]
+        honest = [row for row in known if row.edit.is_honest]
+        right, honest_right = (sum(row.is_right is True for row in of) for of in (known, honest))
+        yield (
+            f"{title}: {len(known)} of {len(some)} have a score, {right} of {len(known)} a right one "
+            f"({honest_right} of {len(honest)} honest ones)"
+        )

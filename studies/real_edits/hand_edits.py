@@ -228,237 +228,157 @@ def _painted_nose(pixels: Pixels) -> Pixels:
     return _recoloured(pixels, PHOTOS["cat"].outlines["orange nose"], (60, 90, 210), 45)
 
 
-def _sharpened(pixels: Pixels, amount: float) -> Pixels:
-    return _bytes(pixels + np.float32(amount) * (pixels.astype(np.float32) - _blurred(pixels, 1.5)))
-
-
 _COFFEE, _BIKE = PHOTOS["coffee"].outlines, PHOTOS["motorcycle"].outlines
 _BLUE, _GREEN = (45, 80, 190), (50, 140, 60)
 
+Make = Callable[[Pixels], Pixels]
+
+
+def _over(box: Corners, content: Make | int | tuple[int, int, int]) -> Make:
+    """The box filled with a colour, or with what a function makes of the picture."""
+
+    def made(pixels: Pixels) -> Pixels:
+        shown = content(pixels) if callable(content) else np.full_like(pixels, content)
+        return retouch.blend(pixels, shown, _area(pixels, _rectangle(box)))
+
+    return made
+
+
+def _tinted_all_over(pixels: Pixels, colour: tuple[int, int, int], strength: float) -> Pixels:
+    return _tinted(pixels, np.full(pixels.shape[:2], strength, np.float32), colour)
+
+
+def _cropped(pixels: Pixels) -> Pixels:
+    return pixels[:, 70 : 70 + pixels.shape[0]]
+
+
+def _without_tag(pixels: Pixels) -> Pixels:
+    return retouch.inpaint(pixels, _area(pixels, _rectangle(_TAG), margin=2))
+
+
+_full_moon, _no_moon = (
+    partial(_written, text=text, ink=(255, 255, 255), at=(256, 470), height=30) for text in ("FULL MOON", "FOOL MOAN")
+)
+_open = partial(_written, text="OPEN", ink=(40, 70, 220), at=(256, 250), height=70)
+_blue_suit = partial(_recoloured, outlines=(_SUIT_OUTLINE,), colour=(40, 90, 200), tolerance=24, margin=6)
+_green_saucer = partial(_recoloured, outlines=_COFFEE["ceramic red saucer"], colour=_GREEN, tolerance=45)
+_blue_tank = partial(_recoloured, outlines=_BIKE["metal red fuel tank"], colour=_BLUE, tolerance=40)
+_other_coin = partial(_without_coin, box=(245, 92, 297, 141))
+_green_all_over = partial(_tinted_all_over, colour=_GREEN, strength=0.8)
+_blue_all_over = partial(_tinted_all_over, colour=(70, 110, 200), strength=1.0)
+_brighter, _darker = partial(_toned, gains=(1.15,) * 3, lift=14), partial(_toned, gains=(0.75,) * 3)
+_colder, _warmer_cast = (partial(_toned, gains=gains) for gains in ((0.86, 0.98, 1.15), (1.12, 0.95, 0.75)))
+_mirrored, _upside_down = partial(_flipped, axis=1), partial(_flipped, axis=0)
+
+
+def _edits(photo: str, instruction: str, boxes: Mapping[str, Corners], *made: tuple[str, Make, str]) -> list[HandEdit]:
+    """Edits by one instruction. made: id, what makes it, and its fault."""
+    places = {name: (box,) for name, box in boxes.items()}
+    return [HandEdit(name, photo, instruction, make, fault, places) for name, make, fault in made]
+
+
+_COIN, _COFFEE_CUP = {"largest coin": _BIG_COIN}, {"small cardboard box": _SMALL_BOX}
+_HOPPER, _PAGE = "matplotlib/grace_hopper.jpg", "skimage/page.png"
+
 HAND_EDITS: tuple[HandEdit, ...] = (
     # removals
-    HandEdit("rocket-gone", "rocket", "Remove the rocket", _without_rocket, boxes={"rocket": (_ROCKET,)}),
-    HandEdit(
-        "rocket-boxed",
-        "rocket",
-        "Remove the rocket",
-        lambda pixels: retouch.blend(pixels, np.full_like(pixels, 128), _area(pixels, _rectangle(_ROCKET))),
-        "a grey box stands over it",
-        {"rocket": (_ROCKET,)},
+    *_edits(
+        *("rocket", "Remove the rocket", {"rocket": _ROCKET}),
+        ("rocket-gone", _without_rocket, ""),
+        ("rocket-boxed", _over(_ROCKET, 128), "a grey box stands over it"),
     ),
-    HandEdit(
-        "coin-gone",
-        "skimage/coins.png",
-        "Get rid of the largest coin in the top row",
-        _without_coin,
-        boxes={"largest coin": (_BIG_COIN,)},
+    *_edits(
+        *("skimage/coins.png", "Get rid of the largest coin in the top row", _COIN),
+        ("coin-gone", _without_coin, ""),
+        ("other-coin-gone", _other_coin, "another coin is gone"),
     ),
-    HandEdit(
-        "other-coin-gone",
-        "skimage/coins.png",
-        "Get rid of the largest coin in the top row",
-        partial(_without_coin, box=(245, 92, 297, 141)),
-        "another coin is gone",
-        {"largest coin": (_BIG_COIN,)},
+    *_edits(
+        *("astronaut", "Please take the model shuttle out of this photo", {"model shuttle": _SHUTTLE}),
+        ("shuttle-gone", _without_shuttle, ""),
+        ("half-a-shuttle", _half_a_shuttle, "its lower half is still there"),
     ),
-    HandEdit(
-        "shuttle-gone",
-        "astronaut",
-        "Please take the model shuttle out of this photo",
-        _without_shuttle,
-        boxes={"model shuttle": (_SHUTTLE,)},
+    *_edits(_HOPPER, "Remove the name tag from her jacket", {"name tag": _TAG}, ("tag-gone", _without_tag, "")),
+    *_edits(
+        *("astronaut", "Delete the round mission patch", {"mission patch": _PATCH}),
+        ("noise-for-patch", _noise_on_patch, "noise is in its place"),
     ),
-    HandEdit(
-        "half-a-shuttle",
-        "astronaut",
-        "Please take the model shuttle out of this photo",
-        _half_a_shuttle,
-        "its lower half is still there",
-        {"model shuttle": (_SHUTTLE,)},
-    ),
-    HandEdit(
-        "tag-gone",
-        "matplotlib/grace_hopper.jpg",
-        "Remove the name tag from her jacket",
-        lambda pixels: retouch.inpaint(pixels, _area(pixels, _rectangle(_TAG), margin=2)),
-        boxes={"name tag": (_TAG,)},
-    ),
-    HandEdit(
-        "noise-for-patch",
-        "astronaut",
-        "Delete the round mission patch",
-        _noise_on_patch,
-        "noise is in its place",
-        {"mission patch": (_PATCH,)},
-    ),
-    HandEdit(
-        "blurred-title",
-        "skimage/page.png",
-        "Erase the heading of the page",
-        lambda pixels: retouch.blend(pixels, _blurred(pixels, 2.2), _area(pixels, _rectangle(_TITLE))),
-        "it is only blurred",
-        {"heading": (_TITLE,)},
+    *_edits(
+        *(_PAGE, "Erase the heading of the page", {"heading": _TITLE}),
+        ("blurred-title", _over(_TITLE, partial(_blurred, sigma=2.2)), "it is only blurred"),
     ),
     # colours of objects
-    HandEdit(
-        "blue-nose",
-        "cat",
-        "Make the cat's nose blue",
-        _painted_nose,
-        boxes={"nose": ((229, 223, 294, 268),), "cat": (_CAT,)},
+    *_edits(
+        *("cat", "Make the cat's nose blue", {"nose": (229, 223, 294, 268), "cat": _CAT}),
+        ("blue-nose", _painted_nose, ""),
     ),
-    HandEdit(
-        "green-saucer",
-        "coffee",
-        "Change the color of the saucer to green",
-        partial(_recoloured, outlines=_COFFEE["ceramic red saucer"], colour=_GREEN, tolerance=45),
-        boxes={"saucer": (_SAUCER,)},
+    *_edits(
+        *("coffee", "Change the color of the saucer to green", {"saucer": _SAUCER}),
+        ("green-saucer", _green_saucer, ""),
+        ("green-all-over", _green_all_over, "the whole picture is green"),
     ),
-    HandEdit(
-        "green-all-over",
-        "coffee",
-        "Change the color of the saucer to green",
-        lambda pixels: _tinted(pixels, np.ones(pixels.shape[:2], np.float32) * np.float32(0.8), _GREEN),
-        "the whole picture is green",
-        {"saucer": (_SAUCER,)},
+    *_edits(
+        *("motorcycle", "Paint the fuel tank blue", {"fuel tank": _TANK}),
+        ("blue-tank", _blue_tank, ""),
+        ("blue-box-on-tank", _over(_TANK, _BLUE), "a blue rectangle stands over it"),
     ),
-    HandEdit(
-        "blue-tank",
-        "motorcycle",
-        "Paint the fuel tank blue",
-        partial(_recoloured, outlines=_BIKE["metal red fuel tank"], colour=_BLUE, tolerance=40),
-        boxes={"fuel tank": (_TANK,)},
-    ),
-    HandEdit(
-        "blue-box-on-tank",
-        "motorcycle",
-        "Paint the fuel tank blue",
-        lambda pixels: retouch.blend(pixels, np.full_like(pixels, _BLUE), _area(pixels, _rectangle(_TANK))),
-        "a blue rectangle stands over it",
-        {"fuel tank": (_TANK,)},
-    ),
-    HandEdit(
-        "blue-suit",
-        "astronaut",
-        "Turn the orange suit blue",
-        partial(_recoloured, outlines=(_SUIT_OUTLINE,), colour=(40, 90, 200), tolerance=24, margin=6),
-        boxes={"orange suit": (_SUIT,)},
-    ),
-    HandEdit("golden-spoon", "coffee", "Make the spoon golden", _golden_spoon, boxes={"spoon": (_SPOON,)}),
-    HandEdit(
-        "blue-clock",
-        "skimage/clock_motion.png",
-        "Make the background blue",
-        lambda pixels: _tinted(pixels, np.ones(pixels.shape[:2], np.float32), (70, 110, 200)),
-        "the clock is blue, too",
-        {"clock": (_CLOCK,)},
+    *_edits("astronaut", "Turn the orange suit blue", {"orange suit": _SUIT}, ("blue-suit", _blue_suit, "")),
+    *_edits("coffee", "Make the spoon golden", {"spoon": _SPOON}, ("golden-spoon", _golden_spoon, "")),
+    *_edits(
+        *("skimage/clock_motion.png", "Make the background blue", {"clock": _CLOCK}),
+        ("blue-clock", _blue_all_over, "the clock is blue, too"),
     ),
     # other things
-    HandEdit(
-        "cup-for-box",
-        "garage",
-        "Replace the small cardboard box with a coffee cup",
-        _cup_for_box,
-        boxes={"small cardboard box": (_SMALL_BOX,)},
+    *_edits(
+        *("garage", "Replace the small cardboard box with a coffee cup", _COFFEE_CUP),
+        ("cup-for-box", _cup_for_box, ""),
+        ("nothing-for-box", _without_box, "the box is gone, and no cup is there"),
     ),
-    HandEdit(
-        "nothing-for-box",
-        "garage",
-        "Replace the small cardboard box with a coffee cup",
-        _without_box,
-        "the box is gone, and no cup is there",
-        {"small cardboard box": (_SMALL_BOX,)},
-    ),
-    HandEdit(
-        "coin-on-table",
-        "coffee",
-        "Add a silver coin on the table to the right of the saucer",
-        _with_coin,
-        boxes={"saucer": (_SAUCER,)},
+    *_edits(
+        *("coffee", "Add a silver coin on the table to the right of the saucer", {"saucer": _SAUCER}),
+        ("coin-on-table", _with_coin, ""),
     ),
     # texts
-    HandEdit(
-        "full-moon",
-        "skimage/moon.png",
-        'Write "FULL MOON" at the bottom of the picture',
-        partial(_written, text="FULL MOON", ink=(255, 255, 255), at=(256, 470), height=30),
+    *_edits(
+        *("skimage/moon.png", 'Write "FULL MOON" at the bottom of the picture', {}),
+        ("full-moon", _full_moon, ""),
+        ("fool-moan", _no_moon, "it says something else"),
     ),
-    HandEdit(
-        "fool-moan",
-        "skimage/moon.png",
-        'Write "FULL MOON" at the bottom of the picture',
-        partial(_written, text="FOOL MOAN", ink=(255, 255, 255), at=(256, 470), height=30),
-        "it says something else",
-    ),
-    HandEdit(
-        "other-title",
-        "skimage/page.png",
-        'Change the heading to "Watershed lines"',
-        _other_title,
-        boxes={"heading": (_TITLE,)},
-    ),
-    HandEdit(
-        "blue-letters",
-        "skimage/brick.png",
-        'Add the word "OPEN" in red letters',
-        partial(_written, text="OPEN", ink=(40, 70, 220), at=(256, 250), height=70),
-        "the letters are blue",
-    ),
+    *_edits(_PAGE, 'Change the heading to "Watershed lines"', {"heading": _TITLE}, ("other-title", _other_title, "")),
+    *_edits("skimage/brick.png", 'Add the word "OPEN" in red letters', {}, ("blue-letters", _open, "they are blue")),
     # the whole picture
-    HandEdit("mirrored", "cat", "Flip the picture horizontally", partial(_flipped, axis=1)),
-    HandEdit(
-        "upside-down", "cat", "Flip the picture horizontally", partial(_flipped, axis=0), "it is flipped vertically"
+    *_edits(
+        *("cat", "Flip the picture horizontally", {}),
+        ("mirrored", _mirrored, ""),
+        ("upside-down", _upside_down, "it is flipped vertically"),
     ),
-    HandEdit(
-        "turned-left",
-        "rocket",
-        "Rotate the image 90 degrees clockwise",
-        partial(_turned, quarters=1),
-        "it is turned the other way",
+    *_edits(
+        *("rocket", "Rotate the image 90 degrees clockwise", {}),
+        ("turned-left", partial(_turned, quarters=1), "it is turned the other way"),
     ),
-    HandEdit(
-        "mirrored-only",
-        "skimage/retina.jpg",
-        "Turn the photo upside down",
-        partial(_flipped, axis=1),
-        "left and right are exchanged instead",
+    *_edits(
+        *("skimage/retina.jpg", "Turn the photo upside down", {}),
+        ("mirrored-only", _mirrored, "left and right are exchanged instead"),
     ),
-    HandEdit("square", "coffee", "Crop the image to a square", lambda pixels: pixels[:, 70 : 70 + pixels.shape[0]]),
-    HandEdit("small", "motorcycle", "Resize the image to 256x172", partial(_squashed, size=(256, 172))),
-    HandEdit("grey", "astronaut", "Make it black and white", partial(_saturated, factor=0.0)),
-    HandEdit(
-        "brighter", "skimage/camera.png", "Make the picture brighter", partial(_toned, gains=(1.15,) * 3, lift=14)
+    *_edits("coffee", "Crop the image to a square", {}, ("square", _cropped, "")),
+    *_edits("motorcycle", "Resize the image to 256x172", {}, ("small", partial(_squashed, size=(256, 172)), "")),
+    *_edits("astronaut", "Make it black and white", {}, ("grey", partial(_saturated, factor=0.0), "")),
+    *_edits(
+        *("skimage/camera.png", "Make the picture brighter", {}),
+        ("brighter", _brighter, ""),
+        ("darker", _darker, "it is darker"),
     ),
-    HandEdit(
-        "darker", "skimage/camera.png", "Make the picture brighter", partial(_toned, gains=(0.75,) * 3), "it is darker"
+    *_edits("motorcycle", "Increase the contrast a bit", {}, ("contrast", partial(_contrasted, factor=1.3), "")),
+    *_edits(
+        *("rocket", "Make the colors more vivid", {}),
+        ("duller", partial(_saturated, factor=0.5), "the colours are duller"),
     ),
-    HandEdit("contrast", "motorcycle", "Increase the contrast a bit", partial(_contrasted, factor=1.3)),
-    HandEdit(
-        "duller", "rocket", "Make the colors more vivid", partial(_saturated, factor=0.5), "the colours are duller"
-    ),
-    HandEdit(
-        "colder",
-        "matplotlib/grace_hopper.jpg",
-        "Make the photo look warmer",
-        partial(_toned, gains=(0.86, 0.98, 1.15)),
-        "it is colder",
-    ),
-    HandEdit("softer", "skimage/gravel.png", "Sharpen this image", partial(_blurred, sigma=1.8), "it is blurred"),
-    HandEdit(
-        "more-cast",
-        "coffee",
-        "Remove the orange color cast",
-        partial(_toned, gains=(1.12, 0.95, 0.75)),
-        "the cast is stronger",
-    ),
-    HandEdit("blurred-around", "cat", "Blur the background", _blurred_around_cat, boxes={"cat": (_CAT,)}),
-    HandEdit(
-        "all-blurred",
-        "cat",
-        "Blur the background",
-        partial(_blurred, sigma=6),
-        "the cat is blurred, too",
-        {"cat": (_CAT,)},
+    *_edits(_HOPPER, "Make the photo look warmer", {}, ("colder", _colder, "it is colder")),
+    *_edits("skimage/gravel.png", "Sharpen this image", {}, ("softer", partial(_blurred, sigma=1.8), "it is blurred")),
+    *_edits("coffee", "Remove the orange color cast", {}, ("more-cast", _warmer_cast, "the cast is stronger")),
+    *_edits(
+        *("cat", "Blur the background", {"cat": _CAT}),
+        ("blurred-around", _blurred_around_cat, ""),
+        ("all-blurred", partial(_blurred, sigma=6), "the cat is blurred, too"),
     ),
 )
 """All of them."""

@@ -25,7 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first-seed", type=at_least_one, help="the others follow it (default: the first reported)")
     parser.add_argument("--selectors", nargs="+", help="names of the selectors for prompts (default: all)")
     parser.add_argument("--calibration", type=Path, help="file of the calibration of previews; recorded if missing")
-    parser.add_argument("--journal", type=Path, help="folder to resume from after an interruption")
     parser.add_argument("--plot", type=new_image_file, help="file for a plot of quality against evaluations")
     options = parser.parse_args(arguments)
     optional_imports.require_diffusers()
@@ -58,14 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif options.calibration is not None and options.calibration.exists():
             calibration = PreviewCalibration.load(options.calibration)
         else:
-            runs = [CalibrationSeedRun(seed, options.prompts, options.journal) for seed in CALIBRATION_SEEDS]
+            runs = [CalibrationSeedRun(seed, options.prompts) for seed in CALIBRATION_SEEDS]
             calibration = merge_calibrations(list(processes.map(CalibrationSeedRun.run, runs)))
             if options.calibration is not None:
                 calibration.save(options.calibration)
         seed_runs = [
-            SelectionSeedRun(
-                seed, options.prompts, options.compounds, options.journal, calibration, options.selectors or ()
-            )
+            SelectionSeedRun(seed, options.prompts, options.compounds, calibration, options.selectors or ())
             for seed in seeds
         ]
         results = list(processes.map(SelectionSeedRun.run, seed_runs))

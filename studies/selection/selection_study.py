@@ -43,7 +43,8 @@ from editcritic.verifiers.selectors import (
     ZeroOrderSearch,
     calibrate_previews,
 )
-from studies.selection.per_prompt_noise import PerPromptNoise
+
+from .per_prompt_noise import PerPromptNoise
 
 FIRST_REPORTED_SEED = 10
 """The first reported seed: reward and selectors were chosen on earlier ones."""
@@ -200,13 +201,12 @@ class SelectionSeedRun:
     seed: int
     prompts: int
     compounds: int
-    journal: Path | None
     calibration: PreviewCalibration | None = None
     names: Sequence[str] = ()
 
     def run(self) -> tuple[SelectionStudy, dict[str, list[TrialResult]]]:
         """The selectors of prompts on the prompts, and those of `COMPOUND_SELECTORS` on the compounds."""
-        with _seed_journal(self.journal, self.seed) as journal:
+        with Journal() as journal:
             editor = _study_editor()
             engine = Engine(log=journal.answer_log)
             selectors = {
@@ -246,11 +246,10 @@ class CalibrationSeedRun:
 
     seed: int
     prompts: int
-    journal: Path | None
 
     def run(self) -> PreviewCalibration:
         """The previews at `PREVIEW_STEP` and the final images of `MAX_CANDIDATES` candidates of each prompt."""
-        with _seed_journal(self.journal, self.seed) as journal:
+        with Journal() as journal:
             return calibrate_previews(
                 _study_editor(),
                 _study_reward(REWARD, Engine(log=journal.answer_log)),
@@ -265,10 +264,6 @@ def merge_calibrations(parts: Sequence[PreviewCalibration]) -> PreviewCalibratio
     """Calibrations of several seeds as one."""
     values = {name: rows for part in parts for name, rows in part.values.items()}
     return replace(parts[0], values=values, failed=sum(part.failed for part in parts))
-
-
-def _seed_journal(folder: Path | None, seed: int) -> Journal:
-    return Journal(None if folder is None else folder / f"seed-{seed}")
 
 
 def _study_editor() -> PerPromptNoise:

@@ -19,12 +19,19 @@ from editcritic.benchmarks.sceneedit.cases import Case
 from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Expert
-from studies.validity.metric_runner import MetricValue, ValidityStudy, score_all
 
-from .metric_runner import ExpertNoise, MetricRunner
-from .metric_selection import EvaluatedMetric, installed_metrics, select_metrics
+from .metric_selection import (
+    EvaluatedMetric,
+    ExpertNoise,
+    MetricRunner,
+    MetricValue,
+    ValidityStudy,
+    installed_metrics,
+    score_all,
+    select_metrics,
+    spearman,
+)
 from .oracle import Oracle
-from .truth_agreement import spearman
 
 PAPER, OFFICIAL = "edival-if?protocol=paper", "edival-if?protocol=official"
 DENSE = "edival-if?protocol=paper&dense=true"
@@ -69,7 +76,6 @@ class TruthDisagreement:
     verdict: float | None
     reason: str
     oracle_verdict: float | None
-    oracle_reason: str
     cause: Cause
 
 
@@ -111,9 +117,7 @@ def compare_verdicts(study: ValidityStudy, spec: str) -> MetricVerdicts | None:
         oracle_agreements += perfect.value == truth
         if row.value != truth:
             cause: Cause = "unknown" if perfect.value is None else "expert" if perfect.value == truth else "rule"
-            disagreements.append(
-                TruthDisagreement(row.case, row.value, row.reason, perfect.value, perfect.reason, cause)
-            )
+            disagreements.append(TruthDisagreement(row.case, row.value, row.reason, perfect.value, cause))
     honest = sum(not case.is_hack for case in study.cases)
     wrong = sum(not study.cases[one.case_index].is_hack for one in disagreements)
     share = 1 - wrong / honest if honest else None

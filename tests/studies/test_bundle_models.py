@@ -7,8 +7,7 @@ import torch
 import transformers
 
 from editcritic.reward.experts.loading.model_registry import bundles
-from studies.performance.bundle_models import BUNDLES, Bundle, bundle_models, model_roles
-from studies.performance.random_models import Role
+from studies.performance.random_models import BUNDLES, Bundle, Role, bundle_models, model_roles
 from studies.performance.throughput import QUERIES, measure
 from tests.reward.experts.loading.test_model_sizes import PUBLISHED
 

@@ -9,7 +9,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.suite import FOLLOWED, UNCHANGED, SceneEdit, prompt_of
-from editcritic.benchmarks.sceneedit.tiny_editor.recovered_truth import recovered_truth
+from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import recovered_truth
 from editcritic.benchmarks.suites.results import load_results
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import Image
@@ -49,15 +49,6 @@ def test_each_flaw_shows_in_the_truth() -> None:
     assert overdoes[0] > 0.75
     assert overdoes[1] < 0.85
     assert 0.4 < confuses[0] < 0.9
-
-
-def test_a_flawed_editor_is_an_editor_that_makes_the_same_again() -> None:
-    suite = SceneEdit(prompts=9)
-    editor = flawed("overdoes", suite)
-    assert isinstance(editor, Editor)
-    assert edited(editor, suite.items[4]) == edited(flawed("overdoes", suite), suite.items[4])
-    with pytest.raises(LookupError):
-        editor.edit([suite.items[0].sample.sources], ["Do something else"], [0])
 
 
 def test_five_editors_are_made_judged_and_reported_once(

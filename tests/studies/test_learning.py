@@ -1,9 +1,7 @@
 """Studies of learning: the tiny editor, its gap and gradients, a judge's noise, and a writer."""
 
-import itertools
 import random
 from dataclasses import replace
-from statistics import stdev
 
 import numpy as np
 import pytest
@@ -16,47 +14,20 @@ from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import (
     request_sample,
     without_annotations,
 )
-from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained
 from editcritic.reward import Image, Reward
-from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
-from editcritic.reward.metrics.baselines.reward_models import EditScore
 from editcritic.reward.planners.rule_planner import RulePlanner
-from studies.learning import editor_gap, editor_study, judge_noise
+from studies.learning import editor_gap, editor_study, judge_noise, writer_model, writer_study
 from studies.learning.editor_gap import GROUP_SIZE, GroupOutcome, sampled_groups
 from studies.learning.editor_study import gain_interval, plot, summary
-from studies.learning.editor_tasks import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits, evaluate_held_out
+from studies.learning.editor_worker import HELD_OUT_SEED_OFFSET, NOTHING_GIVEN, REWARDS, TrainingEdits
 from studies.learning.gradients import cosine
 from studies.learning.judge_noise import (
     FAILED_IS_ZERO,
-    NO_SIGNAL,
     TREATMENTS,
-    Faults,
-    SampledJudge,
     Worth,
     drawn_groups,
     measure,
     worth,
-)
-from studies.learning.rule_based_editor import WRITER_SCENES, RuleBasedEditor, apply_instruction, parse_line
-from studies.learning.writer_model import (
-    SYNONYMS,
-    demonstrations,
-    sample_completions,
-    split_tasks,
-    tokenizer,
-    untrained_writer,
-    warm_start,
-)
-from studies.learning.writer_study import (
-    LOOPS,
-    HeldOutEvaluator,
-    HeldOutMetrics,
-    SeedResult,
-    WriterSeedRun,
-    format_reward,
-    length_reward,
-    lift,
-    truths,
 )
 from studies.learning.writer_study import plot as plot_writer
 from studies.learning.writer_study import table as writer_table
@@ -76,17 +47,6 @@ def test_lessons_are_the_same_for_a_seed_of_the_types_asked_for_and_nothing_held
     assert types == ["color_alter", "subject_remove", "color_alter"]
     taught = {one[number].source.digest for number in range(60)}
     assert not taught & {render(prompt.before).digest for prompt in held_out_prompts(60, HELD_OUT_SEED_OFFSET)}
-
-
-def test_prompts_are_shared_out_among_processes_and_the_first_pictures_are_the_same():
-    pipeline = load_pretrained()
-    whole = evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET)
-    parts = [evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET, shard=part, shard_count=2) for part in range(2)]
-    for name in ("followed", "unchanged", "hacked"):
-        rows = [getattr(part, name) for part in parts]
-        assert np.allclose(np.stack(rows, axis=1).reshape(4, 2), getattr(whole, name))
-    first = evaluate_held_out(pipeline, 4, 2, HELD_OUT_SEED_OFFSET, max_pictures=1)
-    assert np.array_equal(first.unchanged, whole.unchanged[:, :1])
 
 
 def test_a_copy_wins_without_guards_and_is_rejected_with_them():
@@ -160,16 +120,10 @@ def test_the_interval_of_all_seeds_is_over_seeds_and_prompts():
 
 
 @pytest.mark.slow
-def test_the_command_trains_in_two_processes_and_does_not_train_twice(tmp_path, capsys):
-    sizes = ["--steps", "2", "--eval-steps", "1", "--prompts", "2", "--images", "2", "--processes", "2", "--seeds", "7"]
-    editor_study.main([*sizes, "--runs", str(tmp_path)])
-    assert "| following | 7 |" in (printed := capsys.readouterr().out)
-    written_at = (tmp_path / "following-7.json").stat().st_mtime_ns
-    editor_study.main([*sizes, "--runs", str(tmp_path)])
-    assert capsys.readouterr().out == printed
-    assert (tmp_path / "following-7.json").stat().st_mtime_ns == written_at
-    with pytest.raises(SystemExit, match="prompts was 2"):
-        editor_study.main([*sizes, "--prompts", "3", "--runs", str(tmp_path)])
+def test_the_command_trains_and_evaluates(capsys):
+    sizes = ["--steps", "2", "--eval-steps", "1", "--prompts", "2", "--images", "2", "--seeds", "7"]
+    editor_study.main(sizes)
+    assert "| following | 7 |" in capsys.readouterr().out
 
 
 def outcome(task_type, good, followed, targets):
@@ -209,13 +163,6 @@ def test_the_cosine_is_one_and_the_same_every_time():
 
 # -- a judge's noise ---------------------------------------------------------------------------------------------------
 
-QUIET = Faults(lost=0.0)
-
-
-def following(faults, draws, edits):
-    reward = Reward(EditScore(draws=draws), {"judge": SampledJudge(faults, 7)}, on_failures="none")
-    return [[each.numbers["following"] for each in score.evidence[::2]] for score in reward(edits)]
-
 
 def test_advantages_are_counted_by_groups_with_signal_and_without():
     truth = np.array([[0.0, 1.0], [0.0, 0.5], [0.5, 1.0], [0.9, 0.92], [0.0, 0.0]])
@@ -226,34 +173,6 @@ def test_advantages_are_counted_by_groups_with_signal_and_without():
     deviations = np.array([-0.5, 0.5, -0.25, 0.25, -0.25, 0.25, -0.01, 0.01, 0, 0])
     assert found.correlation == pytest.approx((values.ravel() @ deviations) / np.sqrt(12 * (deviations @ deviations)))
     assert worth(0 * values, truth) == Worth(0.0, 1.0, 0.0, 0.0, 0.0)
-
-
-def test_groups_are_of_one_request_and_as_good_as_their_editor():
-    groups = drawn_groups(5, 3, group_size=6)
-    assert [len({case.sample.group for case in group}) for group in groups] == [1] * 5
-    assert all(len({case.sample.edited.digest for case in group}) == 6 for group in groups[1:])
-    never, _, _, _, always = groups
-    assert len({case.mode for case in never}) == 1
-    assert never[0].mode
-    truths = [case.truth.overall for case in always]
-    assert not any(case.mode for case in always)
-    assert max(truths) - min(truths) < NO_SIGNAL
-
-
-def test_the_judge_has_the_faults_that_it_is_given():
-    (group,) = drawn_groups(1, 4, group_size=1)
-    perfect = group[0].sample.reference
-    assert perfect is not None
-    edits = [replace(group[0].sample, edited=perfect)]  # its grades are certain
-    (quiet,) = following(QUIET, 60, edits)
-    (noisy,) = following(replace(QUIET, noise=0.2), 60, edits)
-    (some,) = following(replace(QUIET, zeros=0.3), 60, edits)
-    assert 1 < stdev(noisy) < 2.2  # of 10, and no grade is above 10
-    assert stdev(quiet) < 0.5
-    assert some.count(0.0) / 60 == pytest.approx(0.3, abs=0.15)
-    assert following(replace(QUIET, steady_zeros=1.0), 3, edits) == [[0.0] * 3]
-    lost = Reward(EditScore(), {"judge": SampledJudge(Faults(lost=1.0), 7)}, on_failures="none")(edits)[0]
-    assert (lost.status, lost.cause) == ("failed", "infrastructure")
 
 
 def test_a_measurement_has_the_noise_as_a_share_of_the_scale_and_all_treatments(tmp_path):
@@ -273,19 +192,12 @@ def test_a_measurement_has_the_noise_as_a_share_of_the_scale_and_all_treatments(
     assert (tmp_path / "noise.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_command_of_noise_prints_a_row_a_treatment(capsys, monkeypatch):
-    monkeypatch.setattr(judge_noise, "JUDGES", {"noise 0.1": Faults(0.1)})
-    monkeypatch.setattr(judge_noise, "_MEASURED_EDITS", 8)
-    judge_noise.main(["--seeds", "1", "2", "--groups", "5", "--draws", "1"])
-    assert len(capsys.readouterr().out.splitlines()) == 2 + 1 + len(TREATMENTS) + 1
-
-
 # -- a writer ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def judge():
-    return HeldOutEvaluator.of(split_tasks(12, seed=3, split="test"))
+    return writer_study.HeldOutEvaluator.of(writer_model.split_tasks(12, seed=3, split="test"))
 
 
 def test_what_is_split_and_worded_rightly_is_done_and_rewarded(judge):
@@ -307,7 +219,7 @@ def test_words_that_the_editor_cannot_read_leave_the_source_and_are_scored(judge
         ("Change the background to mars", False),
         ("Change the count of red star to 40", False),
         ("Remove red circle and remove blue star", False),
-        (f"Remove {SYNONYMS['red']} circle", False),
+        (f"Remove {writer_model.SYNONYMS['red']} circle", False),
         ("Remove red heart", True),
         ("Change the color of red heart to blue", True),
         ("Replace red heart with blue heart", True),
@@ -316,78 +228,19 @@ def test_words_that_the_editor_cannot_read_leave_the_source_and_are_scored(judge
     ],
 )
 def test_what_is_no_instruction_or_about_nothing_there_changes_nothing(line, is_read):
-    scene = random_scene(random.Random(0), WRITER_SCENES)
+    scene = random_scene(random.Random(0), writer_model.WRITER_SCENES)
     assert "red heart" not in scene.names
-    assert (parse_line(line) is not None) is is_read
-    assert apply_instruction(scene, line) == scene
-
-
-def test_the_editor_draws_the_same_twice_and_knows_no_strange_pictures():
-    scene, other = (random_scene(random.Random(seed), WRITER_SCENES) for seed in range(2))
-    hand, line = RuleBasedEditor([scene]), 'Add text "HOT"'
-    source = render(scene)
-    (first,), (second,) = (hand.edit([(source,)], [line], [seed]) for seed in range(2))
-    assert first == second != source
-    with pytest.raises(KeyError):
-        hand.edit([(render(other),)], [line], [0])
-
-
-def test_splits_seeds_and_lessons_share_no_compound():
-    prompts = [
-        {task.prompt for task in split_tasks(30, seed=seed, split=split)}
-        for seed in range(2)
-        for split in ("train", "test")
-    ]
-    prompts.append({prompt for prompt, _ in itertools.islice(demonstrations(30, seed=0), 30)})
-    assert len(set().union(*prompts)) == 150
-
-
-def test_the_teacher_guesses_what_second_names_mean():
-    examples = list(itertools.islice(demonstrations(50, seed=0), 1000))
-    assert not set(SYNONYMS.values()) & set(" ".join(completion for _, completion in examples).split())
-    for word, wrong in (("red", "orange"), ("heart", "circle")):
-        completions = [
-            completion
-            for prompt, completion in examples
-            if SYNONYMS[word] in prompt and word not in prompt and wrong not in prompt
-        ]
-        right = sum(word in completion for completion in completions)
-        assert 0.3 < right / len(completions) < 0.6
-
-
-def test_the_writer_has_a_word_for_everything():
-    words = tokenizer()
-    for task in split_tasks(60, seed=0, split="train"):
-        for text in (task.prompt, task.target_completion):
-            assert words.unk_token_id not in words(text)["input_ids"]
-        decoded = words.decode(words(task.target_completion)["input_ids"])
-        assert [line.strip() for line in decoded.splitlines()] == task.target_completion.splitlines()
-
-
-def test_controls_look_at_words_only():
-    targets = ["Remove red circle\nAdd blue star"] * 4
-    completions = ["Add pink heart\nRemove teal ring", "Remove red circle", "", "Remove red circle\nMake it nice now"]
-    assert length_reward([""] * 4, completions, split=targets) == [1.0, 0.5, 0.0, pytest.approx(5 / 6)]
-    assert format_reward([""] * 4, completions) == [1.0, 1.0, 0.0, 0.5]
-
-
-def test_a_warm_start_teaches_and_differs_between_seeds():
-    words = tokenizer()
-    models = [untrained_writer(words, seed) for seed in range(2)]
-    losses = [warm_start(model, words, seed=seed, steps=12, batch=8) for seed, model in enumerate(models)]
-    assert all(one[-1] < 0.8 * one[0] for one in losses)
-    assert losses[0] != losses[1]
-    prompts = [task.prompt for task in split_tasks(4, seed=0, split="test")]
-    assert sample_completions(models[0], words, prompts, seed=1) == sample_completions(
-        models[0], words, prompts, seed=1
-    )
+    assert (writer_model.parse_line(line) is not None) is is_read
+    assert writer_model.apply_instruction(scene, line) == scene
 
 
 @pytest.mark.slow
 def test_the_study_runs_as_a_whole(tmp_path):
-    work = WriterSeedRun(0, held_out=6, warm_start_steps=4, steps=2, prompts=2, generations=2, evaluate_every=1)
+    work = writer_study.WriterSeedRun(
+        0, held_out=6, warm_start_steps=4, steps=2, prompts=2, generations=2, evaluate_every=1
+    )
     outcome = work.run()
-    assert list(outcome.metrics_by_loop) == list(LOOPS)
+    assert list(outcome.metrics_by_loop) == list(writer_study.LOOPS)
     for looks in outcome.metrics_by_loop.values():
         assert [look.step for look in looks] == [0, 1, 2]
         assert looks[0] == outcome.metrics_by_loop["reward"][0]
@@ -398,24 +251,13 @@ def test_the_study_runs_as_a_whole(tmp_path):
 
 
 def looked(*rewards):
-    return HeldOutMetrics(0, rewards, tuple(value or 0.0 for value in rewards), (), ())
+    return writer_study.HeldOutMetrics(0, rewards, tuple(value or 0.0 for value in rewards), (), ())
 
 
 def test_the_lift_is_paired_and_leaves_out_what_is_unscored():
-    looks = {loop: [looked(0.2, None, 0.5, 0.1), looked(0.6, 1.0, None, 0.3)] for loop in LOOPS}
-    outcomes = [SeedResult(seed, looks, {}) for seed in range(3)]
-    mean, low, high = lift(outcomes, "reward")
+    looks = {loop: [looked(0.2, None, 0.5, 0.1), looked(0.6, 1.0, None, 0.3)] for loop in writer_study.LOOPS}
+    outcomes = [writer_study.SeedResult(seed, looks, {}) for seed in range(3)]
+    mean, low, high = writer_study.lift(outcomes, "reward")
     assert mean == pytest.approx(0.3)
     assert 0.2 <= low < mean < high <= 0.4
-    assert lift(outcomes, "reward", truths)[0] == pytest.approx((0.4 + 1.0 - 0.5 + 0.2) / 4)
-
-
-def test_the_interval_of_a_lift_is_over_seeds_and_over_their_compounds():
-    def results(*gains):
-        looks = [{loop: [looked(*[0.0] * 8), looked(*gain)] for loop in LOOPS} for gain in gains]
-        return [SeedResult(seed, metrics, {}) for seed, metrics in enumerate(looks)]
-
-    spread = [0.0, 1.0] * 4
-    assert lift(results([0.0] * 8, [1.0] * 8), "reward") == (0.5, 0.0, 1.0)
-    assert lift(results(spread), "reward")[1:] == pytest.approx(bootstrap_interval(row_means, spread), abs=0.13)
-    assert lift(results(spread, spread), "reward")[1] > lift(results(spread), "reward")[1] > 0
+    assert writer_study.lift(outcomes, "reward", writer_study.truths)[0] == pytest.approx((0.4 + 1.0 - 0.5 + 0.2) / 4)

@@ -14,8 +14,8 @@ import pytest
 from editcritic.integrations.serving.client.remote_reward import RemoteError
 from editcritic.integrations.serving.server.app import serve_in_thread
 from editcritic.integrations.serving.server.service import ScoringService
-from studies.load_test.__main__ import LoadConfig, LoadCounters, build_load_report, generate_load
-from studies.load_test.synthetic_reward import SyntheticServer, synthetic_reward, synthetic_samples
+from studies.load_test.__main__ import LoadConfig, generate_load
+from studies.load_test.synthetic_reward import SyntheticServer, synthetic_reward
 
 HttpHandler: TypeAlias = type[BaseHTTPRequestHandler]
 
@@ -55,24 +55,17 @@ def test_wrong_scores_show():
     assert (report.mismatched or 0) > 0
 
 
-def test_real_samples_are_replayed_and_proxies_are_for_other_machines(server: str, monkeypatch) -> None:
+def test_proxies_are_for_other_machines(server: str, monkeypatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    load = LoadConfig(clients=2, samples=20, group_size=4)
-    report = generate_load([server], load, samples=synthetic_samples(3, size=8))
-    assert (report.samples, report.failed, report.mismatched, report.scored_by_servers) == (20, 0, None, 20)
+    report = generate_load([server], LoadConfig(clients=2, samples=20, group_size=4, image_size=8))
+    assert (report.samples, report.failed, report.mismatched, report.scored_by_servers) == (20, 0, 0, 20)
 
 
 @pytest.mark.parametrize("url", ["http://192.0.2.1:80", "http://example.org", "http://127.0.0.1.example.org"])
 def test_a_load_is_put_on_no_other_machine(url):
     with pytest.raises(ValueError, match="is not this machine"):
         generate_load([url])
-
-
-@pytest.mark.parametrize("wrong", [{"clients": 0}, {"samples": 10**9}, {"max_seconds": 10**6}])
-def test_it_is_bounded(wrong):
-    with pytest.raises(ValueError, match="got"):
-        LoadConfig(**wrong)
 
 
 def test_nobody_there_is_said_at_once():
@@ -87,12 +80,6 @@ def test_as_a_command():
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["samples"] == 8
-
-
-def test_a_load_of_which_no_call_ended_has_no_latency():
-    report = build_load_report(LoadConfig(), LoadCounters(), False, 1.0, 0.1, {}, {})
-    assert report.latency_s == {}
-    assert "latency     unknown: no call ended" in report.to_text()
 
 
 def answering(metrics: bytes) -> HttpHandler:
@@ -150,22 +137,6 @@ def test_the_token_goes_to_no_address_that_a_server_names(monkeypatch: pytest.Mo
                 [url], LoadConfig(clients=1, samples=2, group_size=2, image_size=8), token_env="LOAD_TOKEN"
             )
     assert elsewhere == []
-    assert (report.samples, report.failed, report.scored_by_servers) == (2, 0, None)
-
-
-@pytest.mark.parametrize(
-    "metrics",
-    [
-        b"what?\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n\r\na_metric many\n",
-        b"HTTP/1.1 200 OK\r\n\r\n\xff\xff",
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nfff\r\nx",
-        b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
-    ],
-)
-def test_metrics_that_are_none_are_not_counted(metrics: bytes) -> None:
-    with listening(answering(metrics)) as url:
-        report = generate_load([url], LoadConfig(clients=1, samples=2, group_size=2, image_size=8))
     assert (report.samples, report.failed, report.scored_by_servers) == (2, 0, None)
 
 

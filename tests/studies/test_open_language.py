@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import cv2
 import numpy as np
 import pytest
 
@@ -19,54 +18,24 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.vocabulary import SHAPES
-from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Target
+from editcritic.reward import EditPlan, Kept, PlannedOperation, Target
 from editcritic.reward.metrics.any_edit.plans import plan_problems
 from editcritic.reward.metrics.any_edit.questions import with_questions
-from editcritic.reward.metrics.any_edit.targets import referred_boxes
 from editcritic.reward.planners.rule_planner import RulePlanner
 from editcritic.reward.queries import Abstention, Judge
 from editcritic.reward.queries.response_formats import Json, Message, YesNo
 from studies.open_language import __main__ as command
-from studies.open_language.open_cases import FLAWS, LANGUAGE_FLAWS, REQUEST_KINDS, open_cases, open_pair
-from studies.open_language.open_edits import OBJECT_FLAWS, flawed_open_edit, honest_open_edit
-from studies.open_language.open_report import SETTINGS, markdown, measure_best_of_n
+from studies.open_language import open_edits, whole_picture
+from studies.open_language.__main__ import SETTINGS, markdown, measure_best_of_n
 from studies.open_language.open_requests import OBJECT_REQUEST_KINDS, random_object_request
 from studies.open_language.open_sheet import draw_open_sheet
 from studies.open_language.study import MetricResult, OpenRow, OpenStudy, same_plan, score_cases
-from studies.open_language.twin_scenes import DISTINCTIONS, plain_scene, step_followed, twin_scene
-from studies.open_language.whole_picture import (
-    LOOKS,
-    WHOLE_PICTURE_FLAWS,
-    flawed_whole_picture_edit,
-    honest_whole_picture_edit,
-    random_whole_picture_request,
-    with_look,
-)
+from studies.open_language.twin_scenes import plain_scene, step_followed
 
 CONFIG = SceneConfig.for_size(96)
 
 
 # -- objects ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("distinction", DISTINCTIONS)
-def test_an_expression_means_its_objects_and_no_twin(distinction):
-    def named(scene, target):
-        *attributes, shape = target.phrase.split()
-        return [
-            Box(obj.x, obj.y, obj.w, obj.h, label=str(obj.id))
-            for obj in scene.objects
-            if obj.shape == shape and set(attributes) <= {obj.colour}
-        ]
-
-    for seed in range(40):
-        scene, expression = twin_scene(random.Random(seed), CONFIG, distinction)
-        target = expression.target
-        related = () if target.relation is None else named(scene, target.relation.of)
-        meant = referred_boxes(target, named(scene, target), related)
-        assert {int(box.label) for box in meant} == set(expression.ids), expression.words
-        assert not set(expression.ids) & set(expression.twins)
-        assert expression.twins or distinction == "quantity"
 
 
 @cache
@@ -112,7 +81,10 @@ def examples(flaw, count=3):
     for seed in range(1500):
         rng = random.Random(f"{flaw} {seed}")
         request = random_object_request(rng, CONFIG, OBJECT_REQUEST_KINDS[seed % len(OBJECT_REQUEST_KINDS)])
-        honest, flawed = honest_open_edit(rng, request, CONFIG), flawed_open_edit(rng, request, CONFIG, flaw)
+        honest, flawed = (
+            open_edits.honest_open_edit(rng, request, CONFIG),
+            open_edits.flawed_open_edit(rng, request, CONFIG, flaw),
+        )
         if flawed is not None and honest.truth.followed:
             found.append((request, honest, flawed))
         if len(found) == count:
@@ -120,14 +92,7 @@ def examples(flaw, count=3):
     raise AssertionError(f"no request allows {flaw}")
 
 
-def difference_at(picture, other, obj):
-    """Mean difference of two images in the middle of an object, in grey levels."""
-    x, y, side = round(96 * obj.x), round(96 * obj.y), max(2, round(96 * obj.w / 6))
-    area = np.s_[max(0, y - side) : y + side, max(0, x - side) : x + side]
-    return float(np.abs(picture.pixels[area].astype(float) - other.pixels[area].astype(float)).mean())
-
-
-@pytest.mark.parametrize("flaw", OBJECT_FLAWS)
+@pytest.mark.parametrize("flaw", open_edits.OBJECT_FLAWS)
 def test_a_flawed_edit_is_worse_than_an_honest_one_and_another_picture(flaw):
     for request, honest, flawed in examples(flaw):
         assert flawed.edit.picture != honest.edit.picture
@@ -139,24 +104,6 @@ def test_a_flawed_edit_is_worse_than_an_honest_one_and_another_picture(flaw):
             assert flawed.truth.kept < honest.truth.kept - 0.04
 
 
-def test_pixels_show_which_twins_were_changed():
-    for request, honest, flawed in examples("wrong twin"):
-        if request.steps[0].task.type == "position_change":
-            continue
-        source = render(request.before)
-        meant = [obj for obj in request.before.objects if obj.id in request.steps[0].target_ids]
-        twins = [obj for obj in request.before.objects if obj.id in request.twins]
-        assert max(difference_at(honest.edit.picture, source, obj) for obj in meant) > 15
-        assert max(difference_at(flawed.edit.picture, source, obj) for obj in meant) < 12
-        assert max(difference_at(flawed.edit.picture, source, obj) for obj in twins) > 15
-    for request, honest, flawed in examples("only some of all"):
-        source = render(request.before)
-        objects = [obj for obj in request.before.objects if obj.id in request.steps[0].target_ids]
-        changes = [difference_at(flawed.edit.picture, source, obj) for obj in objects]
-        assert min(difference_at(honest.edit.picture, source, obj) for obj in objects) > 8
-        assert min(changes) < 8 < max(changes)
-
-
 # -- the whole picture ------------------------------------------------------------------------------------------------
 
 
@@ -164,86 +111,33 @@ def edits(look, count=6, flaw=None):
     found: list[Any] = []
     for seed in range(200):
         rng = random.Random(f"{look} {flaw} {seed}")
-        request = random_whole_picture_request(rng, CONFIG, look)
-        edit: Any = honest_whole_picture_edit(rng, request) if flaw is None else None
+        request = whole_picture.random_whole_picture_request(rng, CONFIG, look)
+        edit: Any = whole_picture.honest_whole_picture_edit(rng, request) if flaw is None else None
         if flaw is not None:
-            edit = flawed_whole_picture_edit(rng, request, flaw)
+            edit = whole_picture.flawed_whole_picture_edit(rng, request, flaw)
         found += [] if edit is None else [edit]
         if len(found) == count:
             break
     return found
 
 
-def pixels(image):
-    return image.pixels.astype(np.float64)
-
-
-def sharpness(image):
-    return float(np.abs(cv2.Laplacian(image.pixels.mean(axis=2), cv2.CV_64F)).max())
-
-
-def is_dark_and_blue(before, after):
-    before, after = pixels(before), pixels(after)
-    bluer = after[..., 2].mean() / after[..., 0].mean() > 1.2 * before[..., 2].mean() / before[..., 0].mean()
-    return bluer and after.mean() < 0.6 * before.mean()
-
-
-def is_mirrored(before, after):
-    flipped = pixels(before)[:, ::-1]
-    return np.abs(pixels(after) - flipped).mean() < 0.5 * np.abs(pixels(after) - flipped[:, ::-1]).mean()
-
-
-SIGNS = {
-    "night": is_dark_and_blue,
-    "sepia": lambda _, after: pixels(after)[..., 0].mean() > 1.2 * pixels(after)[..., 2].mean(),
-    "black and white": lambda before, after: (
-        np.ptp(pixels(after), axis=2).mean() < 0.3 * np.ptp(pixels(before), axis=2).mean()
-    ),
-    "blur": lambda before, after: sharpness(after) < 0.5 * sharpness(before),
-    "deblur": lambda before, after: sharpness(after) > 2 * sharpness(before),
-    "mirror": is_mirrored,
-}
-
-
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", whole_picture.LOOKS)
 def test_an_honest_edit_follows_and_shows_its_look(look):
     for edit in edits(look):
         assert edit.truth.followed
         assert edit.picture != edit.request.source
         assert plan_problems(edit.request.plan, edit.request.sentence) == (), edit.request.sentence
-        if look in SIGNS:
-            assert SIGNS[look](edit.request.source, edit.picture)
     sentences = {edit.request.sentence for edit in edits(look, 30)}
     unread = [sentence for sentence in sentences if RulePlanner().plan(sentence) is None]
     assert len(unread) <= 0.25 * len(sentences), unread
 
 
-def test_pixel_art_has_blocks_rain_has_streaks_and_a_crop_shows_its_window():
-    picture = with_look(np.random.default_rng(0).uniform(0, 255, (96, 96, 3)), "pixel art", 1.0, 1)
-    assert any(np.ptp(picture[:block, 2 * block : 3 * block], axis=(0, 1)).max() == 0 for block in (3, 4))
-    streaks = with_look(np.full((96, 96, 3), 120.0), "rain", 1.0, 3).mean(axis=2)
-    assert 0.03 < (streaks > 120).mean() < 0.6
-    assert np.abs(np.diff(streaks, axis=1)).mean() > 1.5 * np.abs(np.diff(streaks, axis=0)).mean()
-    for edit in edits("crop"):
-        x0, y0, x1, y1 = (round(96 * share) for share in edit.window)
-        cut = edit.request.source.pixels[y0:y1, x0:x1]
-        shown = cv2.resize(edit.picture.pixels, (cut.shape[1], cut.shape[0]), interpolation=cv2.INTER_AREA)
-        assert np.abs(shown.astype(float) - cut).mean() < 12
-
-
-@pytest.mark.parametrize("flaw", WHOLE_PICTURE_FLAWS)
+@pytest.mark.parametrize("flaw", whole_picture.WHOLE_PICTURE_FLAWS)
 def test_no_flawed_edit_follows(flaw):
-    found = [edit for look in LOOKS for edit in edits(look, 2, flaw)]
+    found = [edit for look in whole_picture.LOOKS for edit in edits(look, 2, flaw)]
     assert found
     for edit in found:
         assert not edit.truth.followed, (edit.request.sentence, flaw)
-        if flaw == "half of the picture" and edit.look == "sepia":
-            change = np.abs(pixels(edit.picture) - pixels(edit.request.source)).mean(axis=2)
-            halves = {"left": change[:, :48], "right": change[:, 48:], "top": change[:48], "bottom": change[48:]}
-            opposite = {"left": "right", "right": "left", "top": "bottom", "bottom": "top"}[edit.part]
-            assert halves[edit.part].mean() > 3 * halves[opposite].mean()
-        if flaw == "too weak" and edit.look in ("night", "sepia", "rain"):
-            assert np.abs(pixels(edit.picture) - pixels(edit.request.source)).mean() < 6
         if flaw == "object lost":
             assert len(edit.after.objects) == len(edit.request.before.objects) - 1
 
@@ -289,19 +183,19 @@ def test_plans_agree_whatever_the_words(one, other, same):
 
 
 def test_cases_come_in_pairs_without_annotations_and_are_the_same_for_a_seed():
-    cases: Any = open_cases(240, seed=3)
+    cases: Any = open_edits.open_cases(240, seed=3)
     for honest, flawed in zip(cases[::2], cases[1::2], strict=True):
         assert (honest.request, honest.sample.sources) == (flawed.request, flawed.sample.sources)
         assert (honest.flaw, honest.truth.followed) == ("", True)
-        assert flawed.flaw in FLAWS
+        assert flawed.flaw in open_edits.FLAWS
         assert not flawed.truth.followed or flawed.truth.kept < honest.truth.kept
         fields = ("task", "pools", "plan", "reference", "mask", "operations", "boxes", "targets", "history", "metadata")
         assert [name for name in fields if getattr(flawed.sample, name)] == []
-    assert {kind: sum(case.kind == kind for case in cases) for kind in REQUEST_KINDS} == dict.fromkeys(
-        REQUEST_KINDS, 12
+    assert {kind: sum(case.kind == kind for case in cases) for kind in open_edits.REQUEST_KINDS} == dict.fromkeys(
+        open_edits.REQUEST_KINDS, 12
     )
-    assert sum(case.flaw in LANGUAGE_FLAWS for case in cases) >= 20
-    again = [*open_cases(40, seed=3), *open_cases(40, seed=3, first=20)]
+    assert sum(case.flaw in open_edits.LANGUAGE_FLAWS for case in cases) >= 20
+    again = [*open_edits.open_cases(40, seed=3), *open_edits.open_cases(40, seed=3, first=20)]
     assert [(case.sample, case.truth) for case in again] == [(case.sample, case.truth) for case in cases[:80]]
     assert len(draw_open_sheet().getcolors(maxcolors=2**24) or ()) > 1000
 
@@ -336,14 +230,14 @@ def test_figures_of_six_cases_by_hand():
 
 
 def test_plans_by_hand_score_nearly_everything_right():
-    study: Any = OpenStudy(score_cases(open_cases(2 * len(REQUEST_KINDS), seed=11), "hand"))
+    study: Any = OpenStudy(score_cases(open_edits.open_cases(2 * len(open_edits.REQUEST_KINDS), seed=11), "hand"))
     assert study.scored.value >= 0.95
     assert min(study.right.value, study.ordered.value) >= 0.9
 
 
 def test_the_command_prints_tables(capsys):
     with pytest.raises(SystemExit) as ended:
-        command.main(["--seeds", "11", "12", "--cases", "24", "--processes", "2"])
+        command.main(["--seeds", "11", "12", "--cases", "24"])
     assert ended.value.code in (0, 1)  # 24 cases decide no bar
     tables = capsys.readouterr().out
     assert "| share of cases with a score |" in tables
@@ -368,7 +262,7 @@ PAIRS = 5
 
 @cache
 def pairs(look, count=PAIRS):
-    return [open_pair(seeded_rng("train", 8, f"looks {look}", number), look, "x") for number in range(count)]
+    return [open_edits.open_pair(seeded_rng("train", 8, f"looks {look}", number), look, "x") for number in range(count)]
 
 
 @cache
@@ -411,7 +305,7 @@ def test_blur_and_the_window_of_a_crop_are_found_and_equal_pictures_have_no_chan
         same = PictureChange(before, before, detect_objects(before))
         assert (same.same_content, max(same.probability(name) for name in CHANGES) < 0.1) == (1.0, True)
     for number in range(PAIRS):
-        honest, _ = open_pair(seeded_rng("train", 9, "windows", number), "crop", "x")
+        honest, _ = open_edits.open_pair(seeded_rng("train", 9, "windows", number), "crop", "x")
         window, source, edited = change_of(honest).window, honest.sample.source, honest.sample.edited
         width, height = round(source.width * window.w), round(source.height * window.h)
         left, top = max(0, round(source.width * window.x0)), max(0, round(source.height * window.y0))
@@ -425,7 +319,7 @@ def judge():
 
 
 def sample_of(look):
-    honest, _ = open_pair(seeded_rng("train", 12, f"judge {look}", 0), look, "x")
+    honest, _ = open_edits.open_pair(seeded_rng("train", 12, f"judge {look}", 0), look, "x")
     return honest.sample
 
 
@@ -467,7 +361,7 @@ def test_a_listed_difference_belongs_to_the_operation_about_what_changed():
     sample, operations = sample_of("rain"), "1. Make it rain\n2. Turn the image into pixel art"
     assert [entry["operation"] for entry in differences((sample.source, sample.edited), operations)] == [1]
     assert differences((sample.source,) * 2, operations) == []
-    honest, _ = open_pair(seeded_rng("train", 12, "judge object", 3), "scene phrase", "x")
+    honest, _ = open_edits.open_pair(seeded_rng("train", 12, "judge object", 3), "scene phrase", "x")
     words = honest.sample.instruction
     listed = differences((honest.sample.source, honest.sample.edited), f"1. {words}")
     assert {"what": words, "operation": 1} in listed

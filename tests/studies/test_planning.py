@@ -2,9 +2,7 @@
 
 import pytest
 
-from editcritic.reward import EditPlan, Expert, PlannedOperation, Target
-from editcritic.reward.bootstrap_intervals import wilson_interval
-from editcritic.reward.queries import Failure, Plan
+from editcritic.reward import EditPlan, PlannedOperation, Target
 from studies.planning import __main__ as study
 from studies.planning.__main__ import Phrasing, _phrasing, is_right_in_target, is_right_in_type, main
 
@@ -48,16 +46,6 @@ def test_what_is_right(operation, label, right_type, right_target):
     assert not is_right_in_target(twice, phrasing("x", label))
 
 
-def test_interval_of_a_proportion():
-    assert wilson_interval(0, 0) == (0.0, 1.0)
-    low, high = wilson_interval(97, 100)
-    assert (round(low, 4), round(high, 4)) == (
-        0.9155,
-        0.9897,
-    )  # scipy: binomtest(97, 100).proportion_ci(method="wilson")
-    assert wilson_interval(10, 10)[1] == pytest.approx(1.0)
-
-
 def test_the_rules_on_the_development_set(capsys):
     main(["--set", "development", "--wrong"])
     printed = capsys.readouterr().out
@@ -81,18 +69,3 @@ def test_wrong_answers_are_counted_and_listed(capsys, monkeypatch):
     assert "| no_request | 1 | 1 |" in text
     assert all(sentence in text for sentence in ("Make the cup blue", "Make the jug blue", "Remove the dog"))
     assert "Surprise me" not in text
-
-
-class Crashing(Expert):
-    """A planner that fails on everything: its failures are no abstentions."""
-
-    id = "crashing"
-    kinds = (Plan,)
-
-    def __call__(self, queries):
-        return [Failure("out of order")] * len(queries)
-
-
-def test_a_planner_that_fails_has_no_figures():
-    with pytest.raises(RuntimeError, match="out of order"):
-        main(["--planner", f"{__name__}:Crashing"])

@@ -1,10 +1,8 @@
 """Cached prompt tokens are counted as vLLM counts them, and the judge reports what its server counts."""
 
-from collections import Counter
-
 import pytest
 
-from studies.performance.prefix_caching import BLOCK, PrefixCache, counting_servers, edits, measure, send, share_cached
+from studies.performance.prefix_caching import BLOCK, PrefixCache, edits, measure, share_cached
 
 PICTURE = 64
 """Tokens of a picture: four blocks."""
@@ -38,16 +36,3 @@ def test_a_group_shares_its_source_and_two_servers_encode_each_picture_once():
     shared = 15 * 2 * PICTURE / row["prompt_tokens"]  # the source, and less than a block of words before it
     assert row["one"] == row["two"] == pytest.approx(shared, abs=15 * 2 * BLOCK / row["prompt_tokens"])
     assert row["in turn"] < row["two"]
-
-
-def test_a_group_is_at_one_of_two_servers_also_with_questions_about_the_edit_alone():
-    samples = edits(4)
-    with counting_servers(2, PICTURE) as servers:
-        counts = send("viescore-o", samples, servers)
-        seen = Counter(
-            picture for server in servers for picture in {one for r in server.requests for one in r.pictures}
-        )
-        number = sum(len(server.requests) for server in servers)
-    assert number == counts["requests"] - counts["retries"] == 2 * len(samples)
-    assert max(seen.values()) <= 2
-    assert sum(seen.values()) <= 1.1 * len(seen)  # a server with too much to do is passed over

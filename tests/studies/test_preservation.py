@@ -1,8 +1,6 @@
 """The study of preservation: damage is visible and local, and the study separates it from harmless changes."""
 
-import json
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ pytest.importorskip("skimage")
 pytest.importorskip("torch")
 
 from studies.preservation.__main__ import main
-from studies.preservation.damages import DAMAGES, HARMLESS, damaged
+from studies.preservation.damages import DAMAGES, damaged
 from studies.preservation.ladders import KINDS, Rung, is_clear, ladders, summary, values_of
 from studies.preservation.photographs import DEVELOPMENT, HELD_OUT, photograph
 from studies.preservation.scenes import SCENES
@@ -32,23 +30,13 @@ def test_damage_is_visible_and_local(name):
     assert 0 < changed.mean() < 0.03
 
 
-def test_harmless_changes_are_small():
-    before = photograph(DEVELOPMENT[1])
-    for change in HARMLESS.values():
-        after = change(before, np.random.default_rng(0))
-        assert after.shape == before.shape
-        assert after.dtype == np.uint8
-
-
 @pytest.mark.slow
-def test_a_short_run_separates_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    main(["--out", str(tmp_path), "--photos", "development", "--limit", "1", "--steps", "150"])
-    report = json.loads((tmp_path / "preservation.json").read_text(encoding="utf-8"))["development"]
-    measures = report["measures"]
-    assert measures["preservation"]["auc"][0] > 0.97
-    assert measures["preservation"]["auc"][0] > measures["mean L1"]["auc"][0]
-    assert report["drift"]["blur, sigma in pixels"]["0"] == 1.0
-    assert "## development" in capsys.readouterr().out
+def test_a_short_run_separates_damage(capsys):
+    main(["--photos", "development", "--limit", "1", "--steps", "150"])
+    printed = capsys.readouterr().out
+    auc = {row[1].strip(): row[2] for line in printed.splitlines() if len(row := line.split("|")) > 6}
+    assert float(auc["preservation"].split()[0]) > max(0.97, float(auc["mean L1"].split()[0]))
+    assert "| blur, sigma in pixels | 0: 1.00" in printed
 
 
 def test_what_stands_where_lies_in_the_photographs_and_has_its_size():
@@ -97,8 +85,8 @@ def test_pairs_out_of_order_and_full_bins_are_counted():
     kinds = list(values)
     assert values["encoded"] > 0.95 > values["furniture"] > values["other picture"]
     falling = {kind: 1.0 - number / 100 for number, kind in enumerate(kinds)}
-    assert summary([(ladder, falling)])["in order"]["share"] == 1.0
-    report = summary([(ladder, falling), (ladder, dict.fromkeys(kinds, 0.51))])
-    assert report["in order"]["share"] == 0.5
-    assert report["fullest bin"]["from"] == 0.5
-    assert len(report["out of order"]) == len(ladder.pairs)
+    assert any(line.startswith("| all | 100.0%") for line in summary("own", [(ladder, falling)]))
+    lines = list(summary("own", [(ladder, falling), (ladder, dict.fromkeys(kinds, 0.51))]))
+    assert any(line.startswith("| all | 50.0%") for line in lines)
+    assert any(line.endswith("from 0.50") for line in lines)
+    assert len(lines) - 1 - lines.index("Out of order:") == len(ladder.pairs)

@@ -7,7 +7,7 @@ from diffusers import FluxKontextPipeline
 
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import SceneEditPipeline, untrained_pipeline
 from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import ACROSS, SIZE
-from studies.tiny_editor import train, trainer
+from studies.tiny_editor import train
 
 LATENTS = 3 + ACROSS**2
 PATCH = 3 * (SIZE // ACROSS) ** 2
@@ -15,7 +15,7 @@ PATCH = 3 * (SIZE // ACROSS) ** 2
 
 @pytest.fixture(scope="module")
 def data():
-    return trainer.TrainingData.of(180)
+    return train.TrainingData.of(180)
 
 
 @pytest.fixture(autouse=True)
@@ -40,43 +40,23 @@ def weights(pipeline):
 def trained(data, steps, seed=0):
     torch.manual_seed(seed)
     pipeline = untrained_pipeline()
-    config = trainer.TrainingConfig(steps=steps, batch=16, seed=seed)
-    return pipeline, [loss for _, loss in trainer.train_editor(pipeline, data, config)]
-
-
-def test_coupled_noise_is_standard_normal_noise():
-    from scipy import stats
-
-    torch.manual_seed(0)
-    noise = trainer.coupled_noise(torch.randn(2_000, ACROSS**2, PATCH), torch.rand(2_000, LATENTS))
-    assert stats.kstest(noise[:, 0, :20].flatten(), "norm").pvalue > 0.01
-    patterns = trainer._patterns()
-    for pattern in patterns:  # along the patterns themselves, in a patch and over all
-        assert stats.kstest((noise @ pattern)[:, 5], "norm").pvalue > 0.01
-        assert stats.kstest((noise @ pattern).sum(1) / ACROSS, "norm").pvalue > 0.01
-    assert float(torch.corrcoef(noise[:, :, 7].T).fill_diagonal_(0).abs().max()) < 0.1
+    config = train.TrainingConfig(steps=steps, batch=16, seed=seed)
+    return pipeline, [loss for _, loss in train.train_editor(pipeline, data, config)]
 
 
 def test_coupled_noise_says_what_the_latents_were():
     latents = torch.rand(50, LATENTS)
-    noise = trainer.coupled_noise(torch.randn(50, ACROSS**2, PATCH), latents)
-    *whole, own = trainer._patterns()
+    noise = train.coupled_noise(torch.randn(50, ACROSS**2, PATCH), latents)
+    *whole, own = train._patterns()
     for number, pattern in enumerate(whole):
         decoded = torch.special.ndtr((noise @ pattern).sum(1) / ACROSS)
         assert torch.allclose(decoded, latents[:, number], atol=1e-3)
     assert torch.allclose(torch.special.ndtr(noise @ own), latents[:, len(whole) :], atol=1e-3)
 
 
-def test_patches_are_packed_as_the_pipeline_packs_them():
-    pictures = torch.randint(0, 256, (2, SIZE, SIZE, 3), dtype=torch.uint8)
-    pipeline = untrained_pipeline()
-    latents = pipeline.vae.encode(pictures.permute(0, 3, 1, 2) / 127.5 - 1).latents
-    assert torch.equal(pipeline._pack_latents(latents, *latents.shape), trainer.pack_patches(pictures))
-
-
 def test_lessons_do_not_depend_on_how_many_processes_draw_them(data, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    again = trainer.TrainingData.of(180)
+    again = train.TrainingData.of(180)
     assert torch.equal(data.sources, again.sources)
     assert torch.equal(data.latents, again.latents)
     assert data.instructions == again.instructions

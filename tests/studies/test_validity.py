@@ -4,12 +4,9 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from editcritic.benchmarks.sceneedit.cases import Case, cases, drift_series
 from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
-from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES
 from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
@@ -18,41 +15,30 @@ from editcritic.reward import Card, EditSample, Reward, Score, SpecError
 from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.metrics.edival.task_parser import parse_task
 from editcritic.reward.queries import Abstention, Detect, Judge, Message, ReadText, YesNo
+from studies.validity import validity_run
 from studies.validity.__main__ import main
-from studies.validity.metric_runner import (
+from studies.validity.metric_selection import (
+    VARIANTS,
+    EvaluatedMetric,
     ExpertNoise,
     MetricRunner,
     MetricValue,
     ValidityStudy,
+    accuracy,
+    auc,
+    complete_pairs,
+    installed_metrics,
+    kappa,
+    metrics_by_system,
     modes,
     of_kind,
     of_mode,
     score_all,
+    select_metrics,
+    spearman,
     truth_agreement,
 )
-from studies.validity.metric_selection import (
-    DEGRADED,
-    VARIANTS,
-    EvaluatedMetric,
-    installed_metrics,
-    metrics_by_system,
-    select_metrics,
-    truth_of,
-)
 from studies.validity.oracle import Oracle
-from studies.validity.truth_agreement import accuracy, auc, complete_pairs, kappa, spearman
-from studies.validity.validity_run import (
-    KINDS,
-    PAPER,
-    ReleaseCheck,
-    check_agreement,
-    check_ties,
-    compare_verdicts,
-    measure_drift,
-    measure_hacking,
-    noise_sweep_metrics,
-    run_noise_sweep,
-)
 
 CIRCLE = SceneObject(1, "circle", "red", 0.25, 0.3, 0.25, 0.25)
 SQUARE = SceneObject(2, "square", "blue", 0.7, 0.6, 0.25, 0.25, material="wood")
@@ -92,8 +78,6 @@ def study_of(these, *metrics):
 
 # -- agreement with a truth -------------------------------------------------------------------------------------------
 
-PAIRS = st.lists(st.tuples(*[st.integers(0, 8).map(lambda eighths: eighths / 8)] * 2), max_size=30)
-
 
 def test_numbers_worked_out_by_hand():
     pairs = [(0.9, 1.0), (0.6, 1.0), (0.5, 0.0), (0.1, 0.0), (0.2, 1.0)]
@@ -107,20 +91,6 @@ def test_numbers_worked_out_by_hand():
     constant = [(0.5, 0.0), (0.5, 1.0)]
     assert [kappa(constant), spearman(constant), auc(constant), auc([(0.1, 0.5), (0.9, 0.51)])] == [None, None, 0.5, 1]
     assert [number([]) for number in (accuracy, kappa, spearman, auc)] == [None] * 4
-
-
-@given(PAIRS)
-def test_auc_counts_every_pair_and_ranks_alone_decide(pairs):
-    yes = [value for value, truth in pairs if truth > 0.5]
-    no = [value for value, truth in pairs if truth <= 0.5]
-    wins = [1.0 if a > b else 0.5 if a == b else 0.0 for a in yes for b in no]
-    assert auc(pairs) == (pytest.approx(sum(wins) / len(wins)) if wins else None)
-    stretched = [(value**3 + 7, truth) for value, truth in pairs]
-    assert auc(stretched) == auc(pairs)
-    assert spearman(stretched) == (None if spearman(pairs) is None else pytest.approx(spearman(pairs)))
-    for number, low in ((accuracy, 0), (kappa, -1), (spearman, -1)):
-        value = number(pairs)
-        assert value is None or low - 1e-9 <= value <= 1 + 1e-9
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------
@@ -144,7 +114,7 @@ def test_every_installed_metric_is_tried_once_a_protocol_and_has_a_value_somewhe
     assert sum(map(len, groups.values())) == len(metrics)
     assert "others" not in groups
     assert groups["Complex-Edit"][0].name == "complex-edit-if numeric n=4"
-    swept = noise_sweep_metrics(metrics)
+    swept = validity_run.noise_sweep_metrics(metrics)
     assert {one.spec for one in groups["EdiVal"]} < {one.spec for one in swept}
     assert 3 * len(swept) < 2 * len(metrics)
     runner = MetricRunner()
@@ -187,16 +157,6 @@ def test_a_metric_somebody_installs_appears_by_itself(tmp_path, monkeypatch):
     theirs = [(one.name, one.truth_column) for one in metrics if one.card.name == "theirs"]
     assert theirs == [("theirs a", "kept"), ("theirs b", "kept")]
     assert "lost_one" in skipped["lost"]
-
-
-def test_quality_is_compared_with_degraded_pictures_where_there_are_any():
-    hack = case("hack", followed=False, kept=0.5, mode="nothing", severity=1.0, is_hack=True)
-    poor = case("poor", mode=DEGRADED, severity=0.3)
-    assert DEGRADED in {one.name for one in FAILURE_MODES}
-    for these, column in (([case(), hack], "overall"), ([case(), hack, poor], "quality")):
-        assert [one.truth_column for one in select_metrics(["edival-vq"], scene_experts(), these)] == [column]
-    assert [truth_of(one, "quality") for one in (case(), hack, poor)] == [0.0, None, -0.3]
-    assert [truth_of(one, "clean") for one in (case(), hack)] == [True, False]
 
 
 def test_tables_follow_from_rows():
@@ -268,14 +228,6 @@ def test_honest_edits_of_all_tasks_are_followed_by_its_word():
 
 
 @pytest.mark.parametrize(
-    ("measured", "most", "passed"),
-    [(0.97, False, True), (0.96, False, False), (0.97, True, True), (0.98, True, False), (None, True, False)],
-)
-def test_a_bar_is_cleared_by_reaching_it(measured, most, passed):
-    assert ReleaseCheck("c", measured, 0.97, most, "").passed is passed
-
-
-@pytest.mark.parametrize(
     ("edit", "value", "cause"),
     [
         (case(), 0.0, "expert"),
@@ -285,29 +237,34 @@ def test_a_bar_is_cleared_by_reaching_it(measured, most, passed):
     ],
 )
 def test_a_wrong_verdict_has_its_cause(edit, value, cause):
-    (metric,) = select_metrics([PAPER], scene_experts(), [edit])
+    (metric,) = select_metrics([validity_run.PAPER], scene_experts(), [edit])
     hack = case("hack", after=NOISIER, before=edit.before, followed=False, mode="nothing", is_hack=True)
-    rows = [MetricValue(0, PAPER, value, "scored", "they saw a circle"), MetricValue(1, PAPER, 0.0, "scored", "")]
-    verdicts: Any = compare_verdicts(ValidityStudy([edit, hack], [metric], {PAPER: rows}), PAPER)
+    rows = [
+        MetricValue(0, validity_run.PAPER, value, "scored", "they saw a circle"),
+        MetricValue(1, validity_run.PAPER, 0.0, "scored", ""),
+    ]
+    verdicts: Any = validity_run.compare_verdicts(
+        ValidityStudy([edit, hack], [metric], {validity_run.PAPER: rows}), validity_run.PAPER
+    )
     (wrong,) = verdicts.disagreements
     assert (wrong.case_index, wrong.cause, wrong.reason) == (0, cause, "they saw a circle")
-    (check,) = check_agreement({PAPER: verdicts})
+    (check,) = validity_run.check_agreement({validity_run.PAPER: verdicts})
     assert (verdicts.agreements, verdicts.agreement_without_hacks, check.measured) == (1, 0.0, 0.5)
-    assert compare_verdicts(study_of([], fixed({})), PAPER) is None
+    assert validity_run.compare_verdicts(study_of([], fixed({})), validity_run.PAPER) is None
 
 
 def test_ties_and_drift_are_counted_within_their_groups():
     groups = [[case(f"{group}{number}") for number in range(3)] for group in "ab"]
     names = [one.sample.id for group in groups for one in group]
     values = dict(zip(names, [0.6, 0.6, 0.7, 0.6, None, 0.8], strict=True))
-    check = check_ties(fixed(values), groups, MetricRunner())
+    check = validity_run.check_ties(fixed(values), groups, MetricRunner())
     assert check.measured == pytest.approx(1 / 4)
     assert "1 edits have no value" in check.note
     (series,) = drift_series(1, seed=1)
     falling = {one.sample.id: 1 - one.severity for one in series}
     flat = [case(f"flat {n}", severity=n / 10) for n in range(3)]
     values = {**falling, series[-1].sample.id: None, **{one.sample.id: 0.5 for one in flat}}
-    points, (mean, lowest) = measure_drift(fixed(values), [series, flat], MetricRunner())
+    points, (mean, lowest) = validity_run.measure_drift(fixed(values), [series, flat], MetricRunner())
     assert (len(points[0]), mean.measured, lowest.measured) == (len(series) - 1, 0.5, 0.0)
 
 
@@ -319,7 +276,7 @@ def test_a_hack_that_is_worth_as_much_as_an_honest_edit_violates(dear, honest, v
     these = [case("honest"), case("unknown"), case("missed", followed=False)]
     these += [case(name, followed=False, mode="nothing", is_hack=True) for name in ("cheap", "dear", "mute")]
     values = {"honest": honest, "unknown": None, "missed": 0.1, "cheap": 0.2, "dear": dear, "mute": None}
-    found = measure_hacking(study_of(these, fixed(values)), 0, "fixed", count=50)
+    found = validity_run.measure_hacking(study_of(these, fixed(values)), 0, "fixed", count=50)
     assert [(hack.case, good.case) for hack, good in found.violations] == violations
     assert found.check.passed is passed
 
@@ -330,15 +287,15 @@ def test_a_hack_that_is_worth_as_much_as_an_honest_edit_violates(dear, honest, v
 def test_noise_is_put_on_cached_answers_and_a_judge_always_turned_round_is_always_wrong():
     backdrops = [one for one in cases(60, seed=5) if one.task == "background_change" and one.mode != "pasted_source"]
     metrics, runner = select_metrics(["edival-if"], scene_experts(), backdrops), MetricRunner()
-    sweep = run_noise_sweep(backdrops, metrics, runner, 0, levels=(0.0, 1.0))
+    sweep = validity_run.run_noise_sweep(backdrops, metrics, runner, 0, levels=(0.0, 1.0))
     statistics: Any = sweep.statistics["edival-if"]
     clean = statistics["misses", 0.0]
     assert clean > 0.9
-    assert {statistics[kind, 0.0] for kind in KINDS} == {clean}
+    assert {statistics[kind, 0.0] for kind in validity_run.KINDS} == {clean}
     assert (statistics["flips", 1.0], statistics["misses", 1.0]) == (pytest.approx(1 - clean), clean)
     assert sweep.uncached_count == len({one.sample.edited for one in backdrops})
-    assert sweep.query_count == sweep.uncached_count * (1 + len(KINDS))
-    assert run_noise_sweep(backdrops, metrics, runner, 0, levels=(0.0, 1.0)).uncached_count == 0
+    assert sweep.query_count == sweep.uncached_count * (1 + len(validity_run.KINDS))
+    assert validity_run.run_noise_sweep(backdrops, metrics, runner, 0, levels=(0.0, 1.0)).uncached_count == 0
 
 
 def test_several_processes_find_what_one_finds():
@@ -359,12 +316,12 @@ def test_several_processes_find_what_one_finds():
 
 def test_the_command_writes_the_report_and_prints_the_numbers(tmp_path, capsys):
     out = tmp_path / "v.html"
-    arguments = ["--num-cases", "18", "--seed", "2", "--reward", PAPER, "--reward", "edit-balanced"]
+    arguments = ["--num-cases", "18", "--seed", "2", "--reward", validity_run.PAPER, "--reward", "edit-balanced"]
     assert main([*arguments, "--processes", "1", "--out", str(out)]) in (0, 1)
     printed = capsys.readouterr().out
     assert all(name in printed for name in ("edival-if paper", "edit-balanced", "pairs in which a hack pays"))
     page = out.read_text(encoding="utf-8")
-    assert all(f"<th>{kind} 0.4</th>" in page for kind in KINDS)
+    assert all(f"<th>{kind} 0.4</th>" in page for kind in validity_run.KINDS)
     assert "python -m studies.validity --num-cases 18" in page
     assert page.count("data:image/png") == 3  # verdicts, hacks, noise
     assert main([*arguments[:4], "--no-noise-sweep", "--reward", "guard-not-a-copy", "--out", str(out)]) == 0

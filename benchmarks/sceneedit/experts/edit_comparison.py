@@ -18,22 +18,15 @@ from .perception import ImagePerception, PerceptionCache, RecentValues, visibili
 from .picture_looks import PictureChange
 from .request_outcomes import RequestOutcome, is_mentioned, match_probability, request_outcome
 
-_MIN_CERTAINTY = 0.5
-"""Certainty of an object's name from which on it counts."""
+_MIN_CERTAINTY = 0.5  # certainty of an object's name from which on it counts
 _FAR, _STILL = 0.3, 0.012
 """Distances, in sides of the image: from the first on an object counts as gone, up to the second as not moved."""
-_OTHER_SHAPE, _OTHER_COLOUR, _OTHER_MATERIAL = 0.2, 0.5, 0.7
-"""Similarity factors for another shape, colour or material."""
-_REDRAWN_SIMILARITY = 0.93
-"""Similarity of an object to itself after rerendering."""
-_BACKDROP_SHIFT_SCALE = 15.0
-"""Mean difference of backdrops, in grey levels, at which half is preserved."""
-_MIN_CONTRAST = 6.0
-"""Grey levels of spread below which the evidence for any backdrop fades."""
-_SPURIOUS_PENALTY = 0.25
-"""Taken from the backdrop for each object that was not requested."""
-_CHANGED_SIMILARITY = 0.55
-"""Similarity below which an object or backdrop counts as changed."""
+_OTHER_SHAPE, _OTHER_COLOUR, _OTHER_MATERIAL = 0.2, 0.5, 0.7  # similarity factors for another shape, colour or material
+_REDRAWN_SIMILARITY = 0.93  # similarity of an object to itself after rerendering
+_BACKDROP_SHIFT_SCALE = 15.0  # mean difference of backdrops, in grey levels, at which half is preserved
+_MIN_CONTRAST = 6.0  # grey levels of spread below which the evidence for any backdrop fades
+_SPURIOUS_PENALTY = 0.25  # taken from the backdrop for each object that was not requested
+_CHANGED_SIMILARITY = 0.55  # similarity below which an object or backdrop counts as changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +253,11 @@ def _is_certain(obj: DetectedObject) -> bool:
 
 
 def _same_place(one: Box, other: Box) -> float:
-    """How near two boxes are, in [0, 1]."""
     distance = math.hypot(one.cx - other.cx, one.cy - other.cy)
     return max(0.0, 1.0 - max(0.0, distance - _STILL) / (_FAR - _STILL))
 
 
 def _similarity(before: DetectedObject, after: DetectedObject) -> float:
-    """How similar an object is after the edit, in [0, 1]."""
     similarity = _same_place(before.box, after.box)
     if not similarity:
         return 0.0

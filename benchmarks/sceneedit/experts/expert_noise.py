@@ -81,7 +81,6 @@ def _perturb_json(schema: Mapping[str, Any], reply: Reply, *, flipped: bool, bia
 
 
 def _perturb_grades(schema: Mapping[str, Any], value: Any, flipped: bool, biased: bool) -> Any:
-    """The value with all its grades (integers with a minimum and a maximum) flipped or biased."""
     if isinstance(value, dict):
         properties = schema.get("properties", {})
         return {name: _perturb_grades(properties.get(name, {}), item, flipped, biased) for name, item in value.items()}
@@ -101,14 +100,10 @@ def _perturb_label(label: str, flipped: bool, biased: bool) -> str:
     return label
 
 
-_DETECTION_THRESHOLD = 0.3
-"""Boxes above this score are detections, others weak guesses."""
-_MISSED_SCORE_FACTOR = 0.24
-"""Factor of the score of a missed detection."""
-_FALSE_ALARM_SCORES = (0.4, 0.9)
-"""Scores of false alarms."""
-_FALSE_ALARM_SIDES = (0.12, 0.32)
-"""Sides of a false alarm without a weak guess, as shares of the image's."""
+_DETECTION_THRESHOLD = 0.3  # boxes above this score are detections, others weak guesses
+_MISSED_SCORE_FACTOR = 0.24  # factor of the score of a missed detection
+_FALSE_ALARM_SCORES = (0.4, 0.9)  # scores of false alarms
+_FALSE_ALARM_SIDES = (0.12, 0.32)  # sides of a false alarm without a weak guess, as shares of the image's
 
 Wrapped = TypeVar("Wrapped", bound=Expert)
 
@@ -183,7 +178,6 @@ class NoisyExpert(Expert):
                 return outcome
 
     def _uniform_draw(self, label: str, query: Query[Any], number: int = 0) -> float:
-        """A uniform number in [0, 1), a function of the query."""
         text = f"{self.seed} {label} {query.digest} {number}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
@@ -284,7 +278,6 @@ def wrap_experts(experts: Mapping[str, Expert], wrap: Callable[[Expert], Wrapped
 
 
 def _copy_limits(outer: Expert, inner: Expert) -> None:
-    """Give a wrapper the kinds and limits of the wrapped expert."""
     outer.kinds = inner.kinds  # type: ignore[misc]  # depends on the wrapped expert
     outer.adapts = adapted_kinds(inner)  # type: ignore[misc]
     outer.batch, outer.concurrency, outer.deadline_s = inner.batch, inner.concurrency, inner.deadline_s

@@ -18,8 +18,7 @@ from ..vocabulary import BACKDROPS, COLOURS, MATERIALS
 from .edit_comparison import EditComparison, EditComparisonCache
 from .instruction_parser import ObjectName, UnanswerableError, canonical_term, parse_known_name
 from .judge_any_edit import ANY_EDIT
-from .judge_dlebench import DLEBENCH
-from .judge_i2ibench import I2IBENCH
+from .judge_benches import DLEBENCH, I2IBENCH
 from .judge_question import (
     Answers,
     Question,
@@ -42,8 +41,7 @@ from .request_outcomes import (
 
 # -- audits -----------------------------------------------------------------------------------------------------------
 
-_SAME = 0.02
-"""Difference in value up to which neither of two edits is better."""
+_SAME = 0.02  # difference in value up to which neither of two edits is better
 
 
 def _swapped(question: Question) -> Reply:
@@ -71,10 +69,8 @@ _AUDIT: Answers = {
 
 # -- EdiVal: yes or no about names and values in the slots ------------------------------------------------------------
 
-_NO_OBJECT_PROBABILITY = 0.02
-"""Weight of objects of another shape than the query's, relative to 1."""
-_NO_EVIDENCE_PROBABILITY = 0.02
-"""Probability of yes about an object where no object is visible."""
+_NO_OBJECT_PROBABILITY = 0.02  # weight of objects of another shape than the query's, relative to 1
+_NO_EVIDENCE_PROBABILITY = 0.02  # probability of yes about an object where no object is visible
 _OPTIONS: Mapping[str, Sequence[str]] = {"color": COLOURS, "material": MATERIALS, "background": BACKDROPS}
 
 
@@ -203,7 +199,6 @@ def _aligned(question: Question, comparison: EditComparison, *, has_operations: 
 
 
 def _in_form(form: Json, values: Mapping[str, object]) -> Reply:
-    """Those of the values that the reply is to have."""
     return json_reply({name: values[name] for name in json.loads(form.schema)["properties"]})
 
 
@@ -348,7 +343,6 @@ class SceneJudge(PerceptiveExpert):
 
 
 def _known(topic: str) -> str:
-    """All topics of its system; all systems where that is unknown."""
     system = topic.partition("/")[0]
     topics = [known for known in _ANSWERS if known.partition("/")[0] == system]
     return ", ".join(topics or dict.fromkeys(f"{known.partition('/')[0]}/…" for known in _ANSWERS))

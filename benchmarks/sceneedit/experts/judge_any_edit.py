@@ -27,20 +27,15 @@ from .picture_looks import CHANGES, LOOKS, is_blurred, sigmoid
 from .question_language import yes_probability
 from .request_outcomes import best_match, is_mentioned, match_probability, presence_probability, request_outcome
 
-_DONE = 0.5
-"""Credit from which on an operation shows in the edited image."""
+_DONE = 0.5  # credit from which on an operation shows in the edited image
 _LINE = re.compile(r"(\d+)\. (.+)")
-_REPORTED_SEVERITY = 0.3
-"""Severity from which on an unrequested change is listed."""
-_CHANGED = 0.7
-"""Similarity of an object below which it differs."""
-_UNSEEN = 0.03
-"""Probability of something that no picture shows."""
+_REPORTED_SEVERITY = 0.3  # severity from which on an unrequested change is listed
+_CHANGED = 0.7  # similarity of an object below which it differs
+_UNSEEN = 0.03  # probability of something that no picture shows
 _MIN_SHARE_OF_WINDOW = 0.3
 """Sides of an object, relative to those of a part of the picture, from which on the part is of this object."""
 
-_MAX_WINDOW = 0.85
-"""Sides of a part of the picture, relative to the picture, from which on it is nearly all of it."""
+_MAX_WINDOW = 0.85  # sides of a part of the picture, relative to the picture, from which on it is nearly all of it
 
 _PROMPTS = Prompts("editcritic.reward.metrics.any_edit")
 
@@ -147,7 +142,6 @@ def _sighting_probability(words: str, picture: ImagePerception) -> float:
 
 
 def _look_probability(words: str, picture: ImagePerception) -> float:
-    """Whether a picture has a look by itself."""
     look = look_of(words)
     if look == "blur":
         return is_blurred(picture.pixels, picture.objects)
@@ -157,7 +151,6 @@ def _look_probability(words: str, picture: ImagePerception) -> float:
 
 
 def _change_probability(words: str, comparison: EditComparison) -> float:
-    """Whether a change was made from source to edit."""
     requests = _requests(words)
     if requests:
         outcomes = [request_outcome(request, comparison.source, comparison.edited) for request in requests]

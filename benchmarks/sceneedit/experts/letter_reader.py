@@ -20,11 +20,9 @@ Floats = NDArray[np.float64]
 Line = tuple[str, tuple[int, int, int, int], float]
 
 _GRAINS = range(1, 9)
-_ROWS, _COLUMNS = LETTER_HEIGHT + 2, LETTER_WIDTH + 2
-"""Dots of a letter's template, with an empty rim."""
+_ROWS, _COLUMNS = LETTER_HEIGHT + 2, LETTER_WIDTH + 2  # dots of a letter's template, with an empty rim
 _PITCH = LETTER_WIDTH + 1
-_LEAST = 2
-"""Least number of letters of a line: a single one may be accidental."""
+_LEAST = 2  # least number of letters of a line: a single one may be accidental
 
 _PAPER = {"dark": 110.0, "light": 120.0}
 """Grey levels. Brighter pixels (for dark ink: by the brightest channel) or darker ones (for light ink: by the darkest)
@@ -33,12 +31,9 @@ _INK = {"dark": (90.0, 55.0), "light": (145.0, 175.0)}
 """Grey levels of the same channels at which ink begins to count, and counts fully."""
 _HUE = (48.0, 28.0)
 """Spread of the channels of dark ink, in grey levels: dark objects keep their hue. Light ink has none."""
-_CONTRAST = (20.0, 45.0)
-"""Grey levels between paper and ink."""
-_LIKE = (0.80, 0.96)
-"""Correlation of the dots with the letter's."""
-_FLOOR = 0.02
-"""Lower scores are no letters."""
+_CONTRAST = (20.0, 45.0)  # grey levels between paper and ink
+_LIKE = (0.80, 0.96)  # correlation of the dots with the letter's
+_FLOOR = 0.02  # lower scores are no letters
 
 _NAMES = tuple(LETTERS)
 _DOTS = np.pad(

@@ -40,8 +40,7 @@ _REFERENCE_CHROMATICITY = np.array(
     [(0.29, 0.33), (0.32, 0.39), (0.375, 0.345), (0.28, 0.295), (0.4, 0.315), (0.26, 0.34), (0.33, 0.33)], np.float32
 )
 """Chroma (red and green shares) of the usual backdrops; another one is accepted where it covers enough."""
-_BACKDROP_LEAST = 0.01
-"""Least share of the image that identifies the backdrop."""
+_BACKDROP_LEAST = 0.01  # least share of the image that identifies the backdrop
 
 _LARGEST, _SMALLEST = 128, 64
 """Pixels of the longer side above which images are reduced, and below which they are enlarged."""
@@ -172,18 +171,12 @@ def unmix_colours(colours: Plane, backdrop: NDArray[np.float32]) -> tuple[Plane,
     return u, v, np.maximum(1 - (u * xp + v * xb) / xx, 0.0)  # what the best u and v explain
 
 
-_FAINT = 0.17
-"""Share of a pigment from which on a pixel belongs to an object."""
-_MIN_AREA = 14
-"""Least number of pixels of an object."""
-_MOST = 32
-"""Greatest number of segments, the largest first; more are noise."""
-_ENOUGH = 32
-"""Pixels that suffice to classify a material."""
-_TONE = 0.08
-"""Standard deviation (as an angle) of the colours of one name."""
-_ALIKE = 0.09
-"""Greatest angle between the colours of two parts of one object; the nearest pigments are 0.22 apart."""
+_FAINT = 0.17  # share of a pigment from which on a pixel belongs to an object
+_MIN_AREA = 14  # least number of pixels of an object
+_MOST = 32  # greatest number of segments, the largest first; more are noise
+_ENOUGH = 32  # pixels that suffice to classify a material
+_TONE = 0.08  # standard deviation (as an angle) of the colours of one name
+_ALIKE = 0.09  # greatest angle between the colours of two parts of one object; the nearest pigments are 0.22 apart
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,10 @@ _UNEVEN, _UNEVEN_SOFT = 0.085, 0.016
 _TAIL, _TAIL_AT = 0.15, 1.036
 """Share of the brightest and of the darkest pixels that are ignored, such as a rim; the normal quantile of that share.
 """
-_LINED = 0.8
-"""Share of the spread that lines must explain, beyond chance, to score above an irregular surface."""
-_STEPS = 0.15
-"""Bonus for diagonal lines, which are drawn in steps."""
-_CLEAR = 0.5
-"""Least share of the spread that is assumed to be signal."""
-_DIRECTION_SHARPNESS = 14.0
-"""Sharpness of the softmax over directions."""
+_LINED = 0.8  # share of the spread that lines must explain, beyond chance, to score above an irregular surface
+_STEPS = 0.15  # bonus for diagonal lines, which are drawn in steps
+_CLEAR = 0.5  # least share of the spread that is assumed to be signal
+_DIRECTION_SHARPNESS = 14.0  # sharpness of the softmax over directions
 
 
 def classify_material(bright: NDArray[np.float32], inside: NDArray[np.bool_], noise: float) -> dict[str, float]:
@@ -72,29 +68,19 @@ def _explained_variance(values: NDArray[np.float64], line: NDArray[np.int64]) ->
 Plane = NDArray[np.float32]
 
 OUTLINES = (*SHAPES, SIGN)
-_CELLS = 24
-"""Cells per side of the frame in which outlines are compared."""
-_SUPERSAMPLING = 8
-"""Points per cell and side at which outlines are rendered."""
+_CELLS = 24  # cells per side of the frame in which outlines are compared
+_SUPERSAMPLING = 8  # points per cell and side at which outlines are rendered
 
 _TIP_SIDES = {"none": (0, 0, 0, 0), "all": (1, 1, 1, 1), "up": (0, 1, 0, 0), "down": (0, 0, 0, 1)}
 """Sides (left, top, right, bottom) that end in a tip, whose last pixel has too little cover to be visible."""
-_TIP = 0.6
-"""Pixels by which the box of a tip is larger than its visible part."""
-_GROWTH = (0.0, 0.1, 0.2, 0.32)
-"""Growth of an object beneath an occluder, as shares of its visible part."""
-_HIDDEN = 0.12
-"""Weight of an occluded pixel. Not 0: an explanation without occlusion is better."""
-_GROWN = 0.1
-"""Penalty for a box grown by its own size."""
-_SQUARENESS = 0.22
-"""Standard deviation of log(width / height) of all shapes but signs."""
-_WIDTH, _WIDTH_SOFT = 1.38, 0.06
-"""Width / height from which on a plate is a sign's, and the width of the transition."""
-_SHARP = 32.0
-"""Sharpness of the softmax over shapes."""
-_NO_MATCH_IOU, _GOOD_MATCH_IOU = 0.50, 0.78
-"""Overlaps (IoU) at which a match scores almost 0, and almost 1."""
+_TIP = 0.6  # pixels by which the box of a tip is larger than its visible part
+_GROWTH = (0.0, 0.1, 0.2, 0.32)  # growth of an object beneath an occluder, as shares of its visible part
+_HIDDEN = 0.12  # weight of an occluded pixel. Not 0: an explanation without occlusion is better
+_GROWN = 0.1  # penalty for a box grown by its own size
+_SQUARENESS = 0.22  # standard deviation of log(width / height) of all shapes but signs
+_WIDTH, _WIDTH_SOFT = 1.38, 0.06  # width / height from which on a plate is a sign's, and the width of the transition
+_SHARP = 32.0  # sharpness of the softmax over shapes
+_NO_MATCH_IOU, _GOOD_MATCH_IOU = 0.50, 0.78  # overlaps (IoU) at which a match scores almost 0, and almost 1
 
 
 class OutlineFit(NamedTuple):

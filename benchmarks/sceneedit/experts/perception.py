@@ -35,22 +35,17 @@ _MEDIAN_RGB = {
 }
 """Median red, green and blue of images without objects, in even light."""
 
-_REDUCED_SIDE = 32
-"""Pixels: larger images are resized to it, which averages noise."""
+_REDUCED_SIDE = 32  # pixels: larger images are resized to it, which averages noise
 _BACKDROP_RIM, _RIM_WEIGHT = 0.06, 2.0
 """Width of the rim, as a share of the side, and its weight: objects are mostly in the middle."""
 _GAINS = np.geomspace(0.6, 1.7, 14)
 """Gains at which each backdrop is matched: bright light clips, and clipped colours have another hue."""
-_LOG_GAIN_SIGMA = 0.35
-"""Standard deviation of the logarithm of the light's gain."""
+_LOG_GAIN_SIGMA = 0.35  # standard deviation of the logarithm of the light's gain
 _HUE = 0.005
 """Scale of the deviation of a pixel's shares of red and green (of a sum of 1) from the backdrop's in that light."""
-_LIGHT = 0.1
-"""Scale of the deviation of the logarithm of its brightness."""
-_TAIL = 2.0
-"""Similarity falls as (1 + d^2)^-tail, slowly enough for a tinted image to match its own backdrop best."""
-_CERTAIN = 3.0
-"""Probabilities are proportional to this power of the share of the image that looks like a backdrop."""
+_LIGHT = 0.1  # scale of the deviation of the logarithm of its brightness
+_TAIL = 2.0  # similarity falls as (1 + d^2)^-tail, slowly enough for a tinted image to match its own backdrop best
+_CERTAIN = 3.0  # probabilities are proportional to this power of the share of the image that looks like a backdrop
 
 
 def classify_backdrop(pixels: Pixels) -> dict[str, float]:
@@ -71,7 +66,6 @@ def classify_backdrop(pixels: Pixels) -> dict[str, float]:
 
 
 def _weights(height: int, width: int) -> Floats:
-    """height * width, with a sum of 1."""
     wide = max(1, round(_BACKDROP_RIM * min(height, width)))
     weights = np.full((height, width), _RIM_WEIGHT)
     weights[wide:-wide, wide:-wide] = 1.0
@@ -93,32 +87,23 @@ Plane = NDArray[np.float32]
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_CAPACITY = 512
-"""Number of images, and of comparisons, whose analysis is kept."""
+_CAPACITY = 512  # number of images, and of comparisons, whose analysis is kept
 
-_SIDE = 64
-"""Pixels per side at which backdrops are compared."""
-_BLUR_SIGMA = 1.5
-"""Standard deviation of the denoising blur, in those pixels."""
-_RIM = 5
-"""Size of the dilation of object masks, in those pixels."""
-_FAINT, _FAINT_SOFT = 0.19, 0.045
-"""Opacity at which an object counts half, and the width of the transition."""
+_SIDE = 64  # pixels per side at which backdrops are compared
+_BLUR_SIGMA = 1.5  # standard deviation of the denoising blur, in those pixels
+_RIM = 5  # size of the dilation of object masks, in those pixels
+_FAINT, _FAINT_SOFT = 0.19, 0.045  # opacity at which an object counts half, and the width of the transition
 
-_STEEPEST = 99.0
-"""Percentile of gradients that counts as edges."""
+_STEEPEST = 99.0  # percentile of gradients that counts as edges
 _LEAST_STEP, _DARK = 1.0, 16.0
 """Grey levels added to the steepest gradient and to the mean, so that a black image counts as blank."""
-_NOISE = 8.0
-"""Grey levels of noise that cost one point."""
-_CLIPPED = 6.0
-"""Points that full clipping costs."""
+_NOISE = 8.0  # grey levels of noise that cost one point
+_CLIPPED = 6.0  # points that full clipping costs
 
 
 _CLEAN, _GRAINY = 2.5, 8.0
 """Noise in the hue, in grey levels, up to which an image is clean, and the excess that halves its quality."""
-_PLAIN = 15.0
-"""Spread, in grey levels, below which quality falls."""
+_PLAIN = 15.0  # spread, in grey levels, below which quality falls
 
 
 class ImagePerception:

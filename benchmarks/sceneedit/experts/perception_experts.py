@@ -88,10 +88,8 @@ def name_score(obj: DetectedObject, name: ObjectName) -> float:
     return _MAX_SCORE * obj.shapes[name.kind] * factor * visibility(obj)
 
 
-_FOUND = 0.4
-"""Score from which on an object matches the command."""
-_AS_GOOD = 0.85
-"""Share of the best score from which on another object matches too: one of several equal copies."""
+_FOUND = 0.4  # score from which on an object matches the command
+_AS_GOOD = 0.85  # share of the best score from which on another object matches too: one of several equal copies
 _BEHIND = re.compile(r"\W*(?:please\s+)?(?:segment\s+)?(?:the\s+)?(?:background|backdrop)\W*", re.IGNORECASE)
 _SEVERAL = re.compile(r"please\ssegment\s(?P<names>.*\w)\W*", re.IGNORECASE)
 _JOINT = re.compile(r"\s?(?:,|\band\b)\s?")
@@ -174,8 +172,7 @@ class SceneReader(PerceptiveExpert):
         )
 
 
-_SAME_PLACE = 0.7
-"""IoU of the boxes from which on an object stands where one stood before."""
+_SAME_PLACE = 0.7  # ioU of the boxes from which on an object stands where one stood before
 
 
 class SceneChanges(PixelChanges):
@@ -210,8 +207,7 @@ class SceneChanges(PixelChanges):
 
 _KINDS = (*SHAPES, SIGN)
 _SURFACES = ("", *MATERIALS)
-_SURFACE = 0.5
-"""Weight of materials, relative to 1 for shapes and colours."""
+_SURFACE = 0.5  # weight of materials, relative to 1 for shapes and colours
 
 
 class SceneJointEmbedding(PerceptiveExpert):

@@ -23,10 +23,8 @@ from .object_segments import DetectedObject
 Pixels = NDArray[np.uint8]
 Plane = NDArray[np.float32]
 
-_SIDE = 96
-"""Pixels per side at which tones are compared."""
-_SMOOTH = 2.0
-"""Standard deviation, in those pixels, of the smoothing before it: streaks, blocks and noise average out."""
+_SIDE = 96  # pixels per side at which tones are compared
+_SMOOTH = 2.0  # standard deviation, in those pixels, of the smoothing before it: streaks, blocks and noise average out
 _QUARTERS = tuple(
     (slice(y, y + _SIDE // 2), slice(x, x + _SIDE // 2)) for y in (0, _SIDE // 2) for x in (0, _SIDE // 2)
 )
@@ -69,13 +67,11 @@ _TONES: Mapping[str, Callable[[Plane], Plane]] = MappingProxyType(
 )
 """Look -> what it makes of an image in full strength."""
 _TONE_STEPS = np.linspace(0.0, 1.3, 14)
-_VISIBLE = 0.5
-"""Amount of a tone from which on it shows."""
+_VISIBLE = 0.5  # amount of a tone from which on it shows
 _AS_GOOD, _SOFT = 1.2, 0.3
 """Grey levels of misfit by which one tone may explain a part worse than another one, and the width of the transition:
 a grey wall is as it was in black and white."""
-_DECISIVE = 3.0
-"""Grey levels by which a tone must explain some part better than no change does."""
+_DECISIVE = 3.0  # grey levels by which a tone must explain some part better than no change does
 _PLAIN_TONES = ("unchanged", "brighter", "darker")
 
 
@@ -369,8 +365,7 @@ class PictureChange:
 
 
 _MIN_MASK = 20
-_MIN_BLUR = 0.75
-"""log2 of the ratio of steepness from which on a picture is blurred."""
+_MIN_BLUR = 0.75  # log2 of the ratio of steepness from which on a picture is blurred
 
 
 def _steps(pixels: Pixels) -> Plane:
@@ -440,8 +435,7 @@ def _retained(mask: NDArray[np.bool_], anything: NDArray[np.bool_], predicted: P
     return float(seen @ expected) / strength
 
 
-_MIN_CONTRAST = 6.0
-"""Distance of colours, in grey levels, below which an object does not stand out."""
+_MIN_CONTRAST = 6.0  # distance of colours, in grey levels, below which an object does not stand out
 
 
 # -- crops ------------------------------------------------------------------------------------------------------------

@@ -37,10 +37,8 @@ OTHER_OBJECTS_QUESTION = "Are all other things as they were?"
 
 _BRIGHTER, _SOFT = 0.08, 0.02
 """Relative change of brightness with probability 1/2 of another light, and the width of the transition."""
-_DIFFERENT = 0.15
-"""Slope of the verdict at a similarity of one half."""
-_SIZES = 1.8
-"""Greatest ratio of size, up or down, to the median object of the first source."""
+_DIFFERENT = 0.15  # slope of the verdict at a similarity of one half
+_SIZES = 1.8  # greatest ratio of size, up or down, to the median object of the first source
 _FIXED_QUESTIONS = {"question_transfer_multi": "transfer", "question_consistency_multi": "consistency"}
 """I2I-Bench's questions that are the same for all samples, by prompt name."""
 
@@ -102,7 +100,6 @@ def _result(requests: Sequence[ParsedRequest]) -> ObjectName | None:
 
 
 def _outcome_questions(request: ParsedRequest) -> list[str]:
-    """Questions on whether it is carried out."""
     task = request.task
     match task.type:
         case "background_change":
@@ -134,7 +131,7 @@ def yes_probability(question: str, comparison: EditComparison) -> float:
             return min(max(evaluate(comparison, match), 0.0), 1.0)
     for prompt, kind in _FIXED_QUESTIONS.items():
         if sentence == " ".join(Prompts("editcritic.reward.metrics.i2ibench").render(prompt).split()):
-            return _looks_taken(comparison) if kind == "transfer" else _fits_together(comparison)
+            return _looks_taken(comparison) if kind == "transfer" else comparison.naturalness
     raise UnanswerableError(f"the answer to {question!r:.120}: it knows its own questions")
 
 
@@ -229,7 +226,6 @@ def _same_backdrop(comparison: EditComparison, _: re.Match[str]) -> float:
 
 
 def _looks_taken(comparison: EditComparison) -> float:
-    """Whether each object from another source is there and looks the same."""
     taken = [
         request
         for request in comparison.requests
@@ -242,10 +238,6 @@ def _looks_taken(comparison: EditComparison) -> float:
         for request in taken
         if request.new_object is not None
     )
-
-
-def _fits_together(comparison: EditComparison) -> float:
-    return comparison.naturalness
 
 
 _NAME = r"(?P<name>[\w ]+?)"

@@ -14,22 +14,14 @@ from .instruction_parser import ObjectName, ParsedRequest, canonical_term
 from .object_segments import DetectedObject
 from .perception import ImagePerception, visibility
 
-_NO_OBJECT_PROBABILITY = 0.02
-"""Probability of yes about an object where no object is visible."""
-_SAME_PLACE_IOU = 0.06
-"""Overlap (IoU) of two boxes with probability 1/2 of being at the same place."""
-_BACKDROP_MAJORITY = 0.7
-"""Share of the evidence for a backdrop at which its probability is 1/2."""
-_CONTRAST = 16.0
-"""Spread of an image, in grey levels, below which the evidence fades."""
-_SAME_PLACE_DISTANCE = 0.6
-"""Distance, in sides of its box, with probability 1/2 of being at the same place."""
-_POSITION_SOFTNESS = 0.015
-"""Scale of the transition, in sides of the image, from one side of an object to the other."""
-_MAX_PARTIAL_CREDIT = 0.5
-"""Greatest credit for an attempt that fails."""
-_MATCH_THRESHOLD = 0.3
-"""Score from which on an object matches a name; lower ones are near misses."""
+_NO_OBJECT_PROBABILITY = 0.02  # probability of yes about an object where no object is visible
+_SAME_PLACE_IOU = 0.06  # overlap (IoU) of two boxes with probability 1/2 of being at the same place
+_BACKDROP_MAJORITY = 0.7  # share of the evidence for a backdrop at which its probability is 1/2
+_CONTRAST = 16.0  # spread of an image, in grey levels, below which the evidence fades
+_SAME_PLACE_DISTANCE = 0.6  # distance, in sides of its box, with probability 1/2 of being at the same place
+_POSITION_SOFTNESS = 0.015  # scale of the transition, in sides of the image, from one side of an object to the other
+_MAX_PARTIAL_CREDIT = 0.5  # greatest credit for an attempt that fails
+_MATCH_THRESHOLD = 0.3  # score from which on an object matches a name; lower ones are near misses
 
 
 @dataclass(frozen=True, slots=True)

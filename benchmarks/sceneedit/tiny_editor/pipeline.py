@@ -89,7 +89,6 @@ def _checked(image: Any) -> Any:
 
 
 def _size(picture: Any) -> tuple[int, int]:
-    """Width and height."""
     if isinstance(picture, PIL.Image.Image):
         return picture.size
     if not isinstance(picture, np.ndarray | torch.Tensor) or picture.ndim not in (3, 4):

@@ -161,7 +161,6 @@ def _canonical_request(request: SceneRequest) -> SceneRequest:
 
 
 def _uniform_size(obj: SceneObject) -> SceneObject:
-    """The object at the common size."""
     return obj if obj.text else replace(obj, w=_DIAMETER, h=_DIAMETER)
 
 
@@ -284,7 +283,6 @@ def _wrong_place(job: _TeacherContext) -> Scene | None:
 
 
 def _misspelt(job: _TeacherContext) -> Scene | None:
-    """Another word of as many letters."""
     (requested,) = job.request.requested_objects(job.scene)
     words = sorted(
         candidate for candidate in TEXTS if candidate != requested.text and len(candidate) == len(requested.text)

@@ -43,7 +43,7 @@ from editcritic.reward.queries.kinds import Outcome
 from editcritic.reward.queries.prompts import Prompts
 from editcritic.reward.sample import MAX_INSTRUCTION
 from studies import judge_audit as study
-from studies.faulty_judge import Faults, FaultyJudge
+from studies.judge_audit import Faults, FaultyJudge
 
 from ...reward.experts.http_server import Answer, completion, serving
 from ...reward.experts.served_judges import judge as served_judge

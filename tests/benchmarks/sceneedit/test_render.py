@@ -1,34 +1,24 @@
 """What is drawn is what the scene graph says, to the bit."""
 
 import hashlib
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from itertools import combinations
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.benchmarks.sceneedit.render import (
-    BACKDROP_RGB,
-    INK_RGB,
     OBJECT_RGB,
-    Plane,
     coverage,
     occluded_share,
     render,
     render_backdrop,
     render_float,
-    texture,
     visibility_map,
 )
-from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject, text_extent
-from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, LETTERS, MATERIALS, SHAPES, SIGN, TEXT
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject
+from editcritic.benchmarks.sceneedit.vocabulary import COLOURS, LETTERS, MATERIALS, SHAPES, SIGN, TEXT
 
 BLANK = Scene((), Backdrop("snow", 2), noise=0.0)
 ALL = Scene(
@@ -54,25 +44,6 @@ def one(shape: str, size: float = 0.5, **more: object) -> SceneObject:
 # -- seeds ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_fresh_process_draws_the_same_bits_whatever_it_hashes_by() -> None:
-    program = """
-import json, sys
-from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene_graph import Scene
-print(render(Scene.from_json(json.load(sys.stdin))).digest)
-"""
-    for seed in ("1", "2"):
-        run = subprocess.run(
-            [sys.executable, "-c", program],
-            input=json.dumps(ALL.to_json()),
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert run.stdout.strip() == render(ALL).digest
-
-
 def test_noise_is_a_function_of_its_seed_and_as_strong_as_said() -> None:
     noisy = replace(ALL, noise=2.5)
     assert render(noisy) == render(noisy)
@@ -90,50 +61,7 @@ def test_drawing_leaves_what_it_keeps_for_the_next_time_alone() -> None:
     assert render(ALL) == first
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(16, 512), st.integers(1, 3), st.sampled_from(BACKDROPS))
-def test_any_size_is_drawn_with_any_backdrop(size: int, grain: int, kind: str) -> None:
-    picture = render(replace(ALL, backdrop=Backdrop(kind, 4, 0.4, 6), size=size, grain=grain))
-    assert picture.size == (size, size)
-    assert picture.pixels.std() > 10
-
-
 # -- outlines ---------------------------------------------------------------------------------------------------------
-
-UPRIGHT = ("circle", "square", "diamond", "cross", "ring")
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_are_symmetric_where_they_should_be(shape: str) -> None:
-    alpha = coverage(one(shape), 64, 1)
-    np.testing.assert_allclose(alpha, alpha[:, ::-1], atol=1e-12)
-    if shape in UPRIGHT:
-        np.testing.assert_allclose(alpha, alpha[::-1], atol=1e-12)
-        np.testing.assert_allclose(alpha, alpha.T, atol=1e-12)
-    else:
-        assert np.abs(alpha - alpha[::-1]).max() == 1.0
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_shapes_fill_their_boxes_and_stay_inside(shape: str) -> None:
-    alpha = coverage(one(shape), 256, 1)  # from 64 to 192
-    assert alpha[:64].max() == alpha[192:].max() == alpha[:, :64].max() == alpha[:, 192:].max() == 0
-    for side in (alpha[64:68], alpha[188:192], alpha[:, 64:68], alpha[:, 188:192]):
-        assert side.max() > 0.2
-
-
-def test_shapes_of_one_box_can_be_told_apart() -> None:
-    for a, b in combinations([coverage(one(shape), 64, 1) for shape in SHAPES], 2):
-        assert np.abs(a - b).sum() > 0.1 * np.maximum(a, b).sum()
-
-
-@pytest.mark.parametrize(
-    ("shape", "share"), [("circle", np.pi / 4), ("square", 1), ("triangle", 1 / 2), ("diamond", 1 / 2), ("ring", 0.589)]
-)
-@pytest.mark.parametrize("long", [0.08, 0.1, 0.3])
-def test_areas_are_right_for_small_targets_too(shape: str, share: float, long: float) -> None:
-    area = float(coverage(one(shape, long), 128, 2).sum()) / (long * 128) ** 2
-    assert area == pytest.approx(share, rel=0.06)  # outlines are drawn to a quarter of a pixel
 
 
 @given(st.floats(-0.3, 1.3), st.floats(-0.3, 1.3), st.sampled_from(SHAPES))
@@ -176,16 +104,6 @@ def test_what_can_be_seen_of_a_thing_is_what_others_leave() -> None:
     assert visibility_map(ghost, 2).max() == pytest.approx(0.4)
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.floats(0.2, 0.8), st.floats(0.2, 0.8), st.sampled_from(SHAPES)), min_size=1, max_size=5))
-def test_nothing_is_seen_twice(places: list[tuple[float, float, str]]) -> None:
-    objects = tuple(SceneObject(i, shape, "red", x, y, 0.4, 0.4) for i, (x, y, shape) in enumerate(places))
-    scene = replace(BLANK, objects=objects)
-    seen = sum((visibility_map(scene, obj.id) for obj in objects), np.zeros((64, 64)))
-    assert seen.max() <= 1 + 1e-9
-    assert occluded_share(scene, objects[-1].id) == pytest.approx(0.0)
-
-
 def test_opacity_mixes_with_what_lies_behind() -> None:
     behind = render_backdrop(BLANK.backdrop, 64, 1)[32, 32]
     half = render_float(replace(BLANK, objects=(one("square", opacity=0.5),)), noise=False)[32, 32]
@@ -193,15 +111,6 @@ def test_opacity_mixes_with_what_lies_behind() -> None:
 
 
 # -- letters ----------------------------------------------------------------------------------------------------------
-
-
-@given(st.floats(0.3, 0.7), st.floats(0.3, 0.7), st.text("".join(LETTERS) + " ", min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
-def test_letters_are_drawn_to_whole_pixels(x: float, y: float, text: str) -> None:
-    w, h = text_extent(text, 1 / 64)
-    ink = coverage(SceneObject(1, TEXT, "", x, y, w, h, text=text), 64, 1)
-    assert set(np.unique(ink)) <= {0.0, 1.0}
-    assert ink.sum() == sum(row.count("#") for letter in text if letter != " " for row in LETTERS[letter])
 
 
 def test_every_letter_is_drawn_as_it_is_written_and_as_large_as_its_grain() -> None:
@@ -212,39 +121,7 @@ def test_every_letter_is_drawn_as_it_is_written_and_as_large_as_its_grain() -> N
         np.testing.assert_array_equal(drawn, np.kron([[dot == "#" for dot in row] for row in rows], np.ones((2, 2))))
 
 
-def test_letters_on_a_plate_are_ink_and_the_rest_is_plate() -> None:
-    sign = SceneObject(1, SIGN, "blue", 0.5, 0.5, 0.4, 0.2, text="HI", ink="light")
-    picture = render_float(replace(BLANK, objects=(sign,)), noise=False)
-    inside = picture[coverage(sign, 64, 1) == 1]
-    light = np.isclose(inside, INK_RGB["light"]).all(axis=1)
-    assert light.sum() == sum(row.count("#") for letter in "HI" for row in LETTERS[letter])
-    assert np.isclose(inside[~light], OBJECT_RGB["blue"]).all()
-
-
 # -- surfaces and light -----------------------------------------------------------------------------------------------
-
-
-def lab(rgb: tuple[int, int, int]) -> Plane:
-    return np.asarray(
-        cv2.cvtColor(np.asarray([[rgb]], np.float32) / np.float32(255), cv2.COLOR_RGB2LAB)[0, 0], np.float64
-    )
-
-
-def test_pigments_and_backdrops_can_be_told_apart_by_their_colour() -> None:
-    objects, backdrops = ([lab(rgb) for rgb in table.values()] for table in (OBJECT_RGB, BACKDROP_RGB))
-    assert min(np.linalg.norm(a - b) for a, b in combinations(objects, 2)) > 25
-    assert min(np.linalg.norm(a - b) for a, b in combinations(backdrops, 2)) > 10
-    assert min(np.linalg.norm(a - b) for a in objects for b in backdrops) > 25
-
-
-@pytest.mark.parametrize("material", MATERIALS)
-@pytest.mark.parametrize("grain", [1, 2])
-def test_materials_have_their_own_patterns(material: str, grain: int) -> None:
-    plane = texture(material, 5, 64, grain)
-    assert plane.std() > 0.1
-    assert 0.8 < plane.mean() < 1
-    others = [texture(other, 5, 64, grain) for other in ("", *MATERIALS) if other != material]
-    assert all(np.abs(plane - other).mean() > 0.05 for other in others)
 
 
 def test_light_scales_everything_and_tilts_to_one_side() -> None:
@@ -268,10 +145,3 @@ def test_drift_draws_the_backdrop_anew_by_as_much_as_said() -> None:
     assert away[0] == 0
     assert away == sorted(away)
     assert away[2] == pytest.approx(3 * away[1], rel=0.2)
-
-
-def test_another_seed_is_another_texture_of_the_same_colour() -> None:
-    for kind in BACKDROPS:
-        a, b = render_backdrop(Backdrop(kind, 1), 64, 1), render_backdrop(Backdrop(kind, 2), 64, 1)
-        assert np.abs(a - b).max() > 2
-        assert np.abs(a.mean(axis=(0, 1)) - b.mean(axis=(0, 1))).max() < 12

@@ -1,15 +1,12 @@
 """Editors: the honest one is right, and each failure mode fails as it says."""
 
-import itertools
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import random_scene_request
 from editcritic.benchmarks.sceneedit.failure_modes import FAILURE_MODES, failure_mode
-from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig
 from editcritic.benchmarks.sceneedit.simulated_edits import honest_edit
 from editcritic.reward.sample import TASK_TYPES
@@ -71,34 +68,6 @@ def test_the_more_severe_the_less_is_kept(name):
     assert means[0] > means[-1] + 0.1
 
 
-@pytest.mark.parametrize("name", ["ghost", "degraded", "background_drift", "exposure_drift", "shifted", "blank"])
-def test_severity_shows_in_the_pixels(name):
-    """The further a mode goes, the further the image is from the source drawn with the same flaw at its weakest."""
-    for number in range(3):
-        kind = failure_mode(name).task_types[0] if failure_mode(name).task_types else "subject_remove"
-        _, scene, request = planned(kind, number)
-        results = [
-            failure_mode(name).edit(random.Random(1), request, scene, WORLD, severity=severity)
-            for severity in (0.05, 0.5, 1.0)
-        ]
-        weak, middle, strong = (edit.picture.pixels.astype(float) for edit in results if edit is not None)
-        if name == "blank":  # its least severity is 0.9
-            assert strong.std(axis=(0, 1)).max() <= middle.std(axis=(0, 1)).max() < 8
-        else:
-            assert 0 < np.abs(middle - weak).mean() < np.abs(strong - weak).mean()
-
-
-def test_exposure_drift_adds_up_over_turns():
-    rng, scene, request = planned("subject_remove", 0)
-    gains = [scene.light.gain]
-    for _ in range(3):
-        edit = failure_mode("exposure_drift").edit(rng, request, replace(scene, light=scene.light), WORLD, severity=0.5)
-        assert edit is not None
-        scene = edit.after
-        gains.append(scene.light.gain)
-    assert all(later > 1.15 * earlier for earlier, later in itertools.pairwise(gains))
-
-
 def test_there_are_hacks_and_at_least_twelve_modes():
     assert len(FAILURE_MODES) >= 12
     assert len({one.name for one in FAILURE_MODES}) == len(FAILURE_MODES)
@@ -109,9 +78,3 @@ def test_there_are_hacks_and_at_least_twelve_modes():
 def test_an_unknown_mode_is_refused_with_those_there_are():
     with pytest.raises(ValueError, match=r"unknown failure mode 'sloth': expected one of nothing, wrong_object"):
         failure_mode("sloth")
-
-
-def test_half_of_the_copies_are_exact():
-    pictures = [(edit.picture, render(edit.before)) for edit in edits(failure_mode("nothing"), count=20)]
-    exact = sum(picture == source for picture, source in pictures)
-    assert 3 <= exact <= 17

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
@@ -13,7 +12,7 @@ from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.suite import FOLLOWED, UNCHANGED, SceneEdit, prompt_from_json, prompt_of
 from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import held_out_prompts
-from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
+from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.benchmarks.suites.tables import ComputedTable
@@ -127,15 +126,3 @@ def test_what_it_cannot_make_is_refused(wrong: dict[str, object]) -> None:
         SceneEdit(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="paper, official"):
         SUITE.metrics("other")
-
-
-def test_correlation_counts_cases_as_often_as_they_are_drawn() -> None:
-    x, y = np.random.default_rng(0).normal(size=(2, 40))
-    of = np.repeat(np.arange(20), 2)
-    figure = Statistic.correlation(x, y, of, 20)
-    assert figure.value == pytest.approx(np.corrcoef(x, y)[0, 1])
-    weights = bootstrap_weights(20, 3)
-    for row, correlation in zip(weights, figure.evaluate(weights), strict=True):
-        often = np.repeat(np.arange(40), row[of].astype(int))
-        assert correlation == pytest.approx(np.corrcoef(x[often], y[often])[0, 1])
-    assert Statistic.correlation(np.ones(40), y, of, 20).value is None

@@ -20,7 +20,7 @@ from editcritic.benchmarks.suites.imgedit import suite as imgedit
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 from editcritic.reward.metrics.viescore.metrics import overall as viescore_overall
-from studies.validity.truth_agreement import spearman
+from studies.validity.metric_selection import spearman
 
 WITHIN = 0.011
 """A unit of the last printed digit, and rounding."""

@@ -1,8 +1,6 @@
 """`editcritic dev diff`: its output, its sheet, and invalid input."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -87,11 +85,3 @@ def test_what_cannot_be_is_refused(editcritic: Command, pair, options, message) 
     editcritic("dev", "diff", *pair, "--out", pair[1], code=2, says="use different files")
     assert pair[1].read_bytes() == before
     editcritic("dev", "diff", pair[0], "nowhere.png", code=2, says="nowhere.png")
-
-
-def test_the_measuring_script_finds_what_it_drew() -> None:
-    command = [sys.executable, "-m", "studies.performance.difference_speed"]
-    options = ["--regions", "1", "7", "--size", "512", "384", "--repeats", "1", "--json"]
-    ran = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    assert [row["regions"] for row in json.loads(ran.stdout)] == [1, 7]

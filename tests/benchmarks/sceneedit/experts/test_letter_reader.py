@@ -111,20 +111,6 @@ def test_no_letters_are_seen_where_there_are_none(number):
     assert texts(picture.resized(256, 256)) == []
 
 
-def test_certainty_falls_gradually_as_ink_fades():
-    ink = render(sign("STOP", "yellow")).pixels.astype(float)
-    bare = render(Scene((), Backdrop("sand"))).pixels.astype(float)
-    sure = []
-    for share in np.linspace(0, 1, 41):
-        lines = read_lines(np.rint(ink + share * (bare - ink)).astype(np.uint8))
-        sure.append(lines[0][2] if lines else 0.0)
-    assert sure[0] > 0.9
-    assert sure[-1] == 0
-    assert all(0 < one < 1 for one in sure if one)
-    assert max(-np.diff(sure)) < 0.5
-    assert sum(0.1 < one < 0.9 for one in sure) >= 3
-
-
 @pytest.mark.parametrize("shape", [(1, 1), (4, 40), (40, 2), (5, 3), (16, 16)])
 def test_pictures_too_small_for_letters_say_nothing(shape):
     for value in (0, 128, 255):

@@ -1,14 +1,13 @@
 """What segments say of drawn objects, against what was drawn."""
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from editcritic.benchmarks.sceneedit.experts.object_segments import DetectedObject, detect_objects
 from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.scene_generation import SMALL_OBJECT_SCENES, SceneConfig, random_scene
+from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES
 from editcritic.reward import Image
@@ -29,25 +28,6 @@ def right(image: Image, scene: Scene) -> list[bool]:
 
 def one_thing(obj: SceneObject, backdrop: str = "concrete", **scene: object) -> Scene:
     return Scene((obj,), Backdrop(backdrop, 3), **scene)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("config", "side"),
-    [
-        (SceneConfig.for_size(64), 64),
-        (SceneConfig.for_size(32), 32),
-        (SceneConfig.for_size(128), 128),
-        (SMALL_OBJECT_SCENES, 128),
-        (SceneConfig.for_size(64), 512),
-    ],
-    ids=["64", "32", "128", "small", "enlarged"],
-)
-def test_things_have_their_place_shape_colour_and_material(config, side):
-    matches: list[bool] = []
-    for seed in range(12):
-        scene = random_scene(random.Random(seed), config)
-        matches += right(render(scene).resized(side, side), scene)
-    assert sum(matches) >= 0.97 * len(matches)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -77,38 +57,12 @@ def test_a_partly_covered_thing_keeps_its_shape_and_its_box():
     assert circle.box.iou(below.box) > 0.85
 
 
-def test_copies_that_stand_close_are_counted_one_by_one():
-    objects = tuple(SceneObject(n, "diamond", "green", 0.2 + 0.22 * n, 0.5, 0.2, 0.2) for n in range(3))
-    scene = Scene(objects, Backdrop("brick wall"))
-    assert right(render(scene), scene) == [True] * 3
-
-
 def test_a_plate_with_letters_is_a_sign_and_a_ring_before_snow_has_a_hole():
     sign = SceneObject(1, "sign", "teal", 0.5, 0.5, 19 / 64, 9 / 64, text="STOP", ink="light")
     ring = SceneObject(1, "ring", "orange", 0.5, 0.5, 0.25, 0.25)
     for obj in (sign, ring):
         scene = one_thing(obj, "snow")
         assert right(render(scene), scene) == [True]
-
-
-def test_a_crop_around_a_thing_shows_it_whole():
-    for shape in SHAPES:
-        obj = SceneObject(1, shape, "purple", 0.5, 0.5, 0.25, 0.25, "stone")
-        image = render(one_thing(obj, "grass"))
-        (seen,) = detect_objects(image.crop(24, 24, 40, 40).pixels)
-        assert likeliest(seen) == (shape, "purple", "stone")
-
-
-def test_values_follow_the_pixels_without_steps():
-    obj = SceneObject(1, "heart", "pink", 0.5, 0.5, 0.3, 0.3, "wood")
-    shades = []
-    for opacity in np.linspace(0.5, 0.9, 9):
-        (seen,) = detect_objects(render(one_thing(replace(obj, opacity=float(opacity)), noise=0.0)).pixels)
-        shades.append((seen.opacity, seen.shapes["heart"], seen.colours["pink"]))
-    opacity = [shade[0] for shade in shades]
-    assert opacity == sorted(opacity)
-    assert all(0 < value < 1 for shade in shades for value in shade)
-    assert len(set(shades)) == len(shades)
 
 
 def test_an_empty_picture_and_a_sliver_hold_nothing():

@@ -8,10 +8,7 @@ import PIL.Image
 import pytest
 import torch
 
-from editcritic.benchmarks.common import optional_imports
-from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained, tokenizer, untrained_pipeline
-from editcritic.benchmarks.sceneedit.tiny_editor.pixel_autoencoder import PixelAutoencoder
 from editcritic.benchmarks.sceneedit.tiny_editor.transformer import SceneEditTransformer
 
 NEEDS = ("torch", "transformers", "diffusers")
@@ -95,16 +92,6 @@ def test_the_transformer_takes_as_many_patches_as_it_was_made_for(pretrained):
 # -- its parts ---------------------------------------------------------------------------------------------------------
 
 
-def test_pixels_come_back_to_the_bit(tmp_path):
-    PixelAutoencoder().save_pretrained(tmp_path)
-    made = PixelAutoencoder.from_pretrained(tmp_path)
-    pictures = torch.rand(2, 3, 32, 32)
-    latents = made.encode(pictures).latents
-    assert latents.shape == (2, made.config.latent_channels, 8, 8)
-    assert torch.equal(made.decode(latents, return_dict=False)[0], pictures)
-    assert torch.equal(made.decode(made.encode(pictures, return_dict=False)[0]).sample, pictures)
-
-
 def test_the_velocity_leads_from_the_noisy_picture_to_the_clean_one(tmp_path):
     torch.manual_seed(0)
     made = SceneEditTransformer()
@@ -153,13 +140,3 @@ def test_it_says_in_a_line_what_to_install():
     assert process.returncode == 2
     assert "this requires torch, which is not installed: pip install 'editcritic[diffusers]'" in process.stderr
     assert process.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("library", ["torch", "transformers", "diffusers"])
-def test_each_library_of_the_extra_is_missed(library, monkeypatch):
-    assert optional_imports.require_diffusers().__name__ == "diffusers"
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(
-        InputError, match=f"this requires {library}, which is not installed.*'editcritic\\[diffusers\\]'"
-    ):
-        optional_imports.require_diffusers()

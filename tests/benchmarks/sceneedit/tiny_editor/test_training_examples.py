@@ -8,7 +8,7 @@ import pytest
 
 from editcritic.benchmarks.sceneedit.cases import random_scene_request
 from editcritic.benchmarks.sceneedit.ground_truth import followed
-from editcritic.benchmarks.sceneedit.render import coverage, render
+from editcritic.benchmarks.sceneedit.render import coverage
 from editcritic.benchmarks.sceneedit.tiny_editor.training_examples import (
     ACROSS,
     EDITOR_SCENES,
@@ -70,25 +70,3 @@ def test_what_is_left_alone_is_the_source_to_the_bit(kind):
     assert touched.any()
     assert np.array_equal(source[~touched], target[~touched])
     assert not np.array_equal(source, target)
-
-
-def test_a_thing_goes_to_the_free_cell_that_is_liked_best():
-    scene, request = next(
-        (scene, request)
-        for scene, request in (drawn("subject_add", k) for k in range(50))
-        if request.reference_id is None
-    )
-    taken = {int(one.y * ACROSS) * ACROSS + int(one.x * ACROSS) for one in scene.objects}
-    for cell in set(range(ACROSS**2)) - taken:
-        cells = tuple(1.0 if k == cell else 0.9 if k in taken else 0.1 for k in range(ACROSS**2))
-        after = training_example(scene, request, replace(CAREFUL, cell_draws=cells), 0.5).after
-        (new,) = {*after.objects} - {*scene.objects}
-        assert int(new.y * ACROSS) * ACROSS + int(new.x * ACROSS) == cell
-
-
-def test_the_pictures_are_those_of_the_scenes():
-    one = next(training_examples(1))
-    source, target = one.pictures
-    assert np.array_equal(source, render(one.before).pixels)
-    assert np.array_equal(target, render(one.after).pixels)
-    assert source.shape == (SIZE, SIZE, 3)
