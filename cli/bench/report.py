@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec, Trust
 
@@ -29,33 +30,22 @@ _FORMATS = ("markdown", "csv", "latex")
 @exit_code_command
 def report(
     results: ResultFolders,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write an HTML page with the tables and every edit.")
-    ] = None,
-    tables: Annotated[
-        Path | None,
-        typer.Option("--tables", help="Write the tables into this folder, each as Markdown, CSV and LaTeX."),
-    ] = None,
-    output_format: Annotated[
-        str, typer.Option("--format", help="Format of the printed tables: markdown, csv or latex.")
-    ] = "markdown",
-    only: Annotated[
-        list[str] | None, typer.Option("--table", help="Only this table, e.g. `leaderboard`. Repeatable.")
-    ] = None,
-    outputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--outputs",
-            help="With -o: NAME=FOLDER of an editor's outputs, if they were moved after the run. Repeatable.",
-        ),
-    ] = None,
-    one_file: Annotated[
-        bool | None,
-        typer.Option(
-            "--one-file/--folder",
-            help="With -o: embed the images in the page, or store them beside it. Default: by number of images.",
-        ),
-    ] = None,
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write an HTML page with the tables and every edit."),
+    tables: Path | None = typer.Option(
+        None, help="Write the tables into this folder, each as Markdown, CSV and LaTeX."
+    ),
+    output_format: str = typer.Option(
+        "markdown", "--format", help="Format of the printed tables: markdown, csv or latex."
+    ),
+    only: list[str] | None = typer.Option(None, "--table", help="Only this table, e.g. `leaderboard`. Repeatable."),
+    outputs: list[str] | None = typer.Option(
+        None, help="With -o: NAME=FOLDER of an editor's outputs, if they were moved after the run. Repeatable."
+    ),
+    one_file: bool | None = typer.Option(
+        None,
+        "--one-file/--folder",
+        help="With -o: embed the images in the page, or store them beside it. Default: by number of images.",
+    ),
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
@@ -70,7 +60,6 @@ def report(
 
     Example: editcritic bench report results/tiny results/other -o report.html
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import find_outputs, load_result_folders, load_suite_of
     from ...benchmarks.report.suites_page import are_of_several_suites
@@ -139,8 +128,6 @@ def report(
 
 def _select(comparison: EditorComparison, only: Sequence[str]) -> list[ComputedTable]:
     """The tables of these names; all by default. Raises `InputError` for an unknown name."""
-    from ...benchmarks.common.errors import InputError
-
     names = [computed.table.name for computed in comparison.computed]
     if unknown := set(only) - set(names):
         raise InputError(f"there is no table {', '.join(sorted(unknown))}: the tables are {', '.join(names)}")
@@ -219,8 +206,6 @@ def report_suites(
 
 def _select_of_suites(report: SuiteReport, only: Sequence[str]) -> dict[str, list[ComputedTable]]:
     """Chapter -> its tables of these names; all by default. Raises `InputError` for a name that no chapter has."""
-    from ...benchmarks.common.errors import InputError
-
     tables = {chapter.name: chapter.comparison.computed for chapter in report.chapters}
     names = list(dict.fromkeys(one.table.name for computed in tables.values() for one in computed))
     if unknown := set(only) - set(names):

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar
 from ..options import (
     DEFAULT_REWARD,
@@ -35,111 +36,72 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def agreement(
-    results: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[RESULTS...]", help="Result folders of one suite, or folders that contain them. None with --set."
-        ),
-    ] = None,
-    labels: Annotated[
-        list[Path] | None,
-        typer.Option("--labels", help="File of human labels (JSONL, written by `judge label`). Repeatable."),
-    ] = None,
-    gold_labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--gold-labels",
-            help="Labels with known answers, as of `judge label --check`: a dimension of which more than a tenth of an "
-            "annotator's labels differ is void.",
-        ),
-    ] = None,
-    swap_results: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--swap-results",
-            help="Results of the same outputs scored with other experts, one folder per editor. Repeatable.",
-        ),
-    ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="NAME=FOLDER: a public set of human preferences (edit-reward-bench, edit-score-bench, genai-bench, "
-            "imagenhub, vc-reward-bench, edit-reward-compass); NAME alone: from the hub's cache, or with --download "
-            "from the hub. Repeatable.",
-        ),
-    ] = None,
-    reward: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reward",
-            help="With --set: a reward as in `score`, or pairwise-judge, which sees both edits. Repeatable: they are "
-            "compared side by side. Default: any-edit.",
-        ),
-    ] = None,
+    results: list[Path] | None = typer.Argument(
+        None, metavar="[RESULTS...]", help="Result folders of one suite, or folders that contain them. None with --set."
+    ),
+    labels: list[Path] | None = typer.Option(
+        None, help="File of human labels (JSONL, written by `judge label`). Repeatable."
+    ),
+    gold_labels: Path | None = typer.Option(
+        None,
+        help="Labels with known answers, as of `judge label --check`: a dimension of which more than a tenth of an "
+        "annotator's labels differ is void.",
+    ),
+    swap_results: list[Path] | None = typer.Option(
+        None, help="Results of the same outputs scored with other experts, one folder per editor. Repeatable."
+    ),
+    sets: list[str] | None = typer.Option(
+        None,
+        "--set",
+        help="NAME=FOLDER: a public set of human preferences (edit-reward-bench, edit-score-bench, genai-bench, "
+        "imagenhub, vc-reward-bench, edit-reward-compass); NAME alone: from the hub's cache, or with --download "
+        "from the hub. Repeatable.",
+    ),
+    reward: list[str] | None = typer.Option(
+        None,
+        help="With --set: a reward as in `score`, or pairwise-judge, which sees both edits. Repeatable: they are "
+        "compared side by side. Default: any-edit.",
+    ),
     experts: Experts = None,
     cache: AnswerCache = None,
     download: Download = False,
-    num_items: Annotated[
-        int | None, typer.Option("--num-items", min=1, help="With --set: only this many rows of it. Default: all.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            help="DIMENSION=METRIC: the metric compared with a dimension of the labels, or a part of one, as "
-            "in following=complex-edit-o/following. Default: the metric of the same name. With "
-            "--swap-results: the metric.",
-        ),
-    ] = None,
-    ranges: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--range", help="DIMENSION=LOW,HIGH: value range of its metric, as in following=0,10. Default: 0,1."
-        ),
-    ] = None,
-    thresholds: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--threshold", help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5."
-        ),
-    ] = None,
-    tie_margins: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tie-margin", help="DIMENSION=WIDTH: score differences up to this width count as ties. Default: 0."
-        ),
-    ] = None,
-    group_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--group-by",
-            help="Item label to group by, or `editor`. Repeatable. Default: type (with --swap-results: turn, "
-            "else type; with --set: those of the set, such as task or dimension).",
-        ),
-    ] = None,
-    pool: Annotated[
-        str, typer.Option("--pool", help="each: one value per judgement; item: the mean or majority per item.")
-    ] = "each",
-    min_raters: Annotated[int, typer.Option("--min-raters", min=1, help="Skip items with fewer annotators.")] = 1,
-    average_metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--average-metric",
-            help="Average these metrics, and compare the mean with the labels of `overall`. Repeatable.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            help="Output folder for the tables (Markdown, CSV and LaTeX); with --set also for all values.",
-        ),
-    ] = None,
-    window: Annotated[
-        int, typer.Option("--max-in-flight", min=1, help="With --set: edits in flight; bounds memory.")
-    ] = 64,
+    num_items: int | None = typer.Option(None, min=1, help="With --set: only this many rows of it. Default: all."),
+    metric: list[str] | None = typer.Option(
+        None,
+        help="DIMENSION=METRIC: the metric compared with a dimension of the labels, or a part of one, as "
+        "in following=complex-edit-o/following. Default: the metric of the same name. With "
+        "--swap-results: the metric.",
+    ),
+    ranges: list[str] | None = typer.Option(
+        None, "--range", help="DIMENSION=LOW,HIGH: value range of its metric, as in following=0,10. Default: 0,1."
+    ),
+    thresholds: list[str] | None = typer.Option(
+        None,
+        "--threshold",
+        help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5.",
+    ),
+    tie_margins: list[str] | None = typer.Option(
+        None, "--tie-margin", help="DIMENSION=WIDTH: score differences up to this width count as ties. Default: 0."
+    ),
+    group_by: list[str] | None = typer.Option(
+        None,
+        help="Item label to group by, or `editor`. Repeatable. Default: type (with --swap-results: turn, "
+        "else type; with --set: those of the set, such as task or dimension).",
+    ),
+    pool: str = typer.Option("each", help="each: one value per judgement; item: the mean or majority per item."),
+    min_raters: int = typer.Option(1, min=1, help="Skip items with fewer annotators."),
+    average_metrics: list[str] | None = typer.Option(
+        None,
+        "--average-metric",
+        help="Average these metrics, and compare the mean with the labels of `overall`. Repeatable.",
+    ),
+    out: Path | None = typer.Option(
+        None,
+        "-o",
+        "--out",
+        help="Output folder for the tables (Markdown, CSV and LaTeX); with --set also for all values.",
+    ),
+    window: int = typer.Option(64, "--max-in-flight", min=1, help="With --set: edits in flight; bounds memory."),
     max_failure_rate: MaxFailureRate = 0.5,
     on_failures: OnFailures = "raise",
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
@@ -155,7 +117,6 @@ def agreement(
 
     Example: editcritic judge agreement --set genai-bench=data/genai --reward any-edit --reward clip-directional
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval import agreement_tables, expert_swap
     from ...benchmarks.human_eval.annotator_checks import check_annotators, known_answers, without_void
     from ...benchmarks.human_eval.label_matching import ScoreLookup
@@ -238,22 +199,16 @@ def agreement(
 
 
 def _refuse_with(option: str, others: Mapping[str, object]) -> None:
-    from ...benchmarks.common.errors import InputError
-
     if given := [name for name, value in others.items() if value]:
         raise InputError(f"{', '.join(given)} and {option} do not go together: {option} reads what people say itself")
 
 
 def _refuse_without(option: str, others: Mapping[str, object]) -> None:
-    from ...benchmarks.common.errors import InputError
-
     if given := [name for name, value in others.items() if value]:
         raise InputError(f"{', '.join(given)} is for {option}: scores of results are computed by `bench run`")
 
 
 def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, str]:
-    from ...benchmarks.common.errors import InputError
-
     assignments = {}
     for text in values or ():
         name, equals, value = text.partition("=")
@@ -266,8 +221,6 @@ def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, s
 
 
 def _number(option: str, text: str) -> float:
-    from ...benchmarks.common.errors import InputError
-
     try:
         number = float(text)
     except ValueError:
@@ -283,7 +236,6 @@ def _dimension_metrics(
     threshold: Sequence[str] | None,
     tie_margin: Sequence[str] | None,
 ) -> dict[str, LabelMetric]:
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.label_matching import LabelMetric
 
     names, value_ranges = _parse_assignments("--metric", metric), _parse_assignments("--range", ranges)
@@ -309,7 +261,6 @@ def _swap_metric(
     ranges: Sequence[str] | None,
     threshold: Sequence[str] | None,
 ) -> LabelMetric:
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.label_matching import LabelMetric, ScoreLookup
 
     metric_names = ScoreLookup(loaded).metrics
@@ -406,7 +357,6 @@ def compare_on_sets(
 
 def _locate(text: str, download: bool) -> tuple[PreferenceSet, Path]:
     """A set and its folder, from NAME=FOLDER or NAME. Raises `InputError`."""
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.construction.download import cached_snapshot
     from ...benchmarks.suites.human_preferences.catalogue import PREFERENCE_SETS
 
