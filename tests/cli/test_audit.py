@@ -85,9 +85,7 @@ def test_every_family_is_audited_by_default(editcritic: Command, samples: Path) 
     assert ours["trials"] == theirs["trials"]
 
 
-def test_the_tolerance_is_of_harmless_variants_and_what_is_random_of_the_seed(
-    editcritic: Command, samples: Path
-) -> None:
+def test_the_tolerance_is_of_harmless_variants_and_what_is_random_of_the_seed(editcritic, samples):
     harmless = (samples, *CONTRAST, "--family", "reencoded", "--family", "faint-brightness")
     strict, lenient = (figures(editcritic, *harmless, "--tolerance", share) for share in (0, 1))
     assert (strict["tolerance"], lenient["tolerance"]) == (0, 1)
@@ -163,9 +161,7 @@ def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samp
     )
 
 
-def test_without_a_terminal_a_line_says_how_far_it_is(
-    editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_terminal_a_line_says_how_far_it_is(editcritic, samples, monkeypatch):
     often = partial(run_budget.progress_reporter, every_s=0.0)
     monkeypatch.setattr(run_budget, "progress_reporter", often)
     result = editcritic("audit", samples, *CONTRAST, *FEW, "--json")
@@ -189,9 +185,7 @@ def test_the_exit_code_is_for_continuous_integration(editcritic: Command, sample
     ("function", "words"),
     [("broken", "no edit has a score."), ("lowest", "each edit has no score or the lowest already")],
 )
-def test_a_reward_whose_edits_cannot_be_compared_has_failed(
-    editcritic: Command, samples: Path, function: str, words: str
-) -> None:
+def test_a_reward_whose_edits_cannot_be_compared_has_failed(editcritic, samples, function, words):
     result = editcritic(
         "audit", samples, "--reward", f"tests.cli.audited_functions:{function}", "--family", "blurred", code=1
     )
@@ -229,9 +223,7 @@ def test_beyond_the_budget_nothing_is_compared(editcritic: Command, samples: Pat
     assert ended["stopped"] == "the budget of 0.001 seconds is spent"
 
 
-def test_seconds_that_are_spent_in_between_are_an_exit_code(
-    editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seconds_that_are_spent_in_between_are_an_exit_code(editcritic, samples, monkeypatch):
     clock = count()  # a second passes each time that somebody asks
     monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     document = figures(editcritic, samples, *CONTRAST, "--family", "blurred", "--budget", "seconds=8", code=1)
@@ -285,9 +277,7 @@ def test_what_a_function_prints_is_not_in_the_document(editcritic: Command, samp
 # -- what users get wrong ----------------------------------------------------------------------------------------------
 
 
-def test_lines_that_are_no_samples_are_named_and_the_others_audited(
-    editcritic: Command, folder: Folder, samples: Path
-) -> None:
+def test_lines_that_are_no_samples_are_named_and_the_others_audited(editcritic, folder, samples):
     lacking = (f"{samples}:1: the reward needs metadata, which 'edit 0' lacks", "has no edit that can be audited")
     editcritic("audit", samples, "--reward", "truth-followed", code=2, says=lacking)
     hostile = "Remove [/helmet] \x1b[2J <script>alert(1)</script>"
@@ -323,9 +313,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named(
-    mistake: str, editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_mistake_is_named(mistake, editcritic, samples, monkeypatch, tmp_path):
     options, words = MISTAKES[mistake]
     monkeypatch.chdir(tmp_path)
     result = editcritic("audit", samples, *options, code=2)

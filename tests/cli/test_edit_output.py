@@ -127,9 +127,7 @@ def edit(editcritic: Command, session: Session) -> Edit:
 # -- what comes out ----------------------------------------------------------------------------------------------------
 
 
-def test_the_best_candidate_is_written_with_a_report_and_the_same_command_asks_nothing(
-    edit: Edit, session: Session
-) -> None:
+def test_the_best_candidate_is_written_with_a_report_and_the_same_command_asks_nothing(edit, session):
     result = edit("--seed", 3, code=0)
     (selection,) = session.report["selections"]
     values = {candidate["id"]: candidate["score"]["value"] for candidate in selection["candidates"]}
@@ -284,9 +282,7 @@ def test_what_cannot_work_is_refused_before_the_work(case: str, edit: Edit, sess
         ({"boxes": '{"cup": [[0, 0, 1, 900]]}'}, "lies outside"),
     ],
 )
-def test_pictures_and_folders_that_cannot_be_used_are_named(
-    options: dict[str, Any], message: str, edit: Edit, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_and_folders_that_cannot_be_used_are_named(options, message, edit, session, monkeypatch):
     monkeypatch.chdir(session.path)
     (session.path / "bad.png").write_bytes(b"no picture")
     (session.path / "file").touch()
@@ -310,9 +306,7 @@ def pipeline_of(folder: Path, name: str) -> Path:
         ("FluxKontextPipeline", "takes one source image, got 2"),
     ],
 )
-def test_a_pipeline_that_cannot_edit_this_is_refused_without_its_weights(
-    kind: str, message: str, edit: Edit, session: Session
-) -> None:
+def test_a_pipeline_that_cannot_edit_this_is_refused_without_its_weights(kind, message, edit, session):
     folder = pipeline_of(session.path / "pipeline", kind)
     edit(pipeline=folder, sources=["source.png", "other.png"], code=2, says=message)
     if kind == "FluxKontextPipeline":
@@ -331,9 +325,7 @@ def test_a_pipelines_files_import_no_module(edit: Edit, session: Session) -> Non
     assert not (session.path / "ran").exists()
 
 
-def test_without_diffusers_the_extra_is_named_and_a_function_needs_none(
-    edit: Edit, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_diffusers_the_extra_is_named_and_a_function_needs_none(edit, session, monkeypatch):
     monkeypatch.setitem(sys.modules, "diffusers", None)
     for name in ("sceneedit", "some/pipeline"):
         edit(pipeline=name, code=2, says="pip install 'editcritic[diffusers]'")

@@ -249,9 +249,7 @@ def test_no_file_runs_code(editcritic: Command, written: Path, marker: Path, pla
 SECRET = "a-key-of-the-user"
 
 
-def test_no_file_contacts_a_server_or_sends_it_a_key(
-    editcritic: Command, three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_file_contacts_a_server_or_sends_it_a_key(editcritic, three, tmp_path, monkeypatch):
     """A registered expert with a foreign address sends pictures and a secret there once both are trusted, and nothing
     before."""
     monkeypatch.setenv("THEIR_CLOUD_KEY", SECRET)
@@ -310,9 +308,7 @@ def test_rows_are_not_written_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "victim").exists()
 
 
-def test_a_run_writes_no_journal_through_a_link_of_its_settings(
-    editcritic: Command, written: Path, tmp_path: Path
-) -> None:
+def test_a_run_writes_no_journal_through_a_link_of_its_settings(editcritic, written, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     Path("results/journal").rename("journal-before")
     Path("results/journal").symlink_to(tmp_path / "elsewhere")
@@ -378,9 +374,7 @@ def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Path
         (["nothing"], "has no metric"),
     ],
 )
-def test_recorded_metrics_that_are_none_are_said(
-    editcritic: Command, written: Path, metrics: list[object], says: str
-) -> None:
+def test_recorded_metrics_that_are_none_are_said(editcritic, written, metrics, says):
     in_results("run.json", lambda run: run["invocation"].update(metrics=metrics))
     editcritic("bench", "verify", "results", "--trust", "results", code=2, says=says)
 
@@ -443,9 +437,7 @@ def test_options_that_are_no_values_are_texts(editcritic: Command, written: Path
     assert len(result.stderr) < 1000
 
 
-def test_what_is_trusted_changes_with_no_command_that_ended_before(
-    editcritic: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_trusted_changes_with_no_command_that_ended_before(editcritic, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     assert editcritic("score", "a.png", "--max-failure-rate", "7").exit_code == 2  # click leaves its context open
     monkeypatch.setenv(VARIABLE, "theirs")

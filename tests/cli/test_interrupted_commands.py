@@ -211,9 +211,7 @@ def test_a_build_that_was_interrupted_goes_on(made: Path, tmp_path: Path) -> Non
     ("command", "number"),
     [("score", signal.SIGINT), ("score", signal.SIGTERM), ("score", signal.SIGHUP), ("replay", signal.SIGINT)],
 )
-def test_a_json_document_has_the_exit_code_of_the_process(
-    command: str, number: int, made: Path, tmp_path: Path
-) -> None:
+def test_a_json_document_has_the_exit_code_of_the_process(command, number, made, tmp_path):
     """A document is written although the command was interrupted: it does not say that by another number."""
     if command == "replay":
         words, rows = [*replay(made, tmp_path), "--json"], tmp_path / "replayed.jsonl"

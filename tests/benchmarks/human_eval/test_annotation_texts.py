@@ -21,7 +21,7 @@ from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.benchmarks.web_app.question_view import PictureStore, question_html
-from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING, LabelScale
+from editcritic.reward.metrics.dlebench.replies import CONSISTENCY, FOLLOWING
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
 from ..suites.dlebench.layout import written as written_dlebench
@@ -68,9 +68,7 @@ def test_following_counts_what_the_target_should_have_kept_and_consistency_no_li
 
 
 @pytest.mark.parametrize(("dimension", "scale"), [("IF", FOLLOWING), ("consistency", CONSISTENCY)])
-def test_every_label_is_explained_and_the_steps_lead_to_all_four(
-    tmp_path: Path, dimension: str, scale: LabelScale
-) -> None:
+def test_every_label_is_explained_and_the_steps_lead_to_all_four(tmp_path, dimension, scale):
     shown, store = asked(tmp_path, f"four-level:{dimension}"), PictureStore(str(tmp_path))
     _, *rubric = shown.definition.split("\n")
     levels = [f"{label} ({scale.rubric_score(label)}): " for label in scale.labels]

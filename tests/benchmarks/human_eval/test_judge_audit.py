@@ -342,9 +342,7 @@ class _Unbounded(JudgeLevels):
         (Reward(_Unbounded(), {"judge": Scripted()}), 2, {}, "no bounded range"),
     ],
 )
-def test_a_mistake_is_named_before_anything_is_asked(
-    judge: Expert | Reward, samples: int, options: dict[str, object], words: str
-) -> None:
+def test_a_mistake_is_named_before_anything_is_asked(judge, samples, options, words):
     with pytest.raises(InputError, match=words):
         audit(judge, edits()[:samples], **options)  # type: ignore[arg-type]
 

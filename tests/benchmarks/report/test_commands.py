@@ -56,9 +56,7 @@ def test_one_document_of_json(editcritic: Command, folders: Path) -> None:
     assert document["tables"][0]["rows"]["good"]["following turn 1"]["count"] > 0
 
 
-def test_a_report_finds_pictures_where_the_run_found_them(
-    editcritic: Command, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_finds_pictures_where_the_run_found_them(editcritic, folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "report.html"
     result = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json")
@@ -101,9 +99,7 @@ def test_a_comparison_does_without_a_suite_that_is_not_there(editcritic: Command
         (("compare", "{}", "{}/bad", *SUITE), "expected two folders of results, got 3"),
     ],
 )
-def test_mistakes_are_told_in_a_line(
-    editcritic: Command, folders: Path, arguments: tuple[str, ...], message: str
-) -> None:
+def test_mistakes_are_told_in_a_line(editcritic, folders, arguments, message):
     result = editcritic("bench", *(argument.replace("{}", str(folders)) for argument in arguments))
     assert result.exit_code == 2
     assert message in result.stderr

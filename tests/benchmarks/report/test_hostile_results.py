@@ -111,9 +111,7 @@ def test_an_editors_outputs_lie_in_their_folder(editcritic: Command, folder: Pat
     assert "it leads out of" in page.read_text(encoding="utf-8")
 
 
-def test_results_show_no_pictures_of_a_place_that_only_they_name(
-    editcritic: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_show_no_pictures_of_a_place_that_only_they_name(editcritic, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder / "good")
     page, pictures = tmp_path / "report.html", tmp_path / "pictures"
     command = ("bench", "report", folder, *SUITE, "-o", page)

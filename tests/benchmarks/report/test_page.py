@@ -65,9 +65,7 @@ def test_every_chart_has_a_title_a_description_and_its_numbers(page: Path) -> No
     assert all(re.search(r"<title>[^<]+</title><desc>[^<]+</desc>", drawing) for drawing in drawings)
 
 
-def test_a_later_page_takes_the_place_of_an_earlier_ones_folder_but_not_of_other_files(
-    report: ReportData, tmp_path: Path
-) -> None:
+def test_a_later_page_takes_the_place_of_an_earlier_ones_folder_but_not_of_other_files(report, tmp_path):
     path = tmp_path / "report.html"
     folder = thumbnail_folder(path)
     assert write_page(path, report, single_file=False) == folder

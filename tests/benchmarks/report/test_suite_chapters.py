@@ -162,9 +162,7 @@ def test_results_under_another_protocol_stand_apart(results: Path) -> None:
     assert not any("SceneEdit: no results" in note for note in report.notes)
 
 
-def test_two_options_of_a_suite_stand_apart_beside_another_suite(
-    editcritic: Command, results: Path, tmp_path: Path
-) -> None:
+def test_two_options_of_a_suite_stand_apart_beside_another_suite(editcritic, results, tmp_path):
     suite = load_suite("sceneedit?prompts=9&seed=8")
     made = outputs(tmp_path / "made", suite)
     run_suite(suite, made, editor="one", experts=everybody(), out=results / "one" / "scenes-8", options=HOW)
@@ -176,9 +174,7 @@ def test_two_options_of_a_suite_stand_apart_beside_another_suite(
     assert [note.partition(" stands")[0] for note in notes] in (["SceneEdit (seed=8)"], ["SceneEdit (seed=7)"])
 
 
-def test_one_editor_s_two_options_of_one_suite_are_two_chapters(
-    editcritic: Command, results: Path, tmp_path: Path
-) -> None:
+def test_one_editor_s_two_options_of_one_suite_are_two_chapters(editcritic, results, tmp_path):
     suite = load_suite("sceneedit?prompts=9&seed=8")
     made = outputs(tmp_path / "made", suite)
     other = tmp_path / "results" / "scenes-8"
@@ -260,9 +256,7 @@ def test_tables_are_printed_and_written_by_suite(editcritic: Command, results: P
         (("-o", "{}/page.html", "--one-file"), "are for results of one suite"),
     ],
 )
-def test_mistakes_are_told_in_a_line(
-    editcritic: Command, results: Path, options: tuple[str, ...], message: str
-) -> None:
+def test_mistakes_are_told_in_a_line(editcritic, results, options, message):
     result = editcritic("bench", "report", results, *(one.replace("{}", str(results)) for one in options))
     assert result.exit_code == 2
     assert message in result.stderr
@@ -285,9 +279,7 @@ def test_the_page_is_one_file_without_scripts(editcritic: Command, results: Path
 
 
 @needed
-def test_the_page_shows_summary_tables_and_what_cannot_be_compared(
-    editcritic: Command, results: Path, tmp_path: Path
-) -> None:
+def test_the_page_shows_summary_tables_and_what_cannot_be_compared(editcritic, results, tmp_path):
     page = tmp_path / "report.html"
     assert editcritic("bench", "report", results, "-o", page, *COUNT).exit_code == 0
     shown = opened(page)

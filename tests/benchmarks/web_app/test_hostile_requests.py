@@ -98,9 +98,7 @@ def outside() -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
 
 
-def test_an_event_names_files_of_the_pages_folder_only(
-    url: str, tmp_path: Path, outside: tuple[str, list[str]]
-) -> None:
+def test_an_event_names_files_of_the_pages_folder_only(url, tmp_path, outside):
     secret = tmp_path / "secret.txt"
     secret.write_text("a secret", encoding="utf-8")
     own = uploaded(url, "own.txt")
@@ -164,9 +162,7 @@ def test_an_address_is_not_fetched_for_a_request(url: str, outside: tuple[str, l
     assert asked == []
 
 
-def test_folders_of_gradio_below_the_working_folder_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_of_gradio_below_the_working_folder_are_not_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = tmp_path / ".gradio" / "cached_examples" / "a.txt"
     found.parent.mkdir(parents=True)

@@ -117,9 +117,7 @@ def answers(path: Path, annotator: str = "ann") -> list[Label]:
     return [label for label in read_labels([path]) if label.annotator == annotator]
 
 
-def test_pairs_are_labelled_by_mouse_and_by_key_and_a_restart_goes_on(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_pairs_are_labelled_by_mouse_and_by_key_and_a_restart_goes_on(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
     with labelling(session(folder, labels, "pair:overall")) as url, window(browser, url) as visit:
         page = visit.page
@@ -141,9 +139,7 @@ def test_pairs_are_labelled_by_mouse_and_by_key_and_a_restart_goes_on(
     assert [label.label for label in chosen] == [left, "tie", right]
 
 
-def test_an_answer_is_changed_and_a_note_is_typed_without_answering(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_an_answer_is_changed_and_a_note_is_typed_without_answering(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
     with labelling(session(folder, labels, "yes-no:following")) as url, window(browser, url) as visit:
         page = visit.page
@@ -167,9 +163,7 @@ def test_an_answer_is_changed_and_a_note_is_typed_without_answering(
     ]
 
 
-def test_two_annotators_label_at_once_and_two_windows_of_one_do_not_label_twice(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_two_annotators_label_at_once_and_two_windows_of_one_do_not_label_twice(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
     with (
         labelling(session(folder, labels, "four-level:quality")) as url,
@@ -222,9 +216,7 @@ def test_boxes_are_drawn_undone_and_saved(browser: Browser, folder: Path, tmp_pa
     assert label.label[0] == pytest.approx(expected, abs=3)
 
 
-def test_practice_is_commented_and_a_dimension_with_errors_is_repeated(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_practice_is_commented_and_a_dimension_with_errors_is_repeated(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
     begun = session(folder, labels, "yes-no:following", practice_questions=1, recheck_share=1.0)
     for number in range(len(begun.schedule("bob"))):

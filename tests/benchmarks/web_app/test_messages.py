@@ -38,9 +38,7 @@ def test_a_mistake_is_a_message_and_is_not_logged(error: Exception, caplog: pyte
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), ValueError("x"), ZeroDivisionError("x")])
-def test_an_error_of_ours_is_a_line_on_the_page_and_a_traceback_in_the_log(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_error_of_ours_is_a_line_on_the_page_and_a_traceback_in_the_log(error, caplog):
     import gradio as gr
 
     from editcritic.benchmarks.web_app.messages import with_messages

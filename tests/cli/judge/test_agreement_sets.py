@@ -210,9 +210,7 @@ def test_a_broken_row_is_named_and_the_others_are_compared(editcritic: Command, 
         (["--set", "genai-bench=."], "the other layout is valid_set2_full.json"),
     ],
 )
-def test_mistakes_are_said(
-    arguments: list[str], message: str, editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_are_said(arguments, message, editcritic, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     editcritic("judge", "agreement", *arguments, code=2, says=message)
 

@@ -47,9 +47,7 @@ def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any
     return document
 
 
-def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(
-    editcritic: Command, samples: Path, tmp_path: Path
-) -> None:
+def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(editcritic, samples, tmp_path):
     arguments = (samples, "--experts", JUDGE, "--cache", tmp_path / "answers.sqlite")
     first = run(editcritic, *arguments)
     assert list(first["costs"]) == list(FAULTS)
