@@ -53,9 +53,6 @@ def violations(document: dict[str, Any]) -> dict[str, int]:
     return {row["family"]: row["violations"] for row in document["families"]}
 
 
-# -- what is audited ---------------------------------------------------------------------------------------------------
-
-
 def test_a_function_on_the_photographs_of_the_demo(editcritic: Command, tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
     result = editcritic("audit", "demo", *CONTRAST, *FEW, "-o", page, code=0)
@@ -142,9 +139,6 @@ def test_of_many_edits_those_of_as_many_sources_as_possible_are_audited(editcrit
     assert "--limit" in editcritic("audit", path, *CONTRAST, *FEW, "--limit", "3").stderr
 
 
-# -- judge servers -----------------------------------------------------------------------------------------------------
-
-
 def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samples: Path) -> None:
     here = figures(editcritic, samples, "--reward", folder.cheap, *FEW)
     service = ScoringService(load_reward(spec_argument(str(folder.cheap))))
@@ -169,9 +163,6 @@ def test_without_a_terminal_a_line_says_how_far_it_is(editcritic, samples, monke
     lines = [line for line in result.stderr.splitlines() if line.startswith("editcritic: auditing: ")]
     assert lines[0] == "editcritic: auditing: 0 of 4"
     assert lines[-1].startswith("editcritic: auditing: 4 of 4")
-
-
-# -- exit codes and ends -----------------------------------------------------------------------------------------------
 
 
 def test_the_exit_code_is_for_continuous_integration(editcritic: Command, samples: Path) -> None:
@@ -272,9 +263,6 @@ def test_what_a_function_prints_is_not_in_the_document(editcritic: Command, samp
     assert json.loads(result.stdout)["edits"] == 4
     assert "scoring 4 samples" in result.stderr
     assert "scoring 4 samples" in editcritic(*arguments).stdout
-
-
-# -- what users get wrong ----------------------------------------------------------------------------------------------
 
 
 def test_lines_that_are_no_samples_are_named_and_the_others_audited(editcritic, folder, samples):

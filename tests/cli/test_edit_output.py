@@ -124,9 +124,6 @@ def edit(editcritic: Command, session: Session) -> Edit:
     return run
 
 
-# -- what comes out ----------------------------------------------------------------------------------------------------
-
-
 def test_the_best_candidate_is_written_with_a_report_and_the_same_command_asks_nothing(edit, session):
     result = edit("--seed", 3, code=0)
     (selection,) = session.report["selections"]
@@ -196,9 +193,6 @@ def test_nothing_is_written_where_nothing_can_be_chosen(edit: Edit, session: Ses
     assert session.report["selections"][0]["winner"] is None
 
 
-# -- breaking off and going on -----------------------------------------------------------------------------------------
-
-
 def test_an_interrupted_run_goes_on(edit: Edit, session: Session) -> None:
     session.mine.painter = broken_off = Interrupting(batch_size=2)
     edit(code=130, says=f"the candidates are in {session.out / 'journal'}")
@@ -235,8 +229,6 @@ def test_files_that_are_not_ours_are_not_written_over(edit: Edit, session: Sessi
     assert (session.out / "edited.png").read_bytes() == there
     assert session.painter.calls == []
 
-
-# -- what is refused, before anything is made --------------------------------------------------------------------------
 
 REFUSED = {
     "selector": ({"selector": "best-off?n=2"}, "unknown selector 'best-off': did you mean best-of"),
@@ -338,9 +330,6 @@ def darker(image: PIL.Image.Image, instruction: str, seed: int) -> PIL.Image.Ima
     return image.point(lambda value: value // (2 + seed))
 
 
-# -- pipelines ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_pipeline_is_loaded_from_its_folder_and_called_with_the_settings(edit: Edit, session: Session) -> None:
     from ..pipelines import kontext
 
@@ -375,9 +364,6 @@ def test_a_function_is_an_editor_or_makes_one(name: str, edit: Edit, session: Se
     session.mine.edits, session.mine.made = edits, lambda: session.painter
     edit(pipeline=f"mine:{name}", code=0)
     assert len(session.report["selections"][0]["candidates"]) == 6
-
-
-# -- the contact sheet -------------------------------------------------------------------------------------------------
 
 
 def test_the_sheet_holds_all_candidates_the_chosen_one_first(edit: Edit, session: Session) -> None:
@@ -447,9 +433,6 @@ def test_where_none_is_chosen_none_has_a_rank() -> None:
     assert ranks(0.7, judge()) == [1, 2, 3, 4]
     assert ranks(1.1, judge()) == [1, 2, 3, 4]
     assert ranks(0.7, judge(rule=lambda query: Abstention("too bright"))) == [None] * 4
-
-
-# -- selectors by name -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", entry_point_names("editcritic.selectors"))

@@ -196,8 +196,6 @@ def test_boxes_are_given_once_and_files_are_regular(editcritic: Command, folder:
         editcritic("score", path, code=2, says="is neither a file nor a folder")
 
 
-# -- fuzz --------------------------------------------------------------------------------------------------------------
-
 _GOOD: dict[str, Any] = {
     "id": "cup",
     "group": "g",

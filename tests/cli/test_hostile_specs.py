@@ -75,9 +75,6 @@ def refused(result: Result, marker: Path) -> None:
     assert "add `--trust " in line
 
 
-# -- files of every kind, with one spec exchanged ----------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def first_run(editcritic: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording, a lock, and results with their settings."""
@@ -243,8 +240,6 @@ def test_no_file_runs_code(editcritic: Command, written: Path, marker: Path, pla
             raise AssertionError(f"{name}: {error}") from error
     assert "evil" not in sys.modules
 
-
-# -- addresses, variables, paths ---------------------------------------------------------------------------------------
 
 SECRET = "a-key-of-the-user"
 

@@ -23,8 +23,6 @@ from editcritic.reward import AnswerLog, Score, Scores
 from ..benchmarks.conftest import SIDE, Command, Folder, patched, photograph, read_jsonl
 from ..reward.test_encoded_images import exif_junk, im_in_webp, many_scans, segment, with_segments
 
-# -- rewards ----------------------------------------------------------------------------------------------------------
-
 
 def test_the_list_has_every_reward_and_says_what_needs_no_download_and_what_needs_parts(editcritic: Command) -> None:
     editcritic("rewards", code=0, shows=entry_points(group="editcritic.rewards").names)
@@ -76,9 +74,6 @@ def test_rewards_of_other_distributions_are_listed_and_broken_ones_named(editcri
     assert rewards["theirs"]["unserved_roles"] == ["oracle"]
     assert "theirs_lost" in rewards["lost"]["problem"]
     assert "no expert for oracle" in editcritic("rewards").stdout
-
-
-# -- score ------------------------------------------------------------------------------------------------------------
 
 
 def test_scores_are_written_as_the_library_writes_them_and_summed_up(editcritic, folder, three):
@@ -136,9 +131,6 @@ def test_a_cache_answers_instead_of_the_experts(editcritic: Command, folder: Fol
     assert first["profile"]["unique"] > 0
     assert second["profile"]["unique"] == 0
     assert second["profile"]["experts"] == {}
-
-
-# -- wrong input: named, and the rest is done --------------------------------------------------------------------------
 
 
 def png_of(width: int, height: int) -> bytes:
@@ -299,8 +291,6 @@ def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(size, editcritic
     assert score["status"] in ("scored", "abstained")
 
 
-# -- wrong usage -------------------------------------------------------------------------------------------------------
-
 WRONG_USAGE = {
     "no such file": (["{folder}/gone.jsonl"], "gone.jsonl does not exist"),
     "no samples": (["{folder}/empty.jsonl"], "no samples"),
@@ -352,8 +342,6 @@ def test_wrong_usage_is_explained(case: str, editcritic: Command, folder: Folder
     assert result.stdout == "" or "--json" in arguments
     assert three.read_bytes() == before
 
-
-# -- failures ----------------------------------------------------------------------------------------------------------
 
 SLOW = """
 import time
@@ -474,9 +462,6 @@ def answers_in(path: Path) -> int:
             return int(db.execute("select count(*) from answers").fetchone()[0])
         except sqlite3.OperationalError:  # it is being made just now
             return 0
-
-
-# -- the whole ---------------------------------------------------------------------------------------------------------
 
 
 def test_letters_that_the_encoding_lacks_end_no_command_and_are_not_lost_in_scores(folder: Folder) -> None:

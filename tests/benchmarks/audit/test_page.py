@@ -65,9 +65,6 @@ def _words(markup: str) -> str:
     return html.unescape(" ".join(re.sub(r"<[^>]*>", " ", markup).split()))
 
 
-# -- the file ---------------------------------------------------------------------------------------------------------
-
-
 def test_it_names_nothing_outside_of_it_and_has_no_scripts(made: tuple[AuditReport, Path]) -> None:
     text = text_of(made[1])
     assert re.findall(r'(?:src|href)="(?!data:image/|#)[^"]*"', text) == []
@@ -154,9 +151,6 @@ def test_a_page_of_every_family_and_of_no_violation(tmp_path: Path) -> None:
     assert set(cells(path)) == {family.name for family in all_families()}
 
 
-# -- its parts ---------------------------------------------------------------------------------------------------------
-
-
 def test_parts_of_both_scores_stand_side_by_side() -> None:
     deep = Score.of(0.5, parts={"b": Score.of(0.25, parts={"c": Score.of(1.0, parts={"d": Score.of(0.0)})})})
     other = Score.of(0.1, parts={"b": Score.abstained("nobody knows"), "e": Score.of(0.1)})
@@ -177,9 +171,6 @@ def test_an_album_keeps_a_picture_once() -> None:
     assert (first.key, again.key, again.caption) == ("0", "0", "the same")
     assert len(album.thumbnails) == 1
     assert album.num_bytes == len(album.thumbnails[0][2])
-
-
-# -- in a browser -----------------------------------------------------------------------------------------------------
 
 
 @needed

@@ -192,9 +192,6 @@ def test_every_statistic_is_explained():
     assert columns - set(STATISTIC_DESCRIPTIONS) == {"following"}  # the metric itself
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
-
-
 def test_agree_prints_each_statistic_with_n_and_interval(editcritic, tmp_path):
     folder = write(tmp_path / "results", results("one", rows(1.0, 0.0, 1.0, 1.0, 0.0, 0.0)))
     labels = labels_file(tmp_path / "l.jsonl", make_labels(["no", "yes"] * 3))

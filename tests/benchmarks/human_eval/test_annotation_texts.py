@@ -28,8 +28,6 @@ from ..suites.dlebench.layout import written as written_dlebench
 from ..suites.i2ibench.layout import rows, written
 from ..suites.tiny_suite import outputs
 
-# -- DLEBench ----------------------------------------------------------------------------------------------------------
-
 
 def session(folder: Path, kind: str) -> AnnotationSession:
     data = written_dlebench(folder / "data", count=2)
@@ -87,9 +85,6 @@ def test_a_sheet_has_the_guide_too(tmp_path: Path) -> None:
     assert "Scene Collapse (1): " in row["definition"]
     with PIL.Image.open(tmp_path / "sheet" / row["picture"]) as picture:
         assert picture.width == 3 * 64 + 2 * 12
-
-
-# -- I2I-Bench ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -109,9 +109,6 @@ def test_missing_values_never_pay(statistic: object) -> None:
         assert statistic(hidden, 40).value <= statistic(rows, 40).value + 1e-12
 
 
-# -- groups ------------------------------------------------------------------------------------------------------------
-
-
 def groups(*all_rows: Sequence[tuple[int, float | None]]) -> list[PairGroup]:
     """Of pairs; a group that ends with a pair without a label is not complete."""
     return [
@@ -143,9 +140,6 @@ def test_groups_of_two_share_a_threshold() -> None:
     assert groups_right(some, 5, released=True).value == 1.0  # and in order all the same
     longer = PairGroup(5, (LabelledPair(5, 1, 1.0), LabelledPair(5, 1, -1.0)), True)
     assert groups_right([*some, longer], 6).value == pytest.approx(4 / 6)
-
-
-# -- ratings -----------------------------------------------------------------------------------------------------------
 
 
 def edits(ratings: Sequence[float], values: Sequence[float | None]) -> list[RatedEdit]:

@@ -39,9 +39,6 @@ def page(report: ReportData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-# -- the file ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_page_names_nothing_outside_of_it(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', text) == []
@@ -74,9 +71,6 @@ def test_a_later_page_takes_the_place_of_an_earlier_ones_folder_but_not_of_other
     with pytest.raises(InputError, match="holds other files"):
         write_page(path, report, single_file=False)
     assert (folder / "mine.txt").read_text() == "kept"
-
-
-# -- in a browser -----------------------------------------------------------------------------------------------------
 
 
 @needed
@@ -149,9 +143,6 @@ def test_a_page_that_lost_its_folder_says_so(report: ReportData, tmp_path: Path)
     assert folder is not None
     folder.rename(tmp_path / "elsewhere")
     assert "the folder report_files must lie beside this page" in opened(path).text("count")
-
-
-# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 def data_of(page: Path, name: str) -> object:

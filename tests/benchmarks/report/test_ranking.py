@@ -26,9 +26,6 @@ def parts(**values: float) -> Score:
     return Score.of(sum(values.values()) / len(values), parts={name: Score.of(value) for name, value in values.items()})
 
 
-# -- the order ---------------------------------------------------------------------------------------------------------
-
-
 @given(
     st.dictionaries(st.text(min_size=1), st.sampled_from([0.0, 0.25, 0.5, 1.0, None]), min_size=1),
     st.randoms(use_true_random=False),
@@ -130,9 +127,6 @@ def test_the_tree_of_parts_is_followed_to_its_leaves_from_where_it_branches():
         "reward/consistency/cup": (0.4, 0.9),
         "reward/following": (0.7, 1.0),
     }
-
-
-# -- the command -------------------------------------------------------------------------------------------------------
 
 
 def rank_command(folder: Folder, *more: object) -> list[object]:
@@ -256,9 +250,6 @@ def test_wrong_usage_is_explained_once(case: str, editcritic: Command, folder: F
     assert result.exit_code == 2
     assert result.stderr.count(message) == 1
     assert result.stdout == ""
-
-
-# -- the contact sheet -------------------------------------------------------------------------------------------------
 
 
 class Reader(HTMLParser):

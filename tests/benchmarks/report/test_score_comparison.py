@@ -63,9 +63,6 @@ def exchanged(comparison: ScoreComparison) -> dict[str, float]:
     return {pair.path: pair.exchanged for pair in comparison.parts if pair.exchanged is not None}
 
 
-# -- the sentence ------------------------------------------------------------------------------------------------------
-
-
 def gated(following: float, preservation: float, reason: str = "") -> Score:
     metric = Gate(Given("guard"), Product({"following": Given("following"), "preservation": Given("preservation")}))
     return scored(metric, guard=1.0, following=following, preservation=Score.of(preservation, reason))
@@ -110,9 +107,6 @@ def test_a_guard_decides_before_any_part() -> None:
 
 def test_equal_scores_are_equal() -> None:
     assert compare_scores(NAMES, gated(0.5, 0.5), gated(0.5, 0.5)).sentence == "a and b score the same: 0.250"
-
-
-# -- what a part makes of the difference -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", COMPOSITIONS)
@@ -185,9 +179,6 @@ def test_credits_of_a_part_are_told_once() -> None:
     other = Score.of(1.0, parts={"following": Score.of(1.0), "preservation": Score.of(1.0)})
     paths = [pair.path for pair in compare_scores(NAMES, whole, other).parts]
     assert paths == ["following", "following/operation 1", "following/operation 2", "preservation"]
-
-
-# -- candidates of a ranking -------------------------------------------------------------------------------------------
 
 
 def samples() -> list[EditSample]:

@@ -74,9 +74,6 @@ def test_a_suite_with_one_number_has_the_sections_of_one_number() -> None:
     assert [one.name for one in build_sections(report_of(suite, Results("one", rows)))] == ["leaderboard"]
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_leaderboard_has_the_best_first_with_its_place(report: ReportData) -> None:
     board = grids(leaderboard_sections.leaderboard_section(report))[0]
     assert [texts(row)[:2] for row in board.rows] == [["good", "1"], ["bad", "2"]]
@@ -97,9 +94,6 @@ def test_a_radar_is_drawn_of_a_table_by_type(report: ReportData) -> None:
         "By type: consistency",
         "By type: following",
     ]
-
-
-# -- curves -----------------------------------------------------------------------------------------------------------
 
 
 def test_turn_curves_have_the_numbers_of_the_suites_own_columns(report: ReportData) -> None:
@@ -174,9 +168,6 @@ def test_what_has_no_number_is_on_no_axis_of_a_radar() -> None:
     assert [area.count("L") for area in areas] == [2]
 
 
-# -- trade-offs -------------------------------------------------------------------------------------------------------
-
-
 def test_names_and_cards_tell_what_is_followed_kept_and_liked(report: ReportData) -> None:
     names = {"EdiVal-IF": "following", "O turn 3": "", "CC turn 3": "consistency", "PQ": "quality", "VC": "consistency"}
     assert {name: metric_subject(name) for name in names} == names
@@ -223,9 +214,6 @@ def test_a_line_about_latency_that_is_none_is_named(tmp_path: Path) -> None:
         pareto_sections.read_generation_times(tmp_path)
 
 
-# -- labels and statuses---------------------------------------------------------------------------------------------
-
-
 def test_labels_are_counted_the_best_first(report: ReportData) -> None:
     section = status_sections.label_section(report)
     grid = charts(section)[0].grid
@@ -258,9 +246,6 @@ def test_what_has_no_value_is_counted_with_its_reasons(report: ReportData) -> No
     assert counts.notes == ["All edits have a value of: consistency, quality."]
 
 
-# -- crossed ----------------------------------------------------------------------------------------------------------
-
-
 def test_luminance_starts_from_the_input(report: ReportData) -> None:
     grid = charts(cross_tables.luminance_section(report))[0].grid
     assert grid is not None
@@ -286,9 +271,6 @@ def test_edits_of_one_and_of_several_pictures_are_told_apart(report: ReportData)
     several = [r for r in report.results[0].rows if r.id in ("4/1", "9/1") and r.value("consistency") is not None]
     assert row[0] == "consistency"
     assert float(row[2]) == pytest.approx(sum(r.value("consistency") or 0 for r in several) / len(several), rel=0.01)
-
-
-# -- drawing ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_written_into_a_drawing_is_escaped() -> None:

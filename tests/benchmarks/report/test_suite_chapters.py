@@ -69,9 +69,6 @@ def report_of(results: Path) -> SuiteReport:
     return SuiteReport.of(load_result_folders([results]), count=100)
 
 
-# -- what is in it ----------------------------------------------------------------------------------------------------
-
-
 def test_the_summary_has_the_numbers_of_each_suite_s_own_report(editcritic: Command, results: Path) -> None:
     document = json.loads(editcritic("bench", "report", results, "--json", *COUNT).stdout)
     rows = {(row["suite"], row["editor"]): row for row in document["summary"]}
@@ -134,9 +131,6 @@ def test_files_of_a_suite_that_are_called_like_ours_are_no_results(results: Path
     assert [loaded.folder.name for loaded in load_result_folders([results / "one"])] == ["dlebench", "sceneedit"]
     (results / "one" / "dlebench" / "result.json").unlink()  # a run that ended early
     assert [loaded.folder.name for loaded in load_result_folders([results / "one"])] == ["sceneedit"]
-
-
-# -- what cannot be compared ------------------------------------------------------------------------------------------
 
 
 def test_what_is_not_there_and_what_differs_is_said(results: Path) -> None:
@@ -231,9 +225,6 @@ def test_if_nothing_can_be_shown_the_first_reason_is_told(editcritic: Command, r
     result = editcritic("bench", "report", results)
     assert result.exit_code == 2
     assert "none of the results can be shown" in result.stderr
-
-
-# -- forms ------------------------------------------------------------------------------------------------------------
 
 
 def test_tables_are_printed_and_written_by_suite(editcritic: Command, results: Path, tmp_path: Path) -> None:

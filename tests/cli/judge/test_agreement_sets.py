@@ -42,9 +42,6 @@ def cells(document: Mapping[str, Any], reward: str) -> dict[str, Mapping[str, An
     return {name: row[reward] for name, row in document["sets"][0]["tables"][0]["rows"].items()}
 
 
-# -- figures -----------------------------------------------------------------------------------------------------------
-
-
 def test_votes_with_ties_and_two_rewards_side_by_side(editcritic: Command, tmp_path: Path) -> None:
     folder = layouts.genai_on_hub(tmp_path)
     rewards = ["--reward", BRIGHT, "--reward", "guard-not-a-copy"]
@@ -148,9 +145,6 @@ def test_a_pairwise_judge_beside_a_reward_of_one_edit(editcritic: Command, tmp_p
     assert column(document, "pairwise-judge", 1)["accuracy without ties"] == pytest.approx(6 / 7)
 
 
-# -- what is missing or broken -----------------------------------------------------------------------------------------
-
-
 def test_a_missing_picture_is_counted_and_wrong(editcritic: Command, tmp_path: Path) -> None:
     folder = layouts.edit_reward_json(tmp_path)
     (folder / "images/3_0_1.png").unlink()  # in two of the three pairs of a group that was right
@@ -213,9 +207,6 @@ def test_a_broken_row_is_named_and_the_others_are_compared(editcritic: Command, 
 def test_mistakes_are_said(arguments, message, editcritic, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     editcritic("judge", "agreement", *arguments, code=2, says=message)
-
-
-# -- files and the cache -----------------------------------------------------------------------------------------------
 
 
 def test_tables_and_values_are_written(editcritic: Command, tmp_path: Path) -> None:

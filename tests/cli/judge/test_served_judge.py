@@ -219,9 +219,6 @@ def said() -> list[str]:
     return [str(response["choices"][0]["message"]["content"]) for _, response in replies]
 
 
-# -- the audit ---------------------------------------------------------------------------------------------------------
-
-
 def findings(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for finding in document["findings"]:
