@@ -196,8 +196,7 @@ def audit_progress(
     label: str, edits: int, stop: Callable[[], str]
 ) -> Iterator[tuple[Callable[[], None], Callable[[], str]]]:
     """A status on a terminal, elsewhere a line now and then. Yields two functions: one to call after each edit, and
-    `stop`, which is asked between batches and may be the only sign of life for long.
-    """
+    `stop`, which is asked between batches and may be the only sign of life for long."""
     from ..benchmarks.run.run_budget import RunProgress, progress_reporter
 
     begun, done = time.monotonic(), 0

@@ -31,12 +31,9 @@ _FORMS = "the folder or hub id of a diffusers pipeline, module:name of your own,
 
 @dataclass(frozen=True, slots=True)
 class EditorSpec:
-    """An editor as the command line names it.
-
-    pipeline_args: keyword arguments of every pipeline call. batch_size: images per call. dtype: a dtype name of torch;
-    None is bfloat16 on a GPU and float32 elsewhere. device: None is the first GPU if there is one, else the CPU.
-    download: whether missing files may be downloaded from the hub.
-    """
+    """An editor as the command line names it. pipeline_args: keyword arguments of every pipeline call. batch_size:
+    images per call. dtype: a dtype name of torch; None is bfloat16 on a GPU and float32 elsewhere. device: None is the
+    first GPU if there is one, else the CPU. download: whether missing files may be downloaded from the hub."""
 
     name: str
     pipeline_args: Mapping[str, Any] = field(default_factory=dict)

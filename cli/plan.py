@@ -119,11 +119,9 @@ def _read_calibration(path: Path) -> Calibration:
 def _chosen(
     edits: str, reward: Reward, rollouts: int, limit: int, instruction: str | None
 ) -> tuple[Sequence[EditSample], str]:
-    """The edits to measure on, and where they come from. Raises `InputError` if there are none that tell anything.
-
-    One of each source without rollouts. With them `_MAX_GROUP`, so that many sources are measured, and more where the
-    sources are few.
-    """
+    """The edits to measure on, and where they come from. Raises `InputError` if there are none that tell anything. One
+    of each source without rollouts. With them `_MAX_GROUP`, so that many sources are measured, and more where the
+    sources are few."""
     from ..benchmarks.audit.chosen_edits import READ_AHEAD, valid_samples
 
     entries = demo_rollouts() if edits == DEMO else file_entries(Path(edits), {}, instruction=instruction)

@@ -37,11 +37,9 @@ _LOOK_S = 2.0
 
 
 def serve_on_ray(settings: JudgeSettings, host: str, port: int, cluster: str | None, *, as_json: bool) -> int:
-    """Serve until SIGTERM or SIGINT; then refuse new requests (503) and finish accepted ones.
-
-    port: 0 for a free one. cluster: its address; None for one of this machine, which ends with the command. Raises
-    `InputError` for rewards that cannot be built, if no replica starts, and if the cluster has no place for them.
-    """
+    """Serve until SIGTERM or SIGINT; then refuse new requests (503) and finish accepted ones. port: 0 for a free one.
+    cluster: its address; None for one of this machine, which ends with the command. Raises `InputError` for rewards
+    that cannot be built, if no replica starts, and if the cluster has no place for them."""
     names = _checked_rewards(settings)  # what cannot be built is said before anything starts
     url = _free_address(host, port)
     with _connected(settings, cluster) as ray:

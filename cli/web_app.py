@@ -93,10 +93,8 @@ def serve_page(
     port: int = 0,
     open_page: bool = False,
 ) -> None:
-    """Serve the page until Ctrl-C. announce: called with its address.
-
-    Raises `SpecError`, and `InputError` for a taken port.
-    """
+    """Serve the page until Ctrl-C. announce: called with its address. Raises `SpecError`, and `InputError` for a taken
+    port."""
     from ..benchmarks.web_app.open_files import OpenFiles
     from ..benchmarks.web_app.server import serving
     from ..benchmarks.web_app.settings import AppSettings, Scorers

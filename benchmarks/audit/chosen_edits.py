@@ -19,8 +19,7 @@ def valid_samples(
     entries: Iterable[SampleEntry], scorer: BaseReward | AnyScorer, on_problem: Callable[[str], object]
 ) -> Iterator[EditSample]:
     """The samples. on_problem: called with the place and the problem of each entry that is none, or that lacks fields
-    which the reward requires.
-    """
+    which the reward requires."""
     for entry in entries:
         sample, problem = entry.sample, entry.problem
         missing = scorer.missing_fields(sample) if sample is not None and isinstance(scorer, BaseReward) else []
@@ -64,9 +63,7 @@ def latest_scores(run: AuditRun) -> list[Score]:
 
 def outage(scores: Sequence[Score], all_known: int = _OUTAGE) -> str:
     """Why the last scores all failed, if that is a matter of infrastructure: nothing more can be found out then.
-
-    all_known: fewer scores are enough where there are so few edits.
-    """
+    all_known: fewer scores are enough where there are so few edits."""
     count = max(_FEWEST, min(_OUTAGE, all_known))
     last = scores[-count:]
     if len(last) == count and all(score.cause == "infrastructure" for score in last):

@@ -218,8 +218,7 @@ def write_audit_page(
     max_picture_bytes: int = MAX_BYTES,
 ) -> None:
     """Write the page. maker: of the audit. command: what made the report. worst: examples of each family with
-    violations. Raises OSError.
-    """
+    violations. Raises OSError."""
     album = Album(max_picture_bytes)
     examples = list(worst_examples(report, maker, worst, album))
     sample, shots, cards = gallery(report, maker, album)

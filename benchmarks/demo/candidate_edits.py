@@ -106,10 +106,8 @@ def good_edits() -> list[EditSample]:
 
 
 def perturb(pixels: Pixels, seed: int) -> Pixels:
-    """A copy of an H x W x 3 uint8 image, up to 4 % brighter or darker, with noise, and saved as JPEG.
-
-    Sampled from the seed: brightness 0.96 to 1.04, the noise's standard deviation 1 to 3 (of 255), quality 80 to 95.
-    """
+    """A copy of an H x W x 3 uint8 image, up to 4 % brighter or darker, with noise, and saved as JPEG. Sampled from the
+    seed: brightness 0.96 to 1.04, the noise's standard deviation 1 to 3 (of 255), quality 80 to 95."""
     random = np.random.default_rng(seed)
     brightness, sigma = random.uniform(0.96, 1.04), random.uniform(1.0, 3.0)
     quality = int(random.integers(80, 96))

@@ -24,10 +24,8 @@ DamageKind = Literal["repainted", "posterised", "tinted", "stray object"]
 
 @dataclass(frozen=True)
 class DemoScene:
-    """One row.
-
-    photo: name in `PHOTOS`. blank: colour of the candidate `blank`, black or the photograph's mean colour.
-    """
+    """One row. photo: name in `PHOTOS`. blank: colour of the candidate `blank`, black or the photograph's mean
+    colour."""
 
     name: str
     photo: str

@@ -35,12 +35,9 @@ MAX_SIDE = 512
 
 @dataclass(frozen=True)
 class AnnotatedPhoto:
-    """A photograph with its annotations.
-
-    file: its name in `skimage/data`. crop: the part that is used, in pixels of the file; the whole where None.
-    boxes: objects that can be seen, each with a box an instance. outlines: what edits cut along, by names of their own
-    where it is not an object's outline.
-    """
+    """A photograph with its annotations. file: its name in `skimage/data`. crop: the part that is used, in pixels of
+    the file; the whole where None. boxes: objects that can be seen, each with a box an instance. outlines: what edits
+    cut along, by names of their own where it is not an object's outline."""
 
     file: str
     boxes: Mapping[str, tuple[Corners, ...]]

@@ -80,12 +80,10 @@ _ITERATIONS = 8
 
 
 def inpaint(pixels: Pixels, area: PixelMask, donor: Offset | None = None, apart: PixelMask | None = None) -> Pixels:
-    """Fill the covered area to match its surroundings.
-
-    Without a donor: the smoothest surface through the rim, with the grain of the surroundings on it. With one: the
-    texture of the place `donor` px away (repeated, where that place is covered too), made to fit the rim.
-    `apart` covers areas that stay but are not used as surroundings: a neighbour, or a light whose glow would spread.
-    """
+    """Fill the covered area to match its surroundings. Without a donor: the smoothest surface through the rim, with the
+    grain of the surroundings on it. With one: the texture of the place `donor` px away (repeated, where that place is
+    covered too), made to fit the rim. `apart` covers areas that stay but are not used as surroundings: a neighbour, or
+    a light whose glow would spread."""
     hole = (area > 0) if apart is None else (area > 0) | (apart > 0)
     plain = pixels.astype(np.float32)
     if donor is None:
@@ -138,11 +136,8 @@ def fill_with_mean(pixels: Pixels, area: PixelMask) -> Pixels:
 
 
 def recolour(pixels: Pixels, area: PixelMask, colour: Colour, tolerance: float) -> Pixels:
-    """Give the covered area another colour and keep its shading.
-
-    Only pixels whose hue lies within `tolerance` degrees of the usual one there take part, so that chrome and print on
-    the object stay as they are.
-    """
+    """Give the covered area another colour and keep its shading. Only pixels whose hue lies within `tolerance` degrees
+    of the usual one there take part, so that chrome and print on the object stay as they are."""
     lab = _lab(pixels)
     target = _lab(np.array([[colour]], np.uint8))[0, 0]
     chroma = np.hypot(lab[:, :, 1], lab[:, :, 2])
@@ -193,11 +188,8 @@ def text_masks(
     rim: float = 0.0,
     angle: float = 0.0,
 ) -> tuple[PixelMask, PixelMask]:
-    """Covers of a text's letters, and of letters and rim together.
-
-    height: of a capital letter, in pixels. rim: width of the outline around the letters, in pixels. angle: degrees,
-    counter-clockwise.
-    """
+    """Covers of a text's letters, and of letters and rim together. height: of a capital letter, in pixels. rim: width
+    of the outline around the letters, in pixels. angle: degrees, counter-clockwise."""
     font = PIL.ImageFont.load_default(round(height * _FINE / 0.73))  # capitals of Pillow's own font are 0.73 em high
     middle = (centre[0] * _FINE, centre[1] * _FINE)
     masks = []

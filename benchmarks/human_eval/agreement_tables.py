@@ -276,10 +276,8 @@ def compare_averages(
     notes: Sequence[str] = (),
 ) -> Table:
     """PLCC of the overall preference with the arithmetic and geometric means of parts, and their paired difference.
-
     parts: paths of scores, as in `LabelMetric`. Pairs without a part are left out. Raises `InputError` for a part that
-    no row has, or a value below 0, which has no geometric mean.
-    """
+    no row has, or a value below 0, which has no geometric mean."""
     cases = case_indices(judged)
     rows = {}
     for path in parts:
@@ -312,8 +310,7 @@ def win_ratios(
     dimension: str, judged: Sequence[JudgedItem], metric: LabelMetric | None
 ) -> tuple[Table | None, Statistic | None]:
     """Each editor's win ratio over its judgements; and over editors, the correlation of the win ratio with the mean of
-    the metric over the compared images. None if the pairs are not of two editors, and without a third one.
-    """
+    the metric over the compared images. None if the pairs are not of two editors, and without a third one."""
     editors = sorted({editor for item in judged for editor, _ in item.item_keys})
     if len(editors) < 2:
         return None, None
@@ -379,10 +376,8 @@ def agreement_between(labels: Sequence[Label], pool: QuestionPool) -> list[Compu
 
 
 def agreement_with(labels: Sequence[Label], lookup: ScoreLookup, metric: str | None = None) -> list[ComputedTable]:
-    """With the scores of a metric, or a part of one as in `name/part`; None: of the dimension's name.
-
-    Raises `InputError` as long as there is nothing to compare, and for values outside 0 to 1.
-    """
+    """With the scores of a metric, or a part of one as in `name/part`; None: of the dimension's name. Raises
+    `InputError` as long as there is nothing to compare, and for values outside 0 to 1."""
     metrics = {}
     if metric is not None:
         metrics = {label.dimension: LabelMetric(tuple(metric.split("/"))) for label in labels}

@@ -99,11 +99,9 @@ def annotation_order(
     known_keys: frozenset[tuple[object, ...]] = frozenset(),
 ) -> list[ScheduledQuestion]:
     """An annotator's questions in order: practice, then one dimension after the other, `overall` last.
-
     practice_questions: at most a third of all, those with a known answer first; they are not asked again.
     recheck_share: fraction of a dimension's questions repeated later with sides swapped; those with a known answer
-    first. Deterministic for an annotator and seed.
-    """
+    first. Deterministic for an annotator and seed."""
     rng = random.Random(f"{seed} {annotator}")
     practice_keys = _trial_questions(questions, rng, min(practice_questions, len(questions) // 3), known_keys)
     remaining = [question for question in questions if question.key not in practice_keys]

@@ -263,10 +263,8 @@ class AnswerChoice:
 
 
 def dimension_definition(question_type: QuestionType, suite: str = "") -> str:
-    """The definition shown to annotators; for an unknown dimension its name and the question.
-
-    A first line, and where the suite has a guide of its own that below it.
-    """
+    """The definition shown to annotators; for an unknown dimension its name and the question. A first line, and where
+    the suite has a guide of its own that below it."""
     if suite == "i2ibench" and (guide := i2ibench_definition(question_type.dimension)):
         first, _, rest = guide.partition("\n")
         return f"{first} {_PROMPTS_BY_KIND[question_type.kind]}\n{rest}"

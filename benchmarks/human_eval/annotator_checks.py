@@ -30,10 +30,8 @@ def _iou(first: Corners, second: Corners) -> float:
 
 
 def mean_matched_iou(first: Sequence[Corners], second: Sequence[Corners]) -> float:
-    """The mean IoU of boxes matched greedily, the largest IoU first; an unmatched box counts 0.
-
-    1 if neither has a box: both state that nothing is there.
-    """
+    """The mean IoU of boxes matched greedily, the largest IoU first; an unmatched box counts 0. 1 if neither has a box:
+    both state that nothing is there."""
     if not first and not second:
         return 1.0
     overlaps = sorted(((_iou(a, b), i, j) for i, a in enumerate(first) for j, b in enumerate(second)), reverse=True)
@@ -89,11 +87,8 @@ KnownAnswers = Mapping[tuple[object, ...], Label]
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorCheck:
-    """Checks of one annotator's last round of a dimension.
-
-    num_repeated: repeated questions, `num_inconsistent` of them with different answers. num_known: questions with a
-    known answer, `num_wrong` of them answered differently.
-    """
+    """Checks of one annotator's last round of a dimension. num_repeated: repeated questions, `num_inconsistent` of them
+    with different answers. num_known: questions with a known answer, `num_wrong` of them answered differently."""
 
     annotator: str
     kind: str

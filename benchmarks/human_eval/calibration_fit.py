@@ -105,12 +105,10 @@ def fit_calibrations(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> dict[str, CalibrationMap]:
-    """A calibration per metric name; parts after a /, as in `edit-balanced/reward`.
-
-    Calibrations of pairs fitted together on the same labels share a scale and a unit: 0 is the mean of the compared
-    edits that have a score of all these metrics. rewards: the rewards that produced the scores; the calibration stores
-    their specs, and `Calibrated` rejects a reward built from other parts. scale: for pairs. Raises `InputError`.
-    """
+    """A calibration per metric name; parts after a /, as in `edit-balanced/reward`. Calibrations of pairs fitted
+    together on the same labels share a scale and a unit: 0 is the mean of the compared edits that have a score of all
+    these metrics. rewards: the rewards that produced the scores; the calibration stores their specs, and `Calibrated`
+    rejects a reward built from other parts. scale: for pairs. Raises `InputError`."""
     if not metrics:
         raise InputError("give at least one metric to calibrate")
     if label_set.kind != "pair" and scale != "log-odds":

@@ -22,12 +22,9 @@ EDITOR = "editor"
 
 @dataclass(frozen=True, slots=True)
 class LabelMetric:
-    """The metric of a dimension.
-
-    path: the metric's name in results, and parts of it, as in ("complex-edit-o", "following"). low, high: the values of
-    no and yes, or of the worst and best level. threshold: share of that range, in [0, 1], from which the label is yes.
-    tie_width: differences up to this are ties, in the metric's unit.
-    """
+    """The metric of a dimension. path: the metric's name in results, and parts of it, as in ("complex-edit-o",
+    "following"). low, high: the values of no and yes, or of the worst and best level. threshold: share of that range,
+    in [0, 1], from which the label is yes. tie_width: differences up to this are ties, in the metric's unit."""
 
     path: tuple[str, ...]
     low: float = 0.0
@@ -64,8 +61,7 @@ class LabelMetric:
 @dataclass(frozen=True)
 class JudgedItem:
     """One labelled item or pair. item_keys: sorted, whichever was shown first. ratings: annotator -> `Label.value`; for
-    a pair, with respect to the first of `item_keys`.
-    """
+    a pair, with respect to the first of `item_keys`."""
 
     item_keys: ItemKeys
     rows: tuple[ResultRow, ...]
@@ -128,10 +124,8 @@ class ScoreLookup:
         return list(items.values()), num_unmatched
 
     def metric_for(self, dimension: str, metrics: Mapping[str, LabelMetric]) -> LabelMetric | None:
-        """The metric of a dimension: from `metrics`, else the one of its name in results; None without one.
-
-        Raises `InputError` if no row has the given metric.
-        """
+        """The metric of a dimension: from `metrics`, else the one of its name in results; None without one. Raises
+        `InputError` if no row has the given metric."""
         metric = metrics.get(dimension) or LabelMetric(tuple(dimension.split("/")))
         if any(row.score(*metric.path) is not None for row in self.rows.values()):
             return metric

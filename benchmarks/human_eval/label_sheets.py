@@ -102,10 +102,8 @@ def import_jsonl(path: Path) -> ImportedLabels:
 
 def sheet_rows(path: Path) -> list[tuple[int, Mapping[str, str]]]:
     """Rows of a CSV file as a spreadsheet saves it, by the names of the first row; with their numbers, from 1.
-
     Separated by commas, semicolons or tabs; cells without the apostrophe that `csv_text` puts before formulas. Raises
-    `InputError` for what is no such file.
-    """
+    `InputError` for what is no such file."""
     try:
         text = _read(path).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -192,10 +190,8 @@ _CORNER = re.compile(r"\d{1,6}(\.\d{1,3})?")
 def write_question_sheet(
     session: AnnotationSession, annotator: str, folder: Path, step: Callable[[], None] = lambda: None
 ) -> tuple[int, Problems[str]]:
-    """Write an annotator's unanswered questions; returns how many, and why others are left out.
-
-    folder: empty or new. step: called after each question. Raises `AnnotationError`, `InputError` and OSError.
-    """
+    """Write an annotator's unanswered questions; returns how many, and why others are left out. folder: empty or new.
+    step: called after each question. Raises `AnnotationError`, `InputError` and OSError."""
     annotator = clean_annotator_name(annotator)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already: give a new folder, or read its answers back with --import")
@@ -226,10 +222,8 @@ def write_question_sheet(
 
 
 def import_labels(session: AnnotationSession, path: Path) -> ImportedLabels:
-    """Labels of a label file (JSONL), of its CSV, or of a question sheet of this session; they are not saved.
-
-    Raises `InputError` for what is none of them.
-    """
+    """Labels of a label file (JSONL), of its CSV, or of a question sheet of this session; they are not saved. Raises
+    `InputError` for what is none of them."""
     if path.suffix.lower() == ".jsonl":
         return import_jsonl(path)
     rows = sheet_rows(path)

@@ -55,11 +55,9 @@ RULE_NOTES: Mapping[Rule, str] = {
 def preference_tables(
     preference_set: PreferenceSet, scored: ScoredSet, rewards: Sequence[str], group_by: Sequence[str] | None = None
 ) -> list[Table]:
-    """The table of a set, and with several rewards that of differences from the first one, without intervals.
-
-    group_by: labels that get rows; by default those of the set. Raises `InputError` if nothing was compared, or for a
-    label that the set does not have.
-    """
+    """The table of a set, and with several rewards that of differences from the first one, without intervals. group_by:
+    labels that get rows; by default those of the set. Raises `InputError` if nothing was compared, or for a label that
+    the set does not have."""
     comparisons = scored.comparisons
     if not comparisons:
         raise InputError(f"{preference_set.name}: none of {scored.problems.total} rows is a comparison")

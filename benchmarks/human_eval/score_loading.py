@@ -18,8 +18,7 @@ from .label_matching import ScoreLookup
 
 def load_score_source(sources: Sequence[str], labels: Sequence[Path]) -> tuple[CalibrationSource, list[Label]]:
     """Scores and labels. sources: result folders; score files as FILE, or EDITOR=FILE for labels that name editors.
-    Files of one editor are merged by id: scores of several metrics. Raises `InputError`, OSError.
-    """
+    Files of one editor are merged by id: scores of several metrics. Raises `InputError`, OSError."""
     results: list[Results] = []
     rows: dict[str, dict[str, ResultRow]] = {}
     files, experts = [], dict[str, str]()

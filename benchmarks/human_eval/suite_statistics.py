@@ -281,10 +281,8 @@ def target_areas(
     threshold: float = DETECTION_THRESHOLD,
     step: Callable[[], None] = lambda: None,
 ) -> tuple[dict[str, TargetArea], dict[str, str]]:
-    """The target of each item by its id, and why there is none of others.
-
-    experts: with the roles `judge` and `detector`. threshold: minimum score of a detection (not published).
-    """
+    """The target of each item by its id, and why there is none of others. experts: with the roles `judge` and
+    `detector`. threshold: minimum score of a detection (not published)."""
     found: dict[str, TargetArea] = {}
     problems: dict[str, str] = {}
     programs = ((item.id, partial(_area_program, item.sample, threshold)) for item in suite.items)

@@ -11,9 +11,7 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """Planned memory of one device. unknown: roles of experts of unknown size. fits: None if that is unknown.
-
-    free_bytes, total_bytes: None if the device does not report them.
-    """
+    free_bytes, total_bytes: None if the device does not report them."""
 
     name: str
     weights: int

@@ -33,14 +33,12 @@ NO_WEIGHTS = "needs no weights"
 
 @dataclass(frozen=True, slots=True)
 class LoadPlanEntry:
-    """One expert. roles: the roles it is bound to; several for the same spec.
-
-    source: `folder`, `file`, `hub cache`, `hub` (would be downloaded), `nowhere`, `server`, `package` or `none`.
-    location: the same as text. licence, gated: from the model registry, empty for other models. download: bytes of
-    weights that are not local yet, None if unknown. weights: bytes in memory, None if unknown; is_exact: counted in the
-    files, else estimated. cache_bytes: maximum bytes of cached features. budget: the `max_memory` option.
-    shares_weights_with: a role with the same weights. problem: why it would not load.
-    """
+    """One expert. roles: the roles it is bound to; several for the same spec. source: `folder`, `file`, `hub cache`,
+    `hub` (would be downloaded), `nowhere`, `server`, `package` or `none`. location: the same as text. licence, gated:
+    from the model registry, empty for other models. download: bytes of weights that are not local yet, None if unknown.
+    weights: bytes in memory, None if unknown; is_exact: counted in the files, else estimated. cache_bytes: maximum
+    bytes of cached features. budget: the `max_memory` option. shares_weights_with: a role with the same weights.
+    problem: why it would not load."""
 
     roles: tuple[str, ...]
     expert: str
@@ -93,9 +91,7 @@ class LoadPlan:
 
 def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
     """The load plan of expert specs (see `load_experts`). query_servers: query servers for the name of their model.
-
-    Raises `SpecError` for an invalid spec.
-    """
+    Raises `SpecError` for an invalid spec."""
     experts = bind_experts(specs)
     roles: dict[int, list[str]] = {}
     for role, expert in experts.items():
@@ -143,8 +139,7 @@ def bind_experts(specs: Sequence[str]) -> dict[str, Expert]:
 
 def weight_owner(expert: Expert) -> tuple[Expert, str]:
     """The expert with the weights, and a prefix for its name: the judge of a rater, the selected upscaler, the detector
-    of what has no box.
-    """
+    of what has no box."""
     for name, verb in (("chosen", "chooses"), ("judge_expert", "queries"), ("detector", "queries")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about upscalers that are not available: the table shows it

@@ -44,11 +44,9 @@ class TensorHeader:
 
 @dataclass(frozen=True, slots=True)
 class LocalWeights:
-    """Weights of a model. source: `folder`, `file`, `hub cache`, `hub` (would be downloaded) or `nowhere`.
-
-    path: of the folder, file or snapshot. commit: of the snapshot. tensors: of safetensors files. pickle_bytes: bytes
-    of files of other formats. missing_files: expected files that are missing. problem: why a file is unreadable.
-    """
+    """Weights of a model. source: `folder`, `file`, `hub cache`, `hub` (would be downloaded) or `nowhere`. path: of the
+    folder, file or snapshot. commit: of the snapshot. tensors: of safetensors files. pickle_bytes: bytes of files of
+    other formats. missing_files: expected files that are missing. problem: why a file is unreadable."""
 
     source: str
     path: str = ""
@@ -110,13 +108,10 @@ def weight_memory(
     only: tuple[str, ...] = (),
     ignored: tuple[str, ...] = (),
 ) -> tuple[int, bool]:
-    """Bytes of the loaded weights, and whether that is exact.
-
-    It is exact for complete safetensors files at a plain dtype: all floating-point tensors get that dtype, the others
-    keep theirs. Quantised layers are guessed by name and shape; a pickle counts with its file size. only, ignored:
-    name prefixes of tensors that are loaded, and of those that are not; `base_prefixes` and `ignored_prefixes` of an
-    expert's loader.
-    """
+    """Bytes of the loaded weights, and whether that is exact. It is exact for complete safetensors files at a plain
+    dtype: all floating-point tensors get that dtype, the others keep theirs. Quantised layers are guessed by name and
+    shape; a pickle counts with its file size. only, ignored: name prefixes of tensors that are loaded, and of those
+    that are not; `base_prefixes` and `ignored_prefixes` of an expert's loader."""
     tensors = [
         tensor
         for tensor in weights_found.tensors

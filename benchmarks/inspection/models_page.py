@@ -188,10 +188,8 @@ def spec_words(roles: Mapping[str, Spec]) -> Iterator[str]:
 
 
 def memory_use(experts: Mapping[str, Expert]) -> tuple[int, int]:
-    """Bytes of the weights by the registry, shared ones counted once; and maximum bytes of the caches.
-
-    Raises ValueError for a model that is not in the registry.
-    """
+    """Bytes of the weights by the registry, shared ones counted once; and maximum bytes of the caches. Raises
+    ValueError for a model that is not in the registry."""
     weights: dict[int, int] = {}
     cache_sizes: dict[int, int] = {}
     for expert in (weight_owner(bound)[0] for bound in experts.values()):

@@ -213,8 +213,7 @@ def grouped_interval_chart(
     tick_text: Callable[[float], str] = format_number,
 ) -> Chart:  # fmt: skip
     """Rows of points with intervals below the heading of their group. scale: whose ends x has; by default around the
-    points. missing: what stands for a point without a value.
-    """
+    points. missing: what stands for a point without a value."""
     points = [point for _, rows in groups for point, _ in rows]
     left = min(0.43 * width, 24 + LETTER_WIDTH * max((len(point.name) for point in points), default=0))
     around = scale or AxisScale.over(_all_numbers(points), 0.0, 1.0)
@@ -324,10 +323,8 @@ def _labels(points: Sequence[tuple[float, float, str]], bottom: float) -> list[M
 
 
 def radar_chart(title: str, series: Sequence[Series], axes: Sequence[str], *, top: float) -> Chart:
-    """A radar chart of at least three axes from 0 at the centre to `top`, one polygon per series.
-
-    A polygon skips the axes without a value.
-    """
+    """A radar chart of at least three axes from 0 at the centre to `top`, one polygon per series. A polygon skips the
+    axes without a value."""
     center_x, center_y, radius = WIDTH / 2, 190.0, 150.0
     angles = [2 * math.pi * number / len(axes) - math.pi / 2 for number in range(len(axes))]
 

@@ -51,10 +51,8 @@ class ItemChange:
 @dataclass(frozen=True)
 class MetricComparison:
     """One metric. both: items with a value in both; before, after: their means. significance: their difference.
-
     crossed_up, crossed_down: items that crossed the threshold, for metrics in [0, 1]. mcnemar: p-value, for scores of 0
-    or 1. status_changes: items whose status changed. largest_changes: all changed items, largest change first.
-    """
+    or 1. status_changes: items whose status changed. largest_changes: all changed items, largest change first."""
 
     metric: str
     both: int
@@ -92,11 +90,8 @@ class MetricComparison:
 @dataclass(frozen=True)
 class ResultsComparison:
     """Comparison of two results. provenance: entry -> both values. following: entries that follow from others.
-    same_output: `common` items with equal images.
-
-    unmatched: number of items in only one of them. tables: differences of the leaderboard (B minus A), if the suite can
-    be loaded.
-    """
+    same_output: `common` items with equal images. unmatched: number of items in only one of them. tables: differences
+    of the leaderboard (B minus A), if the suite can be loaded."""
 
     names: tuple[str, str]
     provenance: DifferingSettings
@@ -137,9 +132,7 @@ def compare_results(
     by: Sequence[str] = (),
 ) -> ResultsComparison:
     """Compare B with A. count: bootstrap samples. by: labels; each metric is compared for each of their values, too.
-
-    Raises `InputError` for different suites, without common items, and for a label that no item has.
-    """
+    Raises `InputError` for different suites, without common items, and for a label that no item has."""
     names = (first.provenance.get("suite"), second.provenance.get("suite"))
     if names[0] != names[1]:
         raise InputError(f"the results are of different suites: {names[0]} and {names[1]}")

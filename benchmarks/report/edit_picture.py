@@ -50,9 +50,7 @@ def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Exp
 
 def edit_panels(sample: EditSample, score: Score, expert: Expert | None) -> list[tuple[str, PIL.Image.Image]]:
     """Title and picture of the source with its target, of the edit, and of what changed where nothing should have.
-
-    expert: maps changes; without it, or for another outcome than a map, the third panel is left out.
-    """
+    expert: maps changes; without it, or for another outcome than a map, the third panel is left out."""
     allowed = _labelled(score, "may change")
     guessed = _labelled(score, "guessed")
     query = MapChanges(sample.source, sample.edited.resized(*sample.source.size))

@@ -59,10 +59,8 @@ def write_page(
     step: Callable[[], None] = lambda: None,
 ) -> Path | None:  # fmt: skip
     """Write the page. single_file: embed the images; default: up to `SINGLE_FILE_ROWS` rows. step: after each row.
-
     Returns the folder beside the page, if there is one. Raises `InputError` if that folder holds other files, and
-    OSError.
-    """
+    OSError."""
     data = browser_rows(report)
     has_folder = not (len(data["rows"]) <= SINGLE_FILE_ROWS if single_file is None else single_file)
     folder = _empty_folder(thumbnail_folder(path)) if has_folder else None

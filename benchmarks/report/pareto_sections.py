@@ -28,10 +28,8 @@ _SUBJECTS = ("following", "consistency", "quality")
 
 
 def pareto_section(report: ReportData) -> ReportSection | None:
-    """Scatter charts of following, consistency and quality, for all pairs that the results have.
-
-    One for each turn, the last one first, where the leaderboard has columns of turns.
-    """
+    """Scatter charts of following, consistency and quality, for all pairs that the results have. One for each turn, the
+    last one first, where the leaderboard has columns of turns."""
     if len(report.editors) < 2:
         return None
     turns = [turn for turn in report.groups("turn") if _columns_at(report.comparison.leaderboard.columns, turn)]

@@ -161,10 +161,8 @@ def data_uri(
 
 
 def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str], side: int = SIDE) -> PIL.Image.Image:
-    """The image, at most `side` pixels long, with boxes and labels; line width grows with the score.
-
-    Raises `ImageError` for an unreadable image.
-    """
+    """The image, at most `side` pixels long, with boxes and labels; line width grows with the score. Raises
+    `ImageError` for an unreadable image."""
     drawn = _downscale(picture.pil(), side)
     pen = PIL.ImageDraw.Draw(drawn)
     font = PIL.ImageFont.load_default(_FONT)
@@ -197,8 +195,7 @@ def _downscale(picture: PIL.Image.Image, max_side: int) -> PIL.Image.Image:
 
 def _label(box: Box) -> str:
     """The label at a box: the score of a detected box, else the name. The legend's colours show the names of detected
-    boxes. The font has Latin letters only; names in other scripts are in the legend only.
-    """
+    boxes. The font has Latin letters only; names in other scripts are in the legend only."""
     if not box.label:
         return ""
     if box.score < 1:

@@ -83,11 +83,8 @@ def _loaded(folder: Path) -> LoadedResults:
 
 def load_suite_of(loaded: Sequence[LoadedResults], data: Path | None, spec: str | None = None) -> Suite:
     """The suite of the results, with its options. spec: used instead of the recorded name; with its own options, or
-    those of the results.
-
-    data: default: the recorded folder. Raises `InputError` if the suite is unknown or its data differ, and `SpecError`
-    if the results name what is neither installed nor trusted (see `file_specs`).
-    """
+    those of the results. data: default: the recorded folder. Raises `InputError` if the suite is unknown or its data
+    differ, and `SpecError` if the results name what is neither installed nor trusted (see `file_specs`)."""
     provenance = loaded[0].results.provenance
     name = provenance.get("suite")
     if not isinstance(name, str):

@@ -36,10 +36,8 @@ _RULES: Mapping[str, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class PartPair:
-    """A part of both scores. path: of the part, as in `reward/preservation`.
-
-    exchanged: the value of the first whole if this part alone were as in the second; None where no rule is known.
-    """
+    """A part of both scores. path: of the part, as in `reward/preservation`. exchanged: the value of the first whole if
+    this part alone were as in the second; None where no rule is known."""
 
     path: str
     first: Score | None
@@ -79,8 +77,7 @@ class PartPair:
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
     """names: of the two edits. sentence: the difference and what makes it. rule: how the parts make the whole, or empty
-    if that is not known. parts: the outer ones first, each before its own.
-    """
+    if that is not known. parts: the outer ones first, each before its own."""
 
     names: tuple[str, str]
     sentence: str
@@ -121,11 +118,9 @@ def compare_candidates(names: tuple[str, str], rankings: Sequence[CandidateRanki
 
 
 def compare_scores(names: tuple[str, str], first: Score, second: Score) -> ScoreComparison:
-    """Compare the scores of two edits by the same reward; the order of the two is kept.
-
-    What a part alone makes of the difference is exact: it is said where one rule gives the values of both wholes from
-    their parts, or where all rules that do agree about it.
-    """
+    """Compare the scores of two edits by the same reward; the order of the two is kept. What a part alone makes of the
+    difference is exact: it is said where one rule gives the values of both wholes from their parts, or where all rules
+    that do agree about it."""
     prefix, whole, other = _behind_guards(first, second)
     rules = [*_rules(whole, other)]
     parts = tuple(_pairs(first, second, "", _exchanges(whole, other, prefix)))

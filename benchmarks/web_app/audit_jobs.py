@@ -54,13 +54,9 @@ class AuditFiles:
 
 
 class AuditJob:
-    """One audit, which begins at once. folder: in which its files are written; None: that of the system.
-
-    It has experts and an engine of its own: what they cost is then its own, and an expert is never called from two
-    engines at a time. The store of answers is the page's, so what was asked is not asked again.
-
-    Raises `InputError` and `SpecError`.
-    """
+    """One audit, which begins at once. folder: in which its files are written; None: that of the system. It has experts
+    and an engine of its own: what they cost is then its own, and an expert is never called from two engines at a time.
+    The store of answers is the page's, so what was asked is not asked again. Raises `InputError` and `SpecError`."""
 
     def __init__(self, scorers: Scorers, choice: AuditChoice, folder: str | None) -> None:
         self.problems: Problems[str] = Problems()
@@ -149,11 +145,9 @@ class AuditJob:
 
 @dataclass(frozen=True, slots=True)
 class AuditProgress:
-    """How far an audit is.
-
-    done: edits whose variants are scored, of `edits`; scored: edits that have been scored themselves. is_stopped:
-    whether it ends after the batch that is being scored. is_writing: whether only the report is left.
-    """
+    """How far an audit is. done: edits whose variants are scored, of `edits`; scored: edits that have been scored
+    themselves. is_stopped: whether it ends after the batch that is being scored. is_writing: whether only the report is
+    left."""
 
     done: int
     edits: int

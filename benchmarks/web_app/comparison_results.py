@@ -44,10 +44,8 @@ def open_inputs(
     files: OpenFiles, names: tuple[str | None, str | None], uploads: tuple[str | None, str | None], pictures: str | None
 ) -> ComparedInputs:
     """names: of what may be opened; an uploaded score file takes its place. pictures: name of the samples of score
-    files; without one, samples that lie beside them.
-
-    Raises `InputError` for what cannot be opened, and for two without a common metric.
-    """
+    files; without one, samples that lie beside them. Raises `InputError` for what cannot be opened, and for two without
+    a common metric."""
     inputs = _opened(files, names, uploads, pictures)
     metrics = [
         {metric: None for row in results.rows for metric in row.scores} for results in (inputs.first, inputs.second)
@@ -100,10 +98,8 @@ def _score_path(files: OpenFiles, name: str | None, upload: str | None, side: st
 
 
 def score_results(path: Path, title: str) -> Results:
-    """A score file as results: a case an edit; the signatures of metrics and reward are its provenance.
-
-    Raises `InputError` for an invalid line, and for two scores of one metric for an id.
-    """
+    """A score file as results: a case an edit; the signatures of metrics and reward are its provenance. Raises
+    `InputError` for an invalid line, and for two scores of one metric for an id."""
     rows: dict[str, dict[str, Score]] = {}
     signatures: dict[str, str] = {}
     rewards: dict[str, None] = {}

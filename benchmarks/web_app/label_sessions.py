@@ -34,10 +34,8 @@ QUESTION_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class SessionChoice:
-    """What a user chose. shown: names of results or samples. questions: KIND:DIMENSION, none for the default.
-
-    labels, gold_labels: names of label files. num_items: None for all.
-    """
+    """What a user chose. shown: names of results or samples. questions: KIND:DIMENSION, none for the default. labels,
+    gold_labels: names of label files. num_items: None for all."""
 
     shown: tuple[str, ...]
     labels: str

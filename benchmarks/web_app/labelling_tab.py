@@ -47,9 +47,7 @@ _SHOWN = re.compile(r"(\d{1,7}) (\d{1,7})")
 
 class QuestionPanel:
     """The question, its answers by kind, feedback to practice, and ways back and forth. Added to the page being built.
-
-    shown: number and revision of the question in a window, for whoever answers it. boxes: what is drawn, as JSON.
-    """
+    shown: number and revision of the question in a window, for whoever answers it. boxes: what is drawn, as JSON."""
 
     def __init__(self, store: PictureStore) -> None:
         self._store = store

@@ -71,8 +71,7 @@ def with_messages(function: FunctionT) -> FunctionT:
 QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden"}
 """Answered by the request itself. The queue answers over a stream, which the server closes after its last event; the
 page then waits forever for an event that it sent at that moment. So only what takes long, or reports something while it
-runs (`gr.Progress`, `gr.Info`, `gr.Warning`), is queued.
-"""
+runs (`gr.Progress`, `gr.Info`, `gr.Warning`), is queued."""
 
 
 _NARROW = 900

@@ -38,10 +38,8 @@ class OpenFiles:
     paths: Sequence[Path] = ()
 
     def names(self, kind: Kind) -> list[str]:
-        """What can be opened as this, by the name that the page shows: a path below one that was named.
-
-        Of what lies deeper than `MAX_DEPTH`, or after `MAX_ENTRIES`, nothing is offered.
-        """
+        """What can be opened as this, by the name that the page shows: a path below one that was named. Of what lies
+        deeper than `MAX_DEPTH`, or after `MAX_ENTRIES`, nothing is offered."""
         return list(self.paths_by_name(kind))
 
     def paths_by_name(self, kind: Kind) -> dict[str, Path]:

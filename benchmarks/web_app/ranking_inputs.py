@@ -42,10 +42,8 @@ def uploaded_entries(
 def folder_entries(
     uploaded: Sequence[str], parent: str | None, source: str | None, instruction: str | None, boxes: str | None
 ) -> list[SampleEntry]:
-    """Entries of an uploaded folder: with a `samples.jsonl`, with pairs, or of edits of the source.
-
-    parent: where the folder is put together again; uploads lie apart. Raises `InputError`.
-    """
+    """Entries of an uploaded folder: with a `samples.jsonl`, with pairs, or of edits of the source. parent: where the
+    folder is put together again; uploads lie apart. Raises `InputError`."""
     folder = Path(tempfile.mkdtemp(dir=parent))
     for path in map(Path, uploaded):
         if (folder / path.name).exists():
@@ -62,10 +60,7 @@ def folder_entries(
 
 def file_entries(files: OpenFiles, names: Sequence[str], limit: int) -> tuple[list[SampleEntry], bool]:
     """The first entries of what may be opened: one file or folder of samples, or result folders of one suite; and
-    whether there are more than `limit`.
-
-    Raises `InputError` and `SpecError`.
-    """
+    whether there are more than `limit`. Raises `InputError` and `SpecError`."""
     if not names:
         raise InputError("nothing is chosen: pick samples or results from the list")
     limit = max(1, min(limit, MAX_EDITS))

@@ -31,8 +31,7 @@ MAX_EVIDENCE = 40
 @dataclass(frozen=True, eq=False)
 class RankedEdits:
     """Scored samples, ranked in their groups. range: of the reward, as on its card. reward, experts, options: what they
-    were scored with.
-    """
+    were scored with."""
 
     samples: Sequence[EditSample]
     scores: Sequence[Score]

@@ -196,10 +196,8 @@ def run(
 def execute_with_progress(
     built: RunConfig, process: ProcessRank | None = None, name: str = "", shared: SharedSpending | None = None
 ) -> tuple[RunResult | None, bool]:
-    """The result, which only the first process has, and whether the user interrupted the run.
-
-    name: of the suite, where several are scored.
-    """
+    """The result, which only the first process has, and whether the user interrupted the run. name: of the suite, where
+    several are scored."""
     from ...benchmarks.run.ray_runner import execute_with_ray
     from ...benchmarks.run.run_budget import progress_reporter
     from ...benchmarks.run.run_journal import SINGLE_PROCESS

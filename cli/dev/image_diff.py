@@ -27,10 +27,8 @@ _BACKGROUND, _INK = "#ffffff", "#202020"
 
 @dataclass(frozen=True)
 class ImageDiff:
-    """Two images and the regions in which the second differs, the largest first, with a pair of crops each.
-
-    after: resized to the size of `before`; size: its original size.
-    """
+    """Two images and the regions in which the second differs, the largest first, with a pair of crops each. after:
+    resized to the size of `before`; size: its original size."""
 
     before: Image
     after: Image

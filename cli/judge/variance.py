@@ -107,10 +107,8 @@ def variance(
 
 
 def _file_edits(entries: Iterable[SampleEntry], reward: Reward, count: int, seed: int) -> list[MeasuredEdit]:
-    """`count` samples that the reward can score, of as many sources as possible; the others are said.
-
-    Raises `InputError` if there are none.
-    """
+    """`count` samples that the reward can score, of as many sources as possible; the others are said. Raises
+    `InputError` if there are none."""
     from ...benchmarks.audit.chosen_edits import of_many_sources, valid_samples
     from ...benchmarks.human_eval.measurement_variance import MeasuredEdit
 

@@ -155,8 +155,7 @@ class Table:
 
 def table(audit: JudgeAudit) -> Table:
     """What was found and what it cost, which stands in the first row of a fault. Costs that are unknown of all faults
-    have no column.
-    """
+    have no column."""
     costs = dict(audit.costs)
     rows = []
     for finding in audit.findings:
@@ -277,18 +276,14 @@ def audit(
     log: AnswerLog | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> JudgeAudit:
-    """Measure the faults of a judge on edits. No label is needed: each fault is a question answered in two ways.
-
-    judge: an expert for `Judge` queries; or a reward, whose draws, picture sizes and obedience are measured on its own
-    score, and the other faults on its judge, if it has one. samples: edits, of several sources; better two or more of
-    each. faults: some of `FAULTS`; by default all that can be measured. repeats: of the plain question. scales,
-    qualities: reductions of pictures, from the mildest on. limits: what may be asked; beyond, answers are failures, and
-    none is a number. log: keeps answers, so that an interrupted audit asks nothing again. step: called after each
-    fault.
-
-    Raises `InputError` for no samples, unknown faults, and a reward without a bounded range or whose fields the samples
-    lack.
-    """
+    """Measure the faults of a judge on edits. No label is needed: each fault is a question answered in two ways. judge:
+    an expert for `Judge` queries; or a reward, whose draws, picture sizes and obedience are measured on its own score,
+    and the other faults on its judge, if it has one. samples: edits, of several sources; better two or more of each.
+    faults: some of `FAULTS`; by default all that can be measured. repeats: of the plain question. scales, qualities:
+    reductions of pictures, from the mildest on. limits: what may be asked; beyond, answers are failures, and none is a
+    number. log: keeps answers, so that an interrupted audit asks nothing again. step: called after each fault. Raises
+    `InputError` for no samples, unknown faults, and a reward without a bounded range or whose fields the samples
+    lack."""
     asked = selected_faults(faults)
     _check(samples, repeats, scales, qualities)
     if isinstance(judge, Reward):
