@@ -130,8 +130,7 @@ def test_compounds_of_sceneedit_are_counted():
 
 def test_stats_as_a_command(editcritic, tmp_path):
     suite = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
-    ran = editcritic("bench", "prepare", suite, "--stats", "--tables", tmp_path / "out")
-    assert ran.exit_code == 0, ran.stderr
+    editcritic("bench", "prepare", suite, "--stats", "--tables", tmp_path / "out", code=0)
     assert (tmp_path / "out" / "types.csv").read_text().splitlines()[1] == "color_alter,2,2,4"
     document = json.loads(editcritic("bench", "prepare", suite, "--stats", "--json").stdout)
     assert [one["name"] for one in document["tables"]] == ["size", "types", "adjacency", "sources", "luminance"]

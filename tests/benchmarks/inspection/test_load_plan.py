@@ -252,8 +252,7 @@ def test_nothing_is_looked_up_for_a_name_of_unknown_kind(hub: Path) -> None:
 
 def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub: Path) -> None:
     line = f"detector=grounding-dino-tiny features={dino} judge=openai:http://127.0.0.1:8000/v1"
-    shown = editcritic("doctor", "--experts", line, "--experts", "reader=rapidocr")
-    assert shown.exit_code == 0
+    shown = editcritic("doctor", "--experts", line, "--experts", "reader=rapidocr", code=0)
     for text in ["IDEA-Research/grounding-dino-tiny", "would be downloaded", "Apache-2.0", "my-dino", "RapidOcr"]:
         assert text in shown.stdout
     document = json.loads(editcritic("doctor", "--experts", line, "--json").stdout)
@@ -273,9 +272,7 @@ def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub
     ],
 )
 def test_nonsense_is_told_in_one_line(options: list[str], message: str, editcritic: Command) -> None:
-    refused = editcritic("doctor", *options)
-    assert refused.exit_code == 2
-    assert message in refused.stderr
+    refused = editcritic("doctor", *options, code=2, says=message)
     assert len(refused.stderr.splitlines()) == 1
 
 

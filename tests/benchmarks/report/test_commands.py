@@ -59,8 +59,7 @@ def test_one_document_of_json(editcritic: Command, folders: Path) -> None:
 def test_a_report_finds_pictures_where_the_run_found_them(editcritic, folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "report.html"
-    result = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json", code=0)
     document = json.loads(result.stdout)
     assert (document["report"], document["folder"]) == (str(page), str(tmp_path / "report_files"))
     assert len(list((tmp_path / "report_files").glob("*.webp"))) == 5 + 1 + 15
@@ -68,9 +67,7 @@ def test_a_report_finds_pictures_where_the_run_found_them(editcritic, folders, t
 
 
 def test_a_comparison_tells_whether_it_matters(editcritic: Command, folders: Path) -> None:
-    result = editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE)
-    assert result.exit_code == 0
-    assert "significant" in result.stdout
+    editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE, code=0, shows="significant")
     data = json.loads(editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE, "--json").stdout)
     assert (data["a"], data["b"], data["items"]["both"]) == ("bad", "good", 15)
     assert data["provenance"] == {"editor": ["bad", "good"]}
@@ -100,9 +97,7 @@ def test_a_comparison_does_without_a_suite_that_is_not_there(editcritic: Command
     ],
 )
 def test_mistakes_are_told_in_a_line(editcritic, folders, arguments, message):
-    result = editcritic("bench", *(argument.replace("{}", str(folders)) for argument in arguments))
-    assert result.exit_code == 2
-    assert message in result.stderr
+    editcritic("bench", *(argument.replace("{}", str(folders)) for argument in arguments), code=2, says=message)
 
 
 def test_results_of_other_data_are_refused(editcritic: Command, folders: Path) -> None:

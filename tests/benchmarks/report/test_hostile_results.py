@@ -91,9 +91,7 @@ def test_results_are_regular_files(name: str, kind: str, editcritic: Command, fo
     path = folder / "bad" / name
     path.unlink()
     {"fifo": os.mkfifo, "device": lambda one: one.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
-    result = editcritic("bench", "report", folder / "good", folder / "bad", *SUITE)
-    assert result.exit_code == 2
-    assert "it is a " in result.stderr
+    editcritic("bench", "report", folder / "good", folder / "bad", *SUITE, code=2, says="it is a ")
 
 
 def test_an_editors_outputs_lie_in_their_folder(editcritic: Command, folder: Path, tmp_path: Path) -> None:
@@ -106,8 +104,7 @@ def test_an_editors_outputs_lie_in_their_folder(editcritic: Command, folder: Pat
     third.unlink()
     os.mkfifo(third)
     page = tmp_path / "report.html"
-    result = editcritic("bench", "report", folder, *SUITE, "--outputs", f"bad={pictures}", "-o", page)
-    assert result.exit_code == 0, result.stderr
+    editcritic("bench", "report", folder, *SUITE, "--outputs", f"bad={pictures}", "-o", page, code=0)
     assert "it leads out of" in page.read_text(encoding="utf-8")
 
 
@@ -115,9 +112,7 @@ def test_results_show_no_pictures_of_a_place_that_only_they_name(editcritic, fol
     monkeypatch.chdir(folder / "good")
     page, pictures = tmp_path / "report.html", tmp_path / "pictures"
     command = ("bench", "report", folder, *SUITE, "-o", page)
-    result = editcritic(*command)
-    assert result.exit_code == 2
-    assert f"add `--trust {pictures}`" in result.stderr
+    editcritic(*command, code=2, says=f"add `--trust {pictures}`")
     assert not page.exists()
     for said in (("--trust", pictures), ("--trust", folder / "bad"), ("--outputs", f"bad={pictures}")):
         assert editcritic(*command, *said).exit_code == 0

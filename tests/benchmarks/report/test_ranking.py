@@ -246,8 +246,7 @@ def test_wrong_usage_is_explained_once(case: str, editcritic: Command, folder: F
     arguments, message = WRONG[case]
     (folder / "nothing").mkdir()
     names = {name: folder / f"{name}.png" for name in ("patched", "copy", "source")} | {"nothing": folder / "nothing"}
-    result = editcritic("rank", *(argument.format(**names) for argument in arguments))
-    assert result.exit_code == 2
+    result = editcritic("rank", *(argument.format(**names) for argument in arguments), code=2)
     assert result.stderr.count(message) == 1
     assert result.stdout == ""
 
@@ -276,8 +275,7 @@ def page(editcritic: Command, folder: Folder) -> Reader:
     boxes.write_text('{"helmet": [[70, 85, 127, 127]], "头盔": [[10, 10, 40, 40]]}', encoding="utf-8")
     (folder / "<b>bold & co.png").write_bytes((folder / "blank.png").read_bytes())
     edits = [folder / name for name in ("patched.png", "copy.png", "<b>bold & co.png")]
-    result = editcritic(*rank_command(folder, *edits), "--boxes", boxes, "-o", folder / "sheet.html")
-    assert result.exit_code == 0, result.stderr
+    editcritic(*rank_command(folder, *edits), "--boxes", boxes, "-o", folder / "sheet.html", code=0)
     return Reader((folder / "sheet.html").read_text(encoding="utf-8"))
 
 

@@ -205,9 +205,7 @@ def test_a_candidate_that_was_not_scored_is_not_compared() -> None:
 
 def test_rank_says_why(editcritic: Command, folder: Folder, three: Path) -> None:
     arguments = ("rank", three, "--reward", folder.cheap, "--why", "blank", "patched")
-    result = editcritic(*arguments)
-    assert result.exit_code == 0
-    assert "patched is above blank by" in result.stdout
+    result = editcritic(*arguments, code=0, shows="patched is above blank by")
     why = json.loads(editcritic(*arguments, "--json").stdout)["why"]
     assert why["sentence"] in " ".join(result.stdout.split())
     (part,) = [part for part in why["parts"] if part["part"] == "not_blank"]
@@ -215,7 +213,6 @@ def test_rank_says_why(editcritic: Command, folder: Folder, three: Path) -> None
 
 
 def test_rank_compares_no_unknown_candidate(editcritic: Command, folder: Folder, three: Path) -> None:
-    result = editcritic("rank", three, "--reward", folder.cheap, "--why", "blank", "nobody")
-    assert result.exit_code == 2
+    result = editcritic("rank", three, "--reward", folder.cheap, "--why", "blank", "nobody", code=2)
     assert "no candidate is called 'nobody': there are copy, patched, blank" in " ".join(result.stderr.split())
     assert result.stdout == ""

@@ -160,8 +160,7 @@ def test_two_options_of_a_suite_stand_apart_beside_another_suite(editcritic, res
     suite = load_suite("sceneedit?prompts=9&seed=8")
     made = outputs(tmp_path / "made", suite)
     run_suite(suite, made, editor="one", experts=everybody(), out=results / "one" / "scenes-8", options=HOW)
-    result = editcritic("bench", "report", results / "one", "--json", *COUNT)
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("bench", "report", results / "one", "--json", *COUNT, code=0)
     document = json.loads(result.stdout)
     assert [one["name"] for one in document["suites"]] == ["dlebench", "sceneedit", "sceneedit-2"]
     notes = [note for note in document["notes"] if "stands apart" in note]
@@ -174,8 +173,7 @@ def test_one_editor_s_two_options_of_one_suite_are_two_chapters(editcritic, resu
     other = tmp_path / "results" / "scenes-8"
     run_suite(suite, made, editor="one", experts=everybody(), out=other, options=HOW)
     page = tmp_path / "page.html"
-    result = editcritic("bench", "report", results / "one" / "sceneedit", other, "-o", page, "--json", *COUNT)
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("bench", "report", results / "one" / "sceneedit", other, "-o", page, "--json", *COUNT, code=0)
     document = json.loads(result.stdout)
     assert [(one["name"], one["editors"]) for one in document["suites"]] == [
         ("sceneedit", ["one"]),
@@ -199,8 +197,7 @@ def test_the_default_protocol_is_no_variant_of_itself(results: Path) -> None:
 
 def test_results_without_their_data_are_named_and_the_others_shown(editcritic: Command, results: Path) -> None:
     shutil.rmtree(results.parent / "data")
-    result = editcritic("bench", "report", results, "--json", *COUNT)
-    assert result.exit_code == 1
+    result = editcritic("bench", "report", results, "--json", *COUNT, code=1)
     document = json.loads(result.stdout)
     assert [row["suite"] for row in document["summary"]] == ["sceneedit", "sceneedit"]
     assert any(note.startswith("dlebench, one: not shown: dlebench needs the folder") for note in document["notes"])
@@ -208,23 +205,19 @@ def test_results_without_their_data_are_named_and_the_others_shown(editcritic: C
 
 def test_data_of_all_suites_are_found_below_one_folder(editcritic: Command, results: Path) -> None:
     elsewhere = (results.parent / "data").rename(results.parent / "elsewhere")
-    result = editcritic("bench", "report", results, "--data", elsewhere, "--json", *COUNT)
-    assert result.exit_code == 0, result.stderr
+    editcritic("bench", "report", results, "--data", elsewhere, "--json", *COUNT, code=0)
 
 
 def test_a_suite_that_is_not_installed_is_not_run(editcritic: Command, results: Path) -> None:
     changed(results / "one" / "dlebench", lambda provenance: provenance.update(suite="os:system"))
-    result = editcritic("bench", "report", results, "--json", *COUNT)
-    assert result.exit_code == 1
+    result = editcritic("bench", "report", results, "--json", *COUNT, code=1)
     assert any("os:system" in note and "--trust" in note for note in json.loads(result.stdout)["notes"])
 
 
 def test_if_nothing_can_be_shown_the_first_reason_is_told(editcritic: Command, results: Path) -> None:
     for folder in sorted(results.glob("*/*")):
         changed(folder, lambda provenance: provenance.update(data_digest="another"))
-    result = editcritic("bench", "report", results)
-    assert result.exit_code == 2
-    assert "none of the results can be shown" in result.stderr
+    editcritic("bench", "report", results, code=2, says="none of the results can be shown")
 
 
 def test_tables_are_printed_and_written_by_suite(editcritic: Command, results: Path, tmp_path: Path) -> None:
@@ -248,9 +241,7 @@ def test_tables_are_printed_and_written_by_suite(editcritic: Command, results: P
     ],
 )
 def test_mistakes_are_told_in_a_line(editcritic, results, options, message):
-    result = editcritic("bench", "report", results, *(one.replace("{}", str(results)) for one in options))
-    assert result.exit_code == 2
-    assert message in result.stderr
+    editcritic("bench", "report", results, *(one.replace("{}", str(results)) for one in options), code=2, says=message)
 
 
 def test_the_page_is_one_file_without_scripts(editcritic: Command, results: Path, tmp_path: Path) -> None:
