@@ -100,8 +100,7 @@ def test_a_reward_with_experts_says_what_they_take(editcritic: Command, samples:
     (cost,) = first["expert_costs"]
     assert (cost["expert"], cost["roles"]) == ("coin@1", ["judge"])
     assert cost["queries"] > 300
-    assert sum(later["calls"] for later in again["expert_costs"]) == 0
-    assert again["trials"] == first["trials"]
+    assert (sum(later["calls"] for later in again["expert_costs"]), again["trials"]) == (0, first["trials"])
     # Whether an answer repeats is asked for again.
     assert figures(editcritic, *arguments, "--family", "repeated")["expert_costs"][0]["calls"] > 0
     text = " ".join(editcritic("audit", *arguments[:-2]).stdout.split())
@@ -145,9 +144,7 @@ def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samp
     with contextlib.closing(service), serve_in_thread(service) as url:
         there = figures(editcritic, samples, "--reward", url, *FEW)
         refused = editcritic("audit", samples, "--reward", url, "--experts", "cpu")
-    assert there["trials"] == here["trials"]
-    assert there["identity"] == here["identity"]
-    assert there["expert_costs"] == []
+    assert (there["trials"], there["identity"], there["expert_costs"]) == (here["trials"], here["identity"], [])
     assert refused.exit_code == 2
     assert "leave --experts out" in refused.stderr
     editcritic(
@@ -219,8 +216,7 @@ def test_seconds_that_are_spent_in_between_are_an_exit_code(editcritic, samples,
     monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     document = figures(editcritic, samples, *CONTRAST, "--family", "blurred", "--budget", "seconds=8", code=1)
     assert document["stopped"] == "the budget of 8 seconds is spent"
-    assert len({trial["id"] for trial in document["trials"]}) == 2
-    assert document["overall"]["rate"] == 0
+    assert (len({trial["id"] for trial in document["trials"]}), document["overall"]["rate"]) == (2, 0)
     assert document["infrastructure_failures"] == 0
 
 
@@ -250,8 +246,7 @@ def test_what_is_scored_is_reported_after_ctrl_c(tmp_path: Path) -> None:
         stdout, stderr = process.communicate(timeout=60)
     check_interrupted(process.returncode, stderr)
     document = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
-    assert document["stopped"] == "interrupted"
-    assert document["edits"] == 8
+    assert (document["stopped"], document["edits"]) == ("interrupted", 8)
     assert 0 < len(document["trials"]) < 8 * 3 * sum(family.relation == "lower" for family in all_families())
     assert "incomplete" in stdout
     assert "</html>" in page.read_text(encoding="utf-8")

@@ -139,8 +139,7 @@ def test_the_best_candidate_is_written_with_a_report_and_the_same_command_asks_n
     assert session.report["config"]["selector"] == {"use": "best-of", "n": 6}
     made, before = list(session.painter.calls), session.report
     again = edit("--seed", 3, code=0)
-    assert session.painter.calls == made
-    assert session.report == before | {"cached_cost": before["spent"]}
+    assert (session.painter.calls, session.report) == (made, before | {"cached_cost": before["spent"]})
     assert "48 NFE, 6 judge calls" in again.stdout.partition("of that")[2]
     document = json.loads(edit("--seed", 3, "--json").stdout)
     assert document == session.report | {"out": str(session.out), "exit_code": 0}
@@ -199,8 +198,7 @@ def test_an_interrupted_run_goes_on(edit: Edit, session: Session) -> None:
     assert not (session.out / "report.json").exists()
     assert broken_off.evaluated == 2 * EVALUATIONS
     session.mine.painter = Painter(batch_size=2)
-    assert edit().exit_code == 0
-    assert session.mine.painter.evaluated == 4 * EVALUATIONS
+    assert (edit().exit_code, session.mine.painter.evaluated) == (0, 4 * EVALUATIONS)
     assert session.report["cached_cost"]["nfe"] == 2 * EVALUATIONS
 
 
@@ -226,8 +224,7 @@ def test_files_that_are_not_ours_are_not_written_over(edit: Edit, session: Sessi
     (session.out / "report.json").write_text("[]")
     edit(code=2, says="is not a report")
     edit("--overwrite", sources=["out/edited.png"], code=2, says="is a source")
-    assert (session.out / "edited.png").read_bytes() == there
-    assert session.painter.calls == []
+    assert ((session.out / "edited.png").read_bytes(), session.painter.calls) == (there, [])
 
 
 REFUSED = {
@@ -261,8 +258,7 @@ def test_what_cannot_work_is_refused_before_the_work(case: str, edit: Edit, sess
     monkeypatch.chdir(session.path)
     options, message = REFUSED[case]
     result = edit(**options, code=2, says=message)
-    assert result.stdout == ""
-    assert session.painter.calls == []
+    assert (result.stdout, session.painter.calls) == ("", [])
 
 
 @pytest.mark.parametrize(
@@ -430,8 +426,7 @@ def test_where_none_is_chosen_none_has_a_rank() -> None:
         (selection,) = select(BestOfN(4), scenes(1), editor=Painter(), reward=reward)
         return [attempt.rank for attempt in list_attempts(selection)]
 
-    assert ranks(0.7, judge()) == [1, 2, 3, 4]
-    assert ranks(1.1, judge()) == [1, 2, 3, 4]
+    assert (ranks(0.7, judge()), ranks(1.1, judge())) == ([1, 2, 3, 4], [1, 2, 3, 4])
     assert ranks(0.7, judge(rule=lambda query: Abstention("too bright"))) == [None] * 4
 
 

@@ -83,8 +83,7 @@ def test_a_report_that_is_no_file_is_not_read(special, resumed, tmp_path):
     (tmp_path / "out" / "report.json").unlink()
     special(tmp_path / "out" / "report.json")
     result = resumed()
-    assert result.exit_code == 2
-    assert result.stderr.count("\n") == 1
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert "report.json" in result.stderr
 
 

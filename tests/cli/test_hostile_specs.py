@@ -381,8 +381,7 @@ def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
         ran = subprocess.run(
             [sys.executable, "-uc", script, "bench", "report", "none", "--json"], stdout=full, stderr=subprocess.PIPE
         )
-    assert ran.returncode == 2
-    assert len(ran.stderr.splitlines()) == 1
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1)
 
 
 def test_trust_that_cannot_be_read_is_said(editcritic: Command, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:

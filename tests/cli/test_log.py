@@ -64,8 +64,7 @@ def test_conflicts_are_shown_and_end_with_exit_code_1_unless_it_is_said_what_to_
         result = editcritic("log", "merge", first, second, "-o", merged, "--keep", keep, "--json", code=0)
         printed = json.loads(result.stdout)
         assert printed["num_conflicts"] == printed["counts"][0]["conflicts"] == 1
-        assert printed["answers"] == answers - 1 + kept
-        assert printed["conflicts"][0]["other_log"] == str(second)
+        assert (printed["answers"], printed["conflicts"][0]["other_log"]) == (answers - 1 + kept, str(second))
 
 
 def change_an_answer(path: Path) -> None:

@@ -104,8 +104,7 @@ def test_a_file_is_measured_and_the_measurement_serves_again_without_a_question(
 def test_limit_bounds_what_is_asked_and_a_judge_without_prices_costs_an_unknown_amount(samples, editcritic):
     command = ("plan", samples, *REWARD, *EXPERTS)
     found = document(editcritic(*command, "--rollouts", "2", "--limit", "6", "--json"))
-    assert found["calibration"]["statuses"] == {"scored": 6}
-    assert len(found["calibration"]["blocks"]) == 3
+    assert (found["calibration"]["statuses"], len(found["calibration"]["blocks"])) == ({"scored": 6}, 3)
     single = document(editcritic(*command, "--json"))
     assert single["calibration"]["statuses"] == {"scored": 6}  # of each source one, without rollouts
     result = editcritic(*command, code=0, says="the cost of counted@1 is unknown")

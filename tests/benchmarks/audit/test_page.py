@@ -117,8 +117,7 @@ def test_the_worst_examples_are_those_of_the_report(made: tuple[AuditReport, Pat
             for trial in report.worst(family, 2)
             for row in (("edit", f"{trial.edit.value:.3f}"), ("variant", f"{trial.variant.value:.3f}"))
         ]
-        assert captions == expected
-        assert len(expected) == 4
+        assert (captions, len(expected)) == (expected, 4)
 
 
 def test_what_cannot_be_shown_is_said(made: tuple[AuditReport, Path]) -> None:
@@ -169,16 +168,14 @@ def test_an_album_keeps_a_picture_once() -> None:
     sample = photographs()[0]
     first, again = album.shot("source", sample.source), album.shot("the same", sample.source)
     assert (first.key, again.key, again.caption) == ("0", "0", "the same")
-    assert len(album.thumbnails) == 1
-    assert album.num_bytes == len(album.thumbnails[0][2])
+    assert (len(album.thumbnails), album.num_bytes) == (1, len(album.thumbnails[0][2]))
 
 
 @needed
 def test_it_shows_every_section_and_the_console_stays_silent(made: tuple[AuditReport, Path]) -> None:
     report, page = made
     shown = opened(page)
-    assert shown.console == []
-    assert shown.title == "Audit of spread"
+    assert (shown.console, shown.title) == ([], "Audit of spread")
     sections = ("summary", "families", "worst", "sensitivity", "gallery", "reading")
     assert [name for name in sections if not shown.text(name)] == []
     assert "<img" not in shown.dom

@@ -49,8 +49,7 @@ def test_a_trial_comes_first_and_is_not_asked_again(pool):
 def test_one_dimension_at_a_time_and_the_whole_impression_last(pool):
     schedule = annotation_order(pool.questions(PAIRS[::-1]), "ann")
     asked = [one.question.question_type.dimension for one in schedule if one.phase != "trial"]
-    assert asked == sorted(asked)
-    assert set(asked) == {"following", "overall"}
+    assert (asked, set(asked)) == (sorted(asked), {"following", "overall"})
 
 
 def test_a_fifth_comes_again_later_with_sides_swapped(pool):
@@ -102,8 +101,7 @@ def test_so_many_items_are_drawn_by_seed(pool):
 def test_each_dimension_has_its_own_four_of_nine_editors():
     dimensions, editors = [f"d{n}" for n in range(15)], [f"e{n}" for n in range(9)]
     sets = editor_sets(dimensions, editors, 4)
-    assert list(sets) == dimensions
-    assert {len(set(chosen)) for chosen in sets.values()} == {4}
+    assert (list(sets), {len(set(chosen)) for chosen in sets.values()}) == (dimensions, {4})
     assert len({frozenset(chosen) for chosen in sets.values()}) == 15
     assert editor_sets(dimensions, editors, 4, seed=1) != sets
     for few, size in ((editors[:5], 4), (editors[:3], 4), (editors, 1)):

@@ -80,8 +80,7 @@ def test_an_annotator_goes_through_to_the_end_and_every_answer_is_in_the_file(op
     session = opened(practice_questions=2, clock=lambda: datetime(2026, 3, 1, tzinfo=timezone.utc))
     questions = answered(session, "left")
     assert [question.is_practice for question in questions] == [True] * 2 + [False] * 7  # 6 of 8, a fifth again
-    assert len(opened.labels) == 9
-    assert {label.phase for label in opened.labels} == {"trial", "main", "recheck"}
+    assert (len(opened.labels), {label.phase for label in opened.labels}) == (9, {"trial", "main", "recheck"})
     assert {(label.label, label.swapped) for label in opened.labels} == {("B", True), ("A", False)}
     assert len(session.checks("ann")) == 1
 

@@ -265,8 +265,7 @@ def test_pictures_are_scaled_and_compressed_together() -> None:
     sample = edits()[0]
     smaller, worse = scaled(sample, 0.5), compressed(sample, 30)
     assert smaller.source.size == smaller.edited.size == tuple(side // 2 for side in sample.source.size)
-    assert min(scaled(sample, 0.01).edited.size) == MIN_SIDE
-    assert worse.edited.size == sample.edited.size
+    assert (min(scaled(sample, 0.01).edited.size), worse.edited.size) == (MIN_SIDE, sample.edited.size)
     assert worse.edited.digest != sample.edited.digest
 
 
@@ -298,8 +297,7 @@ def test_the_paraphrases_share_no_sentence_with_what_they_paraphrase() -> None:
 def test_a_reward_is_audited_on_its_own_score_and_its_judge_with_our_questions(metric: JudgeLevels | EditScore) -> None:
     judge = Scripted()
     result = audit(Reward(metric, {"judge": judge}), edits()[:6])
-    assert result.question == metric.card.name
-    assert {finding.fault for finding in result.findings} == set(FAULTS)
+    assert (result.question, {finding.fault for finding in result.findings}) == (metric.card.name, set(FAULTS))
     assert {query.topic for query in judge.seen} >= {"baselines/yes_no", "audit/negated", "pairwise"}
     own = [q for q in judge.seen if q.topic in ("baselines/level", "baselines/edit_score")]
     assert any(words in str(q.messages) for q in own for words in DEMANDS)

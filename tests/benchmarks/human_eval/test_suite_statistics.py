@@ -45,8 +45,7 @@ def test_what_follows_what_within_a_compound_and_from_turn_to_turn():
     steps = tuple(Operation(name, name) for name in ("add", "remove", "add", "remove"))
     suite = suite_of(sample("a", operations=steps), sample("b", operations=steps[:1]))
     counts = table(suite, "adjacency")
-    assert counts.columns == ["add", "remove"]
-    assert counts.rows == {"add": [0, 2], "remove": [1, 0]}
+    assert (counts.columns, counts.rows) == (["add", "remove"], {"add": [0, 2], "remove": [1, 0]})
     operations = table(suite, "operations")
     assert operations.rows["add"] == [3, 3 / 5, 2, 2, 1]
     turns = table(Toy(count=5), "adjacency")

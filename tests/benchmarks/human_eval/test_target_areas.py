@@ -60,8 +60,7 @@ def test_the_best_box_of_the_named_target_is_measured() -> None:
     areas, problems = target_areas(suite, {"judge": Names(), "detector": Sees()})
     assert areas["a"].name == "kite"
     assert areas["a"].ratio == pytest.approx(0.002)  # 50 x 20 of 1000 x 500
-    assert areas["b"] == TargetArea("ant", None)
-    assert areas["c"] == TargetArea("image", 1.0)
+    assert (areas["b"], areas["c"]) == (TargetArea("ant", None), TargetArea("image", 1.0))
     assert list(problems) == ["d"]
     table = target_area_table(list(areas.values()), len(problems))
     assert table.notes[0].startswith("2 targets, of which 1 are the whole image; 1 were not found, and 1 not named")

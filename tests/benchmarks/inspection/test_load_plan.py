@@ -208,8 +208,7 @@ def test_what_would_not_load_is_told_with_its_reason(spec: str, message: str, di
 def test_what_does_not_fit_is_told() -> None:
     device = DeviceMemory("cuda:0", 3 * 2**30, 2**30, True, (), 2 * 2**30, 4 * 2**30)
     assert device.fits is False
-    assert device.verdict == "does not fit: 1.0 GiB too large"
-    assert LoadPlan((), (device,)).exit_code == 1
+    assert (device.verdict, LoadPlan((), (device,)).exit_code) == ("does not fit: 1.0 GiB too large", 1)
     close = DeviceMemory("cuda:0", 3 * 2**30, 2 * 2**30, True, (), 4 * 2**30, 8 * 2**30)
     assert close.fits
     assert "lower cache_bytes" in close.verdict

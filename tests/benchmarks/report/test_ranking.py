@@ -247,8 +247,7 @@ def test_wrong_usage_is_explained_once(case: str, editcritic: Command, folder: F
     (folder / "nothing").mkdir()
     names = {name: folder / f"{name}.png" for name in ("patched", "copy", "source")} | {"nothing": folder / "nothing"}
     result = editcritic("rank", *(argument.format(**names) for argument in arguments), code=2)
-    assert result.stderr.count(message) == 1
-    assert result.stdout == ""
+    assert (result.stderr.count(message), result.stdout) == (1, "")
 
 
 class Reader(HTMLParser):
@@ -280,8 +279,7 @@ def page(editcritic: Command, folder: Folder) -> Reader:
 
 
 def test_a_sheet_holds_all_that_it_shows(page: Reader) -> None:
-    assert page.tags.count("img") == 4
-    assert len(page.loads) == 4
+    assert (page.tags.count("img"), len(page.loads)) == (4, 4)
     assert all(source.startswith("data:image/jpeg;base64,") for source in page.loads)
     assert not {"script", "link", "iframe"} & set(page.tags)
 

@@ -100,8 +100,7 @@ def test_a_guard_decides_before_any_part() -> None:
     rejected = scored(metric, guard=Score.of(0.0, "it is a copy"), x=1.0, y=1.0)
     passed = scored(metric, guard=1.0, x=0.1, y=0.1)
     comparison = compare_scores(NAMES, rejected, passed)
-    assert comparison.sentence == "a was rejected by a guard: it is a copy"
-    assert comparison.rule == ""
+    assert (comparison.sentence, comparison.rule) == ("a was rejected by a guard: it is a copy", "")
     assert compare_scores(NAMES, rejected, rejected).sentence == "a and b score the same: both were rejected by a guard"
 
 

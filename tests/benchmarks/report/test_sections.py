@@ -117,8 +117,7 @@ def test_curves_over_levels_are_means_of_metrics_where_no_table_has_them(report:
 
 
 def test_steps_are_in_the_order_of_their_numbers() -> None:
-    assert natural_order(["C10", "C2", "C1"]) == ["C1", "C2", "C10"]
-    assert natural_order([3, 1, 2]) == [1, 2, 3]
+    assert (natural_order(["C10", "C2", "C1"]), natural_order([3, 1, 2])) == (["C1", "C2", "C10"], [1, 2, 3])
     assert natural_order(["b", "a1", "c"]) == ["b", "a1", "c"]
 
 

@@ -232,5 +232,4 @@ def test_the_process_contacts_nobody_and_leaves_nothing(tmp_path: Path, browser:
         _, errors = process.communicate(timeout=30)
     assert "OUTSIDE" not in errors
     assert "Traceback" not in errors
-    assert process.returncode == 0
-    assert [*temporary.iterdir(), *working.iterdir(), *home.glob(".gradio*")] == []
+    assert (process.returncode, [*temporary.iterdir(), *working.iterdir(), *home.glob(".gradio*")]) == (0, [])

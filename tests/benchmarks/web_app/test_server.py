@@ -122,8 +122,7 @@ def test_the_page_asks_nobody_else(url: str, browser: Browser) -> None:
         for title in ("Audit", "Compare results", "Label", "Score and rank"):
             visit.page.get_by_role("tab", name=title, exact=True).first.click()
             visit.page.wait_for_timeout(200)
-        assert visit.hosts == {urlsplit(url).netloc}
-        assert visit.console == []
+        assert (visit.hosts, visit.console) == ({urlsplit(url).netloc}, [])
 
 
 @needed

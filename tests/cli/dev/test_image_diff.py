@@ -32,8 +32,7 @@ def test_regions_are_told_in_pixels_the_largest_first(editcritic: Command, pair)
     assert document["size"] == [300, 200]
     assert document["resized_from"] is document["sheet"] is None
     first, second = document["regions"]
-    assert first["box"] == pytest.approx(PLACE, abs=2)
-    assert second["box"] == pytest.approx(SMALL, abs=2)
+    assert (first["box"], second["box"]) == (pytest.approx(PLACE, abs=2), pytest.approx(SMALL, abs=2))
     assert first["share"] == pytest.approx(40 * 30 / 60_000, rel=0.3)
     assert 0.2 < first["strength"] < 0.6
 

@@ -49,12 +49,10 @@ def test_votes_with_ties_and_two_rewards_side_by_side(editcritic: Command, tmp_p
     # In order: +100 yes, -130 yes, -40 no, 0 no, +1 yes; as ties +2 and +1, but not -200. The threshold is 2: the
     # preference by 1 is wrong then, and with it right are two preferences and two ties.
     bright = column(document, "brightness")
-    assert bright["accuracy with ties"] == 4 / 8
-    assert bright["accuracy without ties"] == 3 / 5
+    assert (bright["accuracy with ties"], bright["accuracy without ties"]) == (4 / 8, 3 / 5)
     # Nothing is a copy: every pair is a tie, and three are to people.
     flat = column(document, "guard-not-a-copy")
-    assert flat["accuracy with ties"] == 3 / 8
-    assert flat["accuracy without ties"] == 0
+    assert (flat["accuracy with ties"], flat["accuracy without ties"]) == (3 / 8, 0)
     difference = document["sets"][0]["tables"][1]["rows"]["brightness - guard-not-a-copy"]["accuracy with ties"]
     assert difference["value"] == pytest.approx(1 / 8)
     assert difference["low"] <= 1 / 8 <= difference["high"]
@@ -108,8 +106,7 @@ def test_winners_by_task_and_ties_by_equal_values(editcritic: Command, tmp_path:
     values = column(document, "brightness")
     assert (values["accuracy"], values["accuracy, subject_removal"]) == (2 / 4, 1 / 2)
     values = column(document, "brightness", 1)
-    assert values["accuracy"] == 2 / 5
-    assert values["accuracy, IA"] == pytest.approx(2 / 3)
+    assert (values["accuracy"], values["accuracy, IA"]) == (2 / 5, pytest.approx(2 / 3))
     wrong = ("--set", f"edit-reward-compass={compass}", "--reward", BRIGHT, "--group-by", "task")
     message = "has no label 'task' to group by: it has dimension"
     editcritic("judge", "agreement", *wrong, code=2, says=message)
@@ -243,8 +240,7 @@ def test_rewards_share_queries_and_a_second_run_asks_nothing(editcritic: Command
     # Both rewards ask the same; of 16 edits, all are of different sources or levels.
     assert len(asked) == len(set(asked)) == 15
     assert column(first, "judge-yes-no") == column(first, "weighted-mean")
-    assert run(editcritic, *arguments)["sets"] == first["sets"]
-    assert paid.read_text().split() == asked
+    assert (run(editcritic, *arguments)["sets"], paid.read_text().split()) == (first["sets"], asked)
 
 
 def test_a_run_that_is_killed_resumes_and_asks_nothing_twice(tmp_path: Path) -> None:

@@ -54,8 +54,7 @@ def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(editcritic, sampl
     assert first["samples"] == first["sources"] == 10
     assert sum(cost["judge_calls"] for cost in first["costs"].values()) > 200
     again = run(editcritic, *arguments)
-    assert sum(cost["calls"] for cost in again["costs"].values()) == 0
-    assert again["findings"] == first["findings"]
+    assert (sum(cost["calls"] for cost in again["costs"].values()), again["findings"]) == (0, first["findings"])
     assert again["recommendations"] == first["recommendations"]
 
 
@@ -88,9 +87,7 @@ def test_outputs_of_a_suite_and_a_reward_of_its_own(editcritic: Command, tmp_pat
         *("sceneedit?prompts=7", "--outputs", tmp_path, "--reward", "judge-levels", "--experts", JUDGE),
         *("--fault", "draws", "--fault", "jpeg", "--jpeg", "50"),
     )
-    assert document["question"] == "judge-levels"
-    assert document["samples"] == 6
-    assert document["left_out"] == 1
+    assert (document["question"], document["samples"], document["left_out"]) == ("judge-levels", 6, 1)
     assert [finding["condition"] for finding in document["findings"]] == ["quality 50", "asked 4 times"]
 
 
@@ -99,8 +96,7 @@ def test_a_served_judge_with_its_tokens_and_one_that_rejects_everything(editcrit
         judge = ("--experts", f"judge=openai:{server.url}?model=m", "--fault", "yes-bias")
         document = run(editcritic, samples, *judge, "--limit", 3)
     (finding,) = document["findings"]
-    assert finding["value"] == 1.0
-    assert document["costs"]["yes-bias"]["tokens"] == 6 * 102
+    assert (finding["value"], document["costs"]["yes-bias"]["tokens"]) == (1.0, 6 * 102)
     with serving(lambda *_: error(400, "no such model")) as server:
         judge = ("--experts", f"judge=openai:{server.url}?model=m", "--fault", "yes-bias")
         (finding,) = run(editcritic, samples, *judge, code=1)["findings"]

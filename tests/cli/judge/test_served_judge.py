@@ -264,8 +264,7 @@ def test_the_audit_finds_the_faults_that_the_judge_was_taught_and_what_was_asked
         for by_seed in texts_by_picture().values()
         if all(texts[-1].isdigit() for texts in by_seed.values())
     ]
-    assert draws["samples"] == len(rows)
-    assert draws["missing"] == ITEMS - len(rows)
+    assert (draws["samples"], draws["missing"]) == (len(rows), ITEMS - len(rows))
     if rows:
         assert draws["value"] == pytest.approx(math.sqrt(fmean(variance(row) for row in rows)) / 10)
 
