@@ -23,8 +23,7 @@ from rich.table import Table
 
 from ...reward import Box, EditSample, Image, Reward, Score
 from ..common.terminal import exit_code_command
-from .candidate_edits import candidates, perturb
-from .demo_scenes import DemoScene, demo_tasks
+from .candidate_edits import DemoScene, candidates, demo_tasks, perturb
 from .photographs import Pixels
 
 GOOD = "good"

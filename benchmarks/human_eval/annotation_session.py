@@ -29,14 +29,17 @@ from ..suites.human_labels import (
 from .annotation_plan import (
     RECHECK_SHARE,
     TRIAL_QUESTIONS,
+    AnnotatorCheck,
+    KnownAnswers,
     LabelQuestion,
     QuestionType,
     ScheduledQuestion,
     annotation_order,
+    check_annotators,
     label_key,
     question_block,
+    same_answer,
 )
-from .annotator_checks import AnnotatorCheck, KnownAnswers, check_annotators, same_answer
 from .question_pools import QuestionPool
 from .shown_questions import Feedback, ShownQuestion, displayed_answer, shown_question, stored_answer
 

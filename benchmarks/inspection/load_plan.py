@@ -24,9 +24,16 @@ from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, Bundle, M
 from ...reward.experts.openai_judge import OpenAIJudge
 from ...reward.experts.rapid_ocr import RapidOcr
 from ...reward.queries import AsyncExpert, ExpertDown
-from .device_memory import DeviceMemory, available_memory, format_size
 from .doctor import install_command
-from .local_weights import LocalWeights, find_weights, hub_offline, weight_memory
+from .local_weights import (
+    DeviceMemory,
+    LocalWeights,
+    available_memory,
+    find_weights,
+    format_size,
+    hub_offline,
+    weight_memory,
+)
 
 NO_WEIGHTS = "needs no weights"
 

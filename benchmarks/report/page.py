@@ -14,7 +14,7 @@ import jinja2
 
 from ..common.errors import InputError
 from ..suites.setting_differences import flatten_provenance
-from . import cross_tables, leaderboard_sections, pareto_sections, status_sections
+from . import leaderboard_sections, pareto_sections, status_sections
 from .charts import Chart, legend_mark
 from .report_data import ReportData, ReportSection
 from .sample_browser import ThumbnailStore, browser_rows, escape_json_for_script, thumbnail_chunks
@@ -34,10 +34,10 @@ _SECTION_BUILDERS: Sequence[Callable[[ReportData], ReportSection | None]] = (
     pareto_sections.latency_section,
     pareto_sections.size_section,
     status_sections.label_section,
-    cross_tables.luminance_section,
-    cross_tables.shape_section,
-    cross_tables.category_section,
-    cross_tables.source_count_section,
+    status_sections.luminance_section,
+    status_sections.shape_section,
+    status_sections.category_section,
+    status_sections.source_count_section,
     status_sections.status_section,
 )
 

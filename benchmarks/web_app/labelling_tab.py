@@ -23,9 +23,9 @@ from ..human_eval.agreement_tables import STATISTIC_DESCRIPTIONS, agreement_betw
 from ..human_eval.annotation_plan import QuestionType
 from ..human_eval.annotation_session import AnnotationSession, AnsweredElsewhere, clean_annotator_name
 from ..human_eval.annotation_texts import AnswerChoice, answer_choices
+from ..human_eval.calibration_fit import load_score_source
 from ..human_eval.label_matching import ScoreLookup
 from ..human_eval.label_sheets import ImportedLabels, import_labels, labels_csv, labels_jsonl
-from ..human_eval.score_loading import load_score_source
 from ..human_eval.shown_questions import Feedback, ShownQuestion
 from ..run.editor_outputs import MissingOutput
 from ..suites.human_labels import LABEL_KINDS, LabelAnswer, LabelKind

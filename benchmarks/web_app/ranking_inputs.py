@@ -12,8 +12,7 @@ from pathlib import Path
 from ...reward import Box, EditSample, Image
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, SampleSource, candidate_entries, list_images
-from ..demo.candidate_edits import candidates
-from ..demo.demo_scenes import demo_tasks
+from ..demo.candidate_edits import candidates, demo_tasks
 from ..report.results_loading import load_result_folders
 from ..run.editor_outputs import MissingOutput
 from .open_files import OpenFiles, ResultPictures

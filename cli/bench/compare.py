@@ -136,8 +136,8 @@ def _compare_strategies(
     bootstrap_samples: int,
     as_json: bool,
 ) -> int:
+    from ...benchmarks.human_eval.agreement_tables import compute_tables, report_tables
     from ...benchmarks.human_eval.scaling_tables import scaling_tables
-    from ...benchmarks.human_eval.table_output import compute_tables, report_tables
     from ...benchmarks.suites.results import load_results
 
     folders = _folders_by_strategy(texts)

@@ -118,9 +118,9 @@ def agreement(
     Example: editcritic judge agreement --set genai-bench=data/genai --reward any-edit --reward clip-directional
     """
     from ...benchmarks.human_eval import agreement_tables, expert_swap
-    from ...benchmarks.human_eval.annotator_checks import check_annotators, known_answers, without_void
+    from ...benchmarks.human_eval.agreement_tables import compute_tables, report_tables
+    from ...benchmarks.human_eval.annotation_plan import check_annotators, known_answers, without_void
     from ...benchmarks.human_eval.label_matching import ScoreLookup
-    from ...benchmarks.human_eval.table_output import compute_tables, report_tables
     from ...benchmarks.suites.human_labels import read_labels
     from ...benchmarks.suites.results import load_results
 
@@ -293,9 +293,9 @@ def compare_on_sets(
     as_json: bool,
 ) -> int:
     """Score every set with every reward, and print the tables. 0 done, 1 scores failed, 2 rows were invalid."""
+    from ...benchmarks.human_eval.agreement_tables import compute_tables
     from ...benchmarks.human_eval.preference_scoring import load_rewards, score_comparisons
     from ...benchmarks.human_eval.preference_tables import SetReport, preference_tables, write_reports
-    from ...benchmarks.human_eval.table_output import compute_tables
     from ...benchmarks.run.scoring_run import forward_warnings
     from ...reward import AnswerLog, Engine, TooManyFailures
 

@@ -62,8 +62,14 @@ def fit(
     Example: editcritic judge calibrate fit scores.jsonl --labels labels.jsonl -o maps/people.json
     """
     from ...benchmarks.common.inputs import spec_argument
-    from ...benchmarks.human_eval.calibration_fit import SCALES, LabelSet, build_metric, check_rewards, fit_calibrations
-    from ...benchmarks.human_eval.score_loading import load_score_source
+    from ...benchmarks.human_eval.calibration_fit import (
+        SCALES,
+        LabelSet,
+        build_metric,
+        check_rewards,
+        fit_calibrations,
+        load_score_source,
+    )
 
     if (chosen_scale := next((name for name in SCALES if name == scale), None)) is None:
         raise InputError(f"--scale is {' or '.join(SCALES)}, got {scale!r}")
@@ -269,7 +275,7 @@ def apply(
     Example: editcritic judge calibrate apply maps/people.json scores.jsonl -o calibrated.jsonl
     """
     from ...benchmarks.common.inputs import require_distinct_files
-    from ...benchmarks.human_eval.score_loading import read_scores
+    from ...benchmarks.human_eval.calibration_fit import read_scores
     from ...benchmarks.run.scoring_run import open_scores_file
     from ...reward.metrics.calibration import CalibrationMap, calibrate
     from ...reward.score import score_line

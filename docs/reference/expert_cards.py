@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from editcritic.benchmarks.common.markdown import table_lines
-from editcritic.benchmarks.inspection.device_memory import format_size
+from editcritic.benchmarks.inspection.local_weights import format_size
 from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.experts.loading.model_registry import Bundle, ModelEntry, bundles, registered_models
 from editcritic.reward.queries.expert import Expert

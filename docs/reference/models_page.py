@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from editcritic.benchmarks.common.markdown import table_lines
-from editcritic.benchmarks.inspection.device_memory import format_size
 from editcritic.benchmarks.inspection.load_plan import registry_name, weight_owner
+from editcritic.benchmarks.inspection.local_weights import format_size
 from editcritic.reward import Expert, load_experts
 from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.experts.loading.model_registry import Bundle, ModelEntry, bundles, registered_models

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from editcritic.benchmarks.audit.charts import gain_chart, rate_chart, sensitivity_chart
+from editcritic.benchmarks.audit.page import gain_chart, rate_chart, sensitivity_chart
 from editcritic.benchmarks.report.charts import Chart
 from editcritic.reward import Score
 from editcritic.reward.audit import AuditReport, FamilyFinding

@@ -11,14 +11,13 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
+from editcritic.benchmarks.human_eval.annotation_plan import QuestionType, known_answers
 from editcritic.benchmarks.human_eval.annotation_session import (
     AnnotationError,
     AnnotationSession,
     AnsweredElsewhere,
     clean_annotator_name,
 )
-from editcritic.benchmarks.human_eval.annotator_checks import known_answers
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
 from editcritic.benchmarks.human_eval.shown_questions import Feedback, ShownQuestion
 from editcritic.benchmarks.suites.human_labels import Label, LabelAnswer, effective_labels, read_labels

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.human_eval import annotator_checks
-from editcritic.benchmarks.human_eval.annotation_plan import LabelQuestion, QuestionType, label_key
-from editcritic.benchmarks.human_eval.annotator_checks import (
+from editcritic.benchmarks.human_eval import annotation_plan
+from editcritic.benchmarks.human_eval.annotation_plan import (
+    LabelQuestion,
+    QuestionType,
     check_annotators,
     known_answers,
+    label_key,
     labels_to_check,
     without_void,
 )
@@ -93,7 +95,7 @@ def test_labels_are_not_gone_through_for_each_annotator(monkeypatch):
             passes.append(1)
             return super().__iter__()
 
-    monkeypatch.setattr(annotator_checks, "effective_labels", Watched)
+    monkeypatch.setattr(annotation_plan, "effective_labels", Watched)
     assert len(check_annotators([make_label("yes", "0", by=f"person {number}") for number in range(50)], {})) == 50
     assert len(passes) < 5
 

@@ -15,8 +15,8 @@ from huggingface_hub import constants
 from safetensors.torch import save_file
 
 from editcritic.benchmarks.inspection import local_weights
-from editcritic.benchmarks.inspection.device_memory import DeviceMemory
 from editcritic.benchmarks.inspection.load_plan import LoadPlan, plan_load
+from editcritic.benchmarks.inspection.local_weights import DeviceMemory
 from editcritic.reward import SpecError
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.loading.checkpoint import Checkpoint

@@ -12,7 +12,6 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.report import (
-    cross_tables,
     leaderboard_sections,
     pareto_sections,
     status_sections,
@@ -246,25 +245,25 @@ def test_what_has_no_value_is_counted_with_its_reasons(report: ReportData) -> No
 
 
 def test_luminance_starts_from_the_input(report: ReportData) -> None:
-    grid = charts(cross_tables.luminance_section(report))[0].grid
+    grid = charts(status_sections.luminance_section(report))[0].grid
     assert grid is not None
     assert list(grid.head) == ["", "input", "turn 1", "turn 2", "turn 3"]
     assert texts(grid.rows[0]) == ["good", "0.85", "0.88", "0.91", "0.94"]
 
 
 def test_shapes_and_categories_are_means_of_their_rows(report: ReportData) -> None:
-    grid = charts(cross_tables.shape_section(report))[2].grid
+    grid = charts(status_sections.shape_section(report))[2].grid
     assert grid is not None
     rows = report.results[0].filter(shape="padded")
     assert float(texts(grid.rows[0])[1]) == pytest.approx(
         sum(row.value("quality") or 0 for row in rows) / len(rows), rel=0.01
     )
-    table = grids(cross_tables.category_section(report))[0]
+    table = grids(status_sections.category_section(report))[0]
     assert (table.title, list(table.head)) == ("good", ["", "person", "place"])
 
 
 def test_edits_of_one_and_of_several_pictures_are_told_apart(report: ReportData) -> None:
-    grid = grids(cross_tables.source_count_section(report))[0]
+    grid = grids(status_sections.source_count_section(report))[0]
     assert list(grid.head) == ["", "single", "multi", "multi − single"]
     row = texts(grid.rows[2])
     several = [r for r in report.results[0].rows if r.id in ("4/1", "9/1") and r.value("consistency") is not None]

@@ -12,8 +12,7 @@ from PIL import Image as PillowImage
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.web_app import audit_jobs
 from editcritic.benchmarks.web_app.audit_jobs import STOPPED, AuditChoice, AuditJobs
 from editcritic.benchmarks.web_app.open_files import OpenFiles

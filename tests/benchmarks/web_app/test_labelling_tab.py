@@ -14,8 +14,7 @@ from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool

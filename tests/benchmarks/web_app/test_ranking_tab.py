@@ -10,8 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
 from editcritic.benchmarks.web_app.open_files import OpenFiles
