@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import importlib.util
 import json
 import subprocess
@@ -141,3 +143,11 @@ def test_the_command_prints_the_report(editcritic, report, monkeypatch):
     document = json.loads(editcritic("doctor", "--json").stdout)
     assert {one["name"] for one in document["experts"]} == {one.name for one in report.experts}
     assert document["system"]["python"] in shown.stdout
+
+
+def test_torch_and_its_device_are_told() -> None:
+    torch = pytest.importorskip("torch")
+    report = doctor.torch_report()
+    assert report["installed"]
+    assert report["version"] == torch.__version__
+    assert report["device"].startswith("cuda" if torch.cuda.is_available() else ("cpu", "mps"))
