@@ -218,9 +218,7 @@ def audit_progress(
         yield step, stop_reason
 
 
-_OUTAGE_S = 20.0
-"""How long an audit waits for a server that does not answer."""
-
+_OUTAGE_S = 20.0  # how long an audit waits for a server that does not answer
 _ARGUMENTS = {1: "a list of samples", 3: "lists of sources, edits and instructions"}
 """Of a function of the user's, by their number."""
 
@@ -289,7 +287,6 @@ def _function(text: str, pictures: bool) -> AnyScorer | None:
 
 
 def _takes(target: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with so many arguments."""
     try:
         inspect.signature(target).bind(*range(count))
     except TypeError:

@@ -150,8 +150,7 @@ def edit(
     return code
 
 
-DEMO = "demo"
-"""In place of a file: the demo's photographs with their good edits."""
+DEMO = "demo"  # in place of a file: the demo's photographs with their good edits
 
 
 def file_entries(path: Path, index: FileIndex, *, instruction: str | None = None) -> Iterator[SampleEntry]:

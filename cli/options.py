@@ -24,7 +24,6 @@ BootstrapSamples = Annotated[
 
 
 def _trust(context: typer.Context, names: Sequence[str] | None) -> Sequence[str] | None:
-    """Trust these until the command ends."""
     from ..reward.trust import trusted_names, trusting
 
     if not context.resilient_parsing:  # of a shell's completion

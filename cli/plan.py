@@ -151,6 +151,5 @@ def _chosen(
 
 
 _LIMIT = 64
-_MAX_GROUP = 4
-"""Edits of a source that are measured: further ones cost the same."""
+_MAX_GROUP = 4  # edits of a source that are measured: further ones cost the same
 _MAX_CALIBRATION_BYTES = 4 * 2**20

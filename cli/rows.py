@@ -73,7 +73,6 @@ def rows(
 
 
 def _layout(trainer: str | None, file: RowFile) -> TrainerLayout:
-    """Raises `InputError`, and `BrokenFile`."""
     from ..integrations.row_check import TRAINER_LAYOUTS, layout_of
 
     if trainer is not None and trainer not in TRAINER_LAYOUTS:
@@ -86,7 +85,6 @@ def _layout(trainer: str | None, file: RowFile) -> TrainerLayout:
 
 
 def _loaded(reward: str | None) -> BaseReward | None:
-    """Raises `InputError` or `SpecError`."""
     from ..benchmarks.common.inputs import load_reward, spec_argument
 
     if reward is None or not reward.startswith(("http://", "https://")):

@@ -97,7 +97,6 @@ def serve(
 
 
 def _serve(settings: ServeSettings, server: ServerConfig, *, as_json: bool) -> int:
-    """Serve in this process. Raises `InputError`."""
     from ..integrations.serving.server.app import address, bind_socket, create_app, serve_socket
     from ..integrations.serving.server.service import ScoringService
     from ..integrations.serving.server.trainer_protocols import add_trainer_protocols

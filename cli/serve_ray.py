@@ -29,9 +29,7 @@ from ..integrations.serving.server.trainer_protocols import add_trainer_protocol
 from ..reward import Engine
 from .serve import load_rewards
 
-APPLICATION = "editcritic"
-"""The name of the application on a cluster, as in `serve status`."""
-
+APPLICATION = "editcritic"  # the name of the application on a cluster, as in `serve status`
 _KEEP_ALIVE_S = 30
 _LOOK_S = 2.0
 
@@ -69,8 +67,7 @@ def _start(serve: Any, settings: JudgeSettings, host: str, port: int) -> None:
     """Start Serve and the application; returns when its replicas take requests. Raises `InputError`."""
     try:
         serve.start(
-            proxy_location="HeadOnly",
-            http_options={"host": host, "port": port, "keep_alive_timeout_s": _KEEP_ALIVE_S},
+            proxy_location="HeadOnly", http_options={"host": host, "port": port, "keep_alive_timeout_s": _KEEP_ALIVE_S}
         )
         serve.run(application(settings.to_json()), name=APPLICATION, route_prefix="/")
     except (RuntimeError, ValueError) as error:
@@ -78,7 +75,6 @@ def _start(serve: Any, settings: JudgeSettings, host: str, port: int) -> None:
 
 
 def _checked_rewards(settings: JudgeSettings) -> list[str]:
-    """The names of the rewards, if they can be built. Raises `InputError`."""
     with Engine() as engine:
         service = ScoringService(load_rewards(settings.rewards, settings.experts, engine))
         try:

@@ -11,8 +11,7 @@ from ...reward.audit import AuditRun
 from ...reward.audit.audited_reward import AnyScorer
 from ..common.inputs import SampleEntry
 
-READ_AHEAD = 16
-"""Samples that are read for each that is audited: of these, as many sources as possible are chosen."""
+READ_AHEAD = 16  # samples that are read for each that is audited: of these, as many sources as possible are chosen
 
 
 def valid_samples(
@@ -48,10 +47,8 @@ def of_many_sources(samples: Iterable[EditSample], limit: int, seed: int) -> lis
     return [read[number] for number in order[:limit]]
 
 
-_OUTAGE = 16
-"""The last scores that have to fail for reasons of infrastructure for the audit to end."""
-_FEWEST = 4
-"""Of them, where there are few edits: a single time-out is no outage."""
+_OUTAGE = 16  # the last scores that have to fail for reasons of infrastructure for the audit to end
+_FEWEST = 4  # of them, where there are few edits: a single time-out is no outage
 
 
 def latest_scores(run: AuditRun) -> list[Score]:

@@ -35,8 +35,7 @@ from .report_text import (
     verdict_of,
 )
 
-_WIDTH = 440.0
-"""Pixels: readable on a phone, where it is drawn at 366."""
+_WIDTH = 440.0  # pixels: readable on a phone, where it is drawn at 366
 _ROW = 17.0
 
 
@@ -104,19 +103,15 @@ def ordered(findings: Sequence[FamilyFinding]) -> list[FamilyFinding]:
     return sorted(findings, key=lambda one: -1.0 if one.rate.value is None else one.rate.value, reverse=True)
 
 
-MAX_BYTES = 8 * 2**20
-"""Of all pictures of a page, as they are written into it."""
-
+MAX_BYTES = 8 * 2**20  # of all pictures of a page, as they are written into it
 _MAX_PIXELS = 50_000_000
 _MAX_PARTS = 14
-_MAX_REASON = 400
-"""Characters: a judge may write thousands."""
+_MAX_REASON = 400  # characters: a judge may write thousands
 _MAX_DEPTH = 2
 _SHOWN_SEVERITIES = (0, 2)
 _COARSE = 96
 
-FamilyShots = tuple[Family, list["Shot"]]
-"""What a family does to an edit."""
+FamilyShots = tuple[Family, list["Shot"]]  # what a family does to an edit
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,6 @@ def candidates(scene: DemoScene) -> dict[str, Pixels]:
 
 
 def _damaged(good: Pixels, scene: DemoScene) -> Pixels:
-    """The good edit with damage in the background far from the target."""
     size = (good.shape[1], good.shape[0])
     target = [retouch.rectangle_mask(box, size) for box in scene.boxes.get(scene.operation.object or "", ())]
     near = retouch.dilate(np.maximum.reduce([scene.operation.affected_box(scene.source), *target]), 14)

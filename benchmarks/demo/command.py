@@ -51,8 +51,7 @@ class SceneRanking:
         return alone and names[0] == GOOD and (last or worthless)
 
 
-_WORTHLESS = 0.001
-"""Value below which the order of edits says nothing."""
+_WORTHLESS = 0.001  # value below which the order of edits says nothing
 
 
 def samples(scene: DemoScene, edits: dict[str, Pixels]) -> list[EditSample]:

@@ -19,14 +19,9 @@ from numpy.typing import NDArray
 from .photographs import Corners, Pixels, Polygon
 
 PixelMask = NDArray[np.float32]
-Offset = tuple[int, int]
-"""Right and down, in pixels."""
-
-Colour = tuple[int, int, int]
-"""RGB, 0 to 255."""
-
-_FINE = 4
-"""Polygons are drawn this much larger and averaged down: a smooth edge of one pixel."""
+Offset = tuple[int, int]  # right and down, in pixels
+Colour = tuple[int, int, int]  # RGB, 0 to 255
+_FINE = 4  # polygons are drawn this much larger and averaged down: a smooth edge of one pixel
 
 
 def polygon_mask(polygons: Iterable[Polygon], size: tuple[int, int]) -> PixelMask:
@@ -75,8 +70,7 @@ def blend(under: Pixels, over: NDArray[np.floating] | Pixels, area: PixelMask) -
 # -- removing ---------------------------------------------------------------------------------------------------------
 
 
-_ITERATIONS = 8
-"""Repetitions of a donor offset that is smaller than the hole."""
+_ITERATIONS = 8  # repetitions of a donor offset that is smaller than the hole
 
 
 def inpaint(pixels: Pixels, area: PixelMask, donor: Offset | None = None, apart: PixelMask | None = None) -> Pixels:

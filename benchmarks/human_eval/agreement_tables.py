@@ -169,7 +169,6 @@ def _agreement_table(
 
 
 def _table(name: str, title: str, rows: Mapping[str, Mapping[str, Statistic]], notes: Sequence[str] = ()) -> Table:
-    """A table with the columns of its first row."""
     return Table(name.replace("/", "-"), title, list(next(iter(rows.values()))), rows, digits=3, notes=notes)
 
 
@@ -209,8 +208,6 @@ def _columns(
 
 
 def _label(kind: LabelKind, metric: LabelMetric) -> Callable[[JudgedItem], float | None]:
-    """The metric's label of an item, as `Label.value`."""
-
     def label_of(item: JudgedItem) -> float | None:
         if kind == "pair":
             values = [metric.raw(row) for row in item.rows]

@@ -211,15 +211,11 @@ def box_table(dimension: str, labels: Sequence[Label]) -> Table:
 _MAX_COMPARED = 1_000_000
 """Pairs of boxes of one item, about a second: people draw a few each, and a file may hold millions."""
 
-MATCH_IOU = 0.5
-"""IoU from which two annotators' boxes count as equal."""
+MATCH_IOU = 0.5  # IoU from which two annotators' boxes count as equal
 
 
-MAX_ERROR_RATE = 0.1
-"""Error rate above which a dimension is void, or has to be repeated."""
-
-KnownAnswers = Mapping[tuple[object, ...], Label]
-"""Gold labels by `label_key`."""
+MAX_ERROR_RATE = 0.1  # error rate above which a dimension is void, or has to be repeated
+KnownAnswers = Mapping[tuple[object, ...], Label]  # gold labels by `label_key`
 
 
 @dataclass(frozen=True, slots=True)

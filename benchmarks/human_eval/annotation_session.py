@@ -43,8 +43,7 @@ from .annotation_plan import (
 from .question_pools import QuestionPool
 from .shown_questions import Feedback, ShownQuestion, displayed_answer, shown_question, stored_answer
 
-MAX_SECONDS = 86_400
-"""Of an answer: who takes a day went home."""
+MAX_SECONDS = 86_400  # of an answer: who takes a day went home
 
 
 class AnnotationError(ValueError):

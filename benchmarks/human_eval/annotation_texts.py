@@ -303,9 +303,6 @@ def answer_choices(question_type: QuestionType, suite: str) -> tuple[AnswerChoic
         case "stars":
             return tuple(AnswerChoice(stars, "★" * stars, (str(stars),)) for stars in (5, 4, 3, 2, 1))
         case "reference":
-            return (
-                AnswerChoice("accept", "Accept", ("a", "1")),
-                AnswerChoice("regenerate", "Regenerate", ("r", "2")),
-            )
+            return (AnswerChoice("accept", "Accept", ("a", "1")), AnswerChoice("regenerate", "Regenerate", ("r", "2")))
         case _:
             return ()

@@ -32,9 +32,7 @@ from .monotone_regression import FOLDS, MonotoneFit, fit_pairs, fit_points, pref
 Scale = Literal["log-odds", "share"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
-ItemKey = tuple[str, str]
-"""An item: (editor, id)."""
-
+ItemKey = tuple[str, str]  # an item: (editor, id)
 _PROBABILITY_KNOTS = 65  # minimum number of knots of a calibration that is curved between its fitted knots
 _DIGITS = 12  # of the digest in a unit
 
@@ -318,7 +316,6 @@ def _score(data: Any) -> tuple[str, Score]:
 
 
 def _split_editor(text: str) -> tuple[str, Path]:
-    """Editor and path of `PATH` or `EDITOR=PATH`."""
     editor, equals, rest = text.partition("=")
     if Path(text).exists() or not equals:
         return "", Path(text)

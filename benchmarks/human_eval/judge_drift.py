@@ -29,8 +29,7 @@ SCHEMA = 2
 AnswerValue = float | str
 """A value, or the status of a score that has none. A score that failed is no answer."""
 
-TOLERANCE = 1e-9
-"""Values that differ by at most this are equal."""
+TOLERANCE = 1e-9  # values that differ by at most this are equal
 
 
 @dataclass(frozen=True, slots=True)

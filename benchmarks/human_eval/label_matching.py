@@ -12,9 +12,7 @@ from ..common.errors import InputError
 from ..suites.human_labels import LEVEL_KINDS, Label, LabelKind
 from ..suites.results import ResultRow, Results
 
-ItemKeys = tuple[tuple[str, str], ...]
-"""The labelled items: (editor, id), two of them for a pair."""
-
+ItemKeys = tuple[tuple[str, str], ...]  # the labelled items: (editor, id), two of them for a pair
 Pooling = Literal["each", "item"]
 ALL = "all"
 EDITOR = "editor"

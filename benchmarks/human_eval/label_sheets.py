@@ -40,8 +40,7 @@ COLUMNS = (
     *("note", "phase", "round"),
 )
 
-MAX_SHEET_BYTES = 32 * 2**20
-"""Of a sheet that is read: some 100,000 rows."""
+MAX_SHEET_BYTES = 32 * 2**20  # of a sheet that is read: some 100,000 rows
 MAX_ROWS = 200_000
 
 
@@ -148,7 +147,6 @@ def _row(label: Label) -> list[object]:
 
 
 def _fields(row: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a label. Raises ValueError."""
     kind, answer = row.get("kind", "").strip(), row["label"].strip()
     fields: dict[str, Any] = {
         name: row[name] for name in ("kind", "dimension", "annotator", "time", "note") if row.get(name)
@@ -180,8 +178,7 @@ SHEET_COLUMNS = (
 )
 SHEET_FILE, PICTURE_FOLDER = "questions.csv", "pictures"
 
-_MAX_ANNOTATORS = 100
-"""Of a sheet that is read: each has a schedule of all questions."""
+_MAX_ANNOTATORS = 100  # of a sheet that is read: each has a schedule of all questions
 _CAPTION_HEIGHT, _GAP = 20, 12  # pixels
 _BOXES_TEXT = "x0 y0 x1 y1 of each box, in pixels of the picture; several boxes separated by /; none for no box"
 _CORNER = re.compile(r"\d{1,6}(\.\d{1,3})?")

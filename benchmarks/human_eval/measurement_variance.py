@@ -24,8 +24,7 @@ from ..common.errors import InputError
 from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.suite import SuiteItem
 
-SUBSAMPLE_MEANS = 4
-"""Number of means that are compared."""
+SUBSAMPLE_MEANS = 4  # number of means that are compared
 
 
 def variation(grades: Sequence[float], k: int) -> float:
@@ -45,8 +44,7 @@ def variation(grades: Sequence[float], k: int) -> float:
 
 DEFAULT_COUNTS = (1, 2, 4, 8, 20)
 
-RANGE_OF_FOUR = 2.05875
-"""Expected range of four normal numbers of standard deviation 1 (Tippett 1925)."""
+RANGE_OF_FOUR = 2.05875  # expected range of four normal numbers of standard deviation 1 (Tippett 1925)
 
 
 @dataclass(frozen=True, slots=True)

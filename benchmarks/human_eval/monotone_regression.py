@@ -18,9 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import InputError
 from ..common.optional_imports import bench_library
 
-MIN_JUDGEMENTS = 20
-"""Minimum number of judgements of a fit."""
-
+MIN_JUDGEMENTS = 20  # minimum number of judgements of a fit
 FOLDS = 5
 _MAX_KNOTS = 16
 _SCORES_PER_KNOT = 20  # judgements per knot, for pairs
@@ -101,7 +99,6 @@ def fit_points(
 
 
 def _isotonic(x: Numbers, y: Numbers, w: Numbers) -> tuple[Numbers, Numbers]:
-    """Knots at the ends of the fitted steps, and their heights."""
     places, inverse = np.unique(x, return_inverse=True)
     weight = np.bincount(inverse, w)
     means = np.bincount(inverse, w * y) / weight
@@ -197,7 +194,6 @@ def preference_probability(utilities: ArrayLike) -> Numbers:
 
 
 def _knot_positions(x: Numbers, max_knots: int) -> Numbers:
-    """Every distinct score, or quantiles, the ends included."""
     distinct = np.unique(x)
     if len(distinct) <= max_knots:
         return distinct

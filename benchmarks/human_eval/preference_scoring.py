@@ -23,11 +23,8 @@ from ..common.problems import Problems
 from ..suites.human_preferences.comparison import Comparison
 from ..suites.rows import DataProblem
 
-PAIRWISE = "pairwise-judge"
-"""The name of the reward that sees both edits of a pair."""
-
-_BLOCK = 16
-"""Comparisons whose pictures are in memory at once."""
+PAIRWISE = "pairwise-judge"  # the name of the reward that sees both edits of a pair
+_BLOCK = 16  # comparisons whose pictures are in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +236,6 @@ def _packed_pairs(item: _Opened) -> tuple[dict[object, EditSample], dict[object,
 
 
 def _content(sample: EditSample) -> str:
-    """Digest of all that the set gives to score: sources, instruction, edited picture, and of a pair the first one."""
     parts = [sample.instruction, *(image.digest for image in sample.sources), sample.edited.digest]
     parts += [turn.edited.digest for turn in sample.history]
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -21,9 +21,7 @@ from . import preference_statistics as rules
 from .preference_scoring import JudgedComparison, ScoredSet
 from .preference_statistics import LabelledPair, PairGroup, RatedEdit
 
-PEOPLE = "people"
-"""The column of one rater against the others."""
-
+PEOPLE = "people"  # the column of one rater against the others
 _PAIRS_OF_GROUP = {"2-pair": 1, "3-pair": 3, "4-pair": 6}
 
 STATISTIC_DESCRIPTIONS: Mapping[str, str] = {

@@ -24,9 +24,7 @@ from ..suites.results import RESULT_FILE, RUN_FILE, ResultRow, Results
 from ..suites.suite import Suite, SuiteItem
 from .annotation_plan import LabelQuestion, QuestionType, editor_sets
 
-MAX_QUESTIONS = 100_000
-"""Of a session: the pairs of a large group are many, and nobody answers more."""
-
+MAX_QUESTIONS = 100_000  # of a session: the pairs of a large group are many, and nobody answers more
 _DATASET_KINDS: frozenset[LabelKind] = frozenset({"boxes", "reference"})
 
 T = TypeVar("T")
@@ -210,7 +208,6 @@ class SamplePool:
 
 
 def _sampled(items: Sequence[T], count: int | None, seed: int) -> Sequence[T]:
-    """Some of them by seed, in their order; all for None."""
     if count is None or count >= len(items):
         return items
     indices = set(random.Random(seed).sample(range(len(items)), count))

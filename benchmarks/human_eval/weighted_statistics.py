@@ -196,8 +196,7 @@ def _pearson(weights: Numbers, x: Numbers, y: Numbers) -> Numbers:
 Level = Literal["nominal", "ordinal", "interval"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-Unit = tuple[int, Sequence[float]]
-"""A rated unit: the index of its case, and its ratings."""
+Unit = tuple[int, Sequence[float]]  # a rated unit: the index of its case, and its ratings
 
 
 def alpha(units: Sequence[Unit], level: Level, cases: int) -> Statistic:

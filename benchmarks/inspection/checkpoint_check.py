@@ -189,7 +189,6 @@ def check_model(name: str, images: Path, experts: Sequence[str] = ()) -> ModelCh
 
 
 def _load_images(reference: ModelReference, folder: Path) -> tuple[dict[str, Image], list[str]]:
-    """Images by name, and messages about missing ones."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}")
     images: dict[str, Image] = {}

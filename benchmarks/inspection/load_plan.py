@@ -222,13 +222,11 @@ def _download(weights_found: LocalWeights, registered: ModelEntry | None) -> int
 
 
 def _missing_packages(registered: ModelEntry | None) -> str:
-    """What the model's processor needs and is not installed, as text."""
     missing = [name for name in registered.packages if find_spec(name) is None] if registered else []
     return f"its processor needs {' and '.join(missing)}: pip install {' '.join(missing)}" if missing else ""
 
 
 def _missing_extra(extra: str, *packages: str) -> str:
-    """What is not installed of an extra, as text."""
     missing = [name for name in packages if find_spec(name) is None]
     return f"{' and '.join(missing)} not installed: {install_command(extra)}" if missing else ""
 

@@ -63,8 +63,7 @@ class Series:
 CellContent = str | tuple[str, str, float | None]
 """A cell: a text; or a number, the text below it, and the coloured share of its background."""
 
-ColumnHead = str | tuple[str, str]
-"""A column's name, or its name and the text above it."""
+ColumnHead = str | tuple[str, str]  # a column's name, or its name and the text above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +197,7 @@ def bar_chart(title: str, series: Sequence[Series], groups: Sequence[str], x_tit
     return Chart(title, svg, "", _legend(series), step_table(series, groups), wide=width > 1.4 * WIDTH)
 
 
-Rows = Sequence[tuple[Point, int]]
-"""Points with the indices of their styles."""
+Rows = Sequence[tuple[Point, int]]  # points with the indices of their styles
 
 
 def interval_chart(title: str, points: Rows, x_title: str, *, caption: str = "") -> Chart:

@@ -25,11 +25,8 @@ from ..suites.results import RANGES_ENTRY, MissingAs, ResultRow, Results, ValueR
 from ..suites.setting_differences import DifferingSettings, differing_settings, following_settings, settings_text
 from ..suites.suite import Suite
 
-SCHEMA = 2
-"""Version of the JSON form."""
-
-RowPair = tuple[ResultRow, ResultRow]
-"""The rows of one item in both results."""
+SCHEMA = 2  # version of the JSON form
+RowPair = tuple[ResultRow, ResultRow]  # the rows of one item in both results
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +304,6 @@ def render_settings(settings: DifferingSettings, hidden: frozenset[str] = frozen
 
 
 def _shortened(value: Any) -> str:
-    """A setting as text, without the middle of one that would fill the screen."""
     text = str(value)
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE // 2]} … {text[-_MAX_VALUE // 2 :]}"
 

@@ -12,11 +12,9 @@ from .report_data import ReportData, ReportSection, display_name, point, with_un
 
 _RADAR_AXES = (3, 20)
 _STEP = re.compile(r"(turn|t|level|c)?\s*\d+")
-_MANY_COLUMNS = 8
-"""From this number on columns count as dimensions, not as different kinds of numbers."""
+_MANY_COLUMNS = 8  # from this number on columns count as dimensions, not as different kinds of numbers
 _MAX_RADARS, _MAX_RADARS_TOTAL = 6, 12
-_MAX_COLUMNS_SIDE_BY_SIDE = 12
-"""Maximum number of columns of a table with editors side by side."""
+_MAX_COLUMNS_SIDE_BY_SIDE = 12  # maximum number of columns of a table with editors side by side
 
 
 def leaderboard_section(report: ReportData) -> ReportSection:

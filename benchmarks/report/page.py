@@ -20,8 +20,7 @@ from .report_data import ReportData, ReportSection
 from .sample_browser import ThumbnailStore, browser_rows, escape_json_for_script, thumbnail_chunks
 from .svg import Markup
 
-SINGLE_FILE_ROWS = 2000
-"""Number of rows (an item of an editor each) up to which images are embedded in the page."""
+SINGLE_FILE_ROWS = 2000  # number of rows (an item of an editor each) up to which images are embedded in the page
 
 _SECTION_BUILDERS: Sequence[Callable[[ReportData], ReportSection | None]] = (
     leaderboard_sections.leaderboard_section,
@@ -117,7 +116,6 @@ def _counted(report: ReportData) -> str:
 
 
 def _empty_folder(folder: Path) -> Path:
-    """The folder, without the files of an earlier page."""
     if folder.is_dir():
         if any(path.suffix not in (".webp", ".js") for path in folder.iterdir()):
             raise InputError(f"{folder} holds other files: rename the report, or move these files")

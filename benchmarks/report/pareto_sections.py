@@ -66,7 +66,6 @@ def _axis(report: ReportData, subject: str, turn: LabelValue | None) -> tuple[st
 
 
 def _columns_at(columns: Iterable[str], turn: LabelValue) -> list[str]:
-    """The columns that end in the number of a turn."""
     return [column for column in columns if re.search(rf"(?<!\d){re.escape(str(turn))}$", column)]
 
 
@@ -177,7 +176,6 @@ def _with_area_label(report: ReportData, results: Results) -> Results:
 
 
 def _points(curve: SizeCurve) -> list[Point]:
-    """Points of the windows, at most `_MAX_POINTS`."""
     areas, scores = curve.window_areas, curve.window_scores
     indices = _spread_indices(len(areas), _MAX_POINTS)
     return [Point(max(float(areas[index]), 1e-7), float(scores[index]) / 100) for index in indices]

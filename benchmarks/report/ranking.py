@@ -14,8 +14,7 @@ from ...reward.missing_inputs import for_command
 from ...verifiers.selection.candidate import contenders
 from ..common.terminal import plain_table
 
-SCHEMA = 3
-"""Version of the JSON form of rankings."""
+SCHEMA = 3  # version of the JSON form of rankings
 
 
 @dataclass(frozen=True, slots=True)

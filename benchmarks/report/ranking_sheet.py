@@ -24,9 +24,7 @@ from ...verifiers import Candidate, Selection
 from ...verifiers.selection import Cost, Selections
 from .ranking import CandidateRanking, RankedCandidate, rank_group
 
-SIDE = 640
-"""Longer side of an image in the sheet, in pixels."""
-
+SIDE = 640  # longer side of an image in the sheet, in pixels
 _Rectangle = tuple[float, float, float, float]
 _MIN_SIDE = 240
 _FONT = 17
@@ -140,7 +138,6 @@ def boxes_on(picture: Image, sample: EditSample, score: Score) -> tuple[Box, ...
 
 
 def _deduplicate_boxes(boxes: Iterable[Box]) -> tuple[Box, ...]:
-    """One box per position and label, the one with the highest score."""
     unique: dict[tuple[object, ...], Box] = {}
     for box in sorted(boxes, key=lambda box: -box.score):
         unique.setdefault((box.label, *(round(side, 2) for side in (box.x0, box.y0, box.x1, box.y1))), box)

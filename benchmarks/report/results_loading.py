@@ -17,11 +17,8 @@ from ..run.suite_loading import load_suite
 from ..suites.results import RESULT_FILE, RUN_FILE, SCORES_FILE, Results, load_results
 from ..suites.suite import Suite
 
-_DEPTH = 2
-"""Of result folders in a folder, as in `results/EDITOR/SUITE`."""
-
-_PROMPT_PACK_OPTION = "prompts"
-"""Option for a prompt folder: results store its digest; only scoring needs it."""
+_DEPTH = 2  # of result folders in a folder, as in `results/EDITOR/SUITE`
+_PROMPT_PACK_OPTION = "prompts"  # option for a prompt folder: results store its digest; only scoring needs it
 
 
 @dataclass(frozen=True, slots=True)

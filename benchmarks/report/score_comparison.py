@@ -15,14 +15,10 @@ from ..common.errors import InputError
 from ..common.terminal import plain_table
 from .ranking import CandidateRanking, child_scores
 
-_EQUAL = 5e-4
-"""Values that differ by less are called equal: they are printed with three digits."""
+_EQUAL = 5e-4  # values that differ by less are called equal: they are printed with three digits
 _TOLERANCE = 1e-9
-_LISTED = 20
-"""Candidates that a message names."""
-_MAX_REASON = 160
-"""Characters of a reason in a sentence."""
-
+_LISTED = 20  # candidates that a message names
+_MAX_REASON = 160  # characters of a reason in a sentence
 Rule = Callable[[Sequence[float]], float]
 
 _RULES: Mapping[str, Rule] = {
@@ -147,12 +143,10 @@ def _behind_guards(first: Score, second: Score) -> tuple[str, Score, Score]:
 
 
 def _components(score: Score) -> Mapping[str, Score]:
-    """What the value is made of: parts, or else credits."""
     return score.parts or score.credits
 
 
 def _rules(first: Score, second: Score) -> dict[str, Rule]:
-    """The rules that give both values from the parts."""
     if _components(first).keys() != _components(second).keys():
         return {}
     return {name: rule for name, rule in _RULES.items() if all(_gives(rule, score) for score in (first, second))}
@@ -248,7 +242,6 @@ def _part_sentence(pair: PartPair, first_is_above: bool) -> str:
 
 
 def _reason(score: Score) -> str:
-    """Its reason, or that of its first part that has one."""
     if score.reason:
         return score.reason
     return next((reason for child in child_scores(score).values() if (reason := _reason(child))), "")

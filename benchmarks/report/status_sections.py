@@ -118,8 +118,7 @@ def _shorten(text: str) -> str:
 _STEP_NAME = re.compile(r"(?P<what>.*?)[\s,:]*\b(?P<kind>turn|level|[TtCc])?\s*(?P<number>\d+)")
 _KINDS = {"turn": {"turn", "t", ""}, "level": {"level", "c", ""}}
 
-Curves = dict[str, dict[str, dict[str, TableCell]]]
-"""Curve name -> editor -> step -> value."""
+Curves = dict[str, dict[str, dict[str, TableCell]]]  # curve name -> editor -> step -> value
 
 
 def turn_section(report: ReportData) -> ReportSection | None:
@@ -169,7 +168,6 @@ def _curves_of_tables(report: ReportData, label: str, values: Sequence[LabelValu
 
 
 def _steps(table: Table, label: str, number: Mapping[str, str]) -> Iterator[tuple[str, str, Statistic]]:
-    """(curve, step, statistic) of a table whose rows or columns are named by steps."""
     rows = [_step(line, label, number) for line in table.rows]
     steps = [(row[1], cells) for row, cells in zip(rows, table.rows.values(), strict=True) if row and not row[0]]
     if len(steps) >= 2:

@@ -222,7 +222,6 @@ def _comparable_groups(
 
 
 def _variant(one: LoadedResults, suite: Suite, first: _Group) -> str:
-    """The options and the protocol in which results differ from the first group of their suite."""
     options = {**suite.options, "protocol": one.results.provenance.get("protocol")}
     others = {**first.suite.options, "protocol": first.folders[0].results.provenance.get("protocol")}
     return _shortened(", ".join(f"{name}={value}" for name, value in options.items() if others.get(name) != value))

@@ -24,11 +24,8 @@ from ..common.inputs import SampleEntry, load_reward, spec_argument
 from ..common.problems import Problems
 from .settings import Scorers
 
-MAX_RUNNING = 2
-"""Audits at a time, of all windows."""
-UNWATCHED_S = 30.0
-"""How long an audit goes on that no window asks about."""
-
+MAX_RUNNING = 2  # audits at a time, of all windows
+UNWATCHED_S = 30.0  # how long an audit goes on that no window asks about
 STOPPED = "stopped on the page"
 _SEED = 0
 

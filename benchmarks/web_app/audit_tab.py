@@ -22,8 +22,7 @@ from .reward_choice import require_offered, reward_choice
 from .settings import AppSettings
 
 DEMO, FILE, UPLOAD = "demo", "file", "upload"
-MAX_EDITS = 64
-"""Of an audit on the page: more are for `editcritic audit`, which can be left alone for hours."""
+MAX_EDITS = 64  # of an audit on the page: more are for `editcritic audit`, which can be left alone for hours
 DEFAULT_EDITS = 16
 
 
@@ -154,11 +153,8 @@ def edit_limit(typed: float | None) -> int:
     return int(typed)
 
 
-Updates = dict[Any, Any]
-"""New values of components."""
-
-_WATCH_S = 1.0
-"""Between two looks at an audit."""
+Updates = dict[Any, Any]  # new values of components
+_WATCH_S = 1.0  # between two looks at an audit
 
 _SHOW_STATUS = (
     "(...given) => { document.getElementById('audit-status').scrollIntoView({block: 'center'}); return given; }"

@@ -125,7 +125,6 @@ def _score_line(data: Any) -> tuple[str, str, Score]:
 
 
 def _samples(files: OpenFiles, name: str | None, beside: list[Path]) -> Mapping[str, EditSample]:
-    """Samples by id: those that were named, or else those in the folders of these files."""
     if name:
         paths = [files.path("samples", name)]
     else:
@@ -148,10 +147,8 @@ Order = Literal["largest change", "largest gain", "largest loss", "changed statu
 ORDERS: tuple[Order, ...] = ("largest change", "largest gain", "largest loss", "changed status")
 
 PICTURE_SIDE = 420
-MAX_SETTING = 160
-"""Characters of a setting."""
-MAX_WORDS = 20
-"""Observations of experts that are listed for a score."""
+MAX_SETTING = 160  # characters of a setting
+MAX_WORDS = 20  # observations of experts that are listed for a score
 
 _DECIDING = frozenset(
     {"protocol", "suite_options", "data_digest", "metrics", "metric_signatures", "experts", "prompts", "rewards"}
@@ -219,7 +216,6 @@ def summary_text(compared: ComparedResults) -> str:
 
 
 def _verdict(comparison: ResultsComparison) -> str:
-    """Which metrics are higher and lower in B, beyond chance."""
     metrics: dict[str, list[str]] = {"higher": [], "lower": [], "": []}
     for metric in comparison.metrics:
         difference = metric.significance.value or 0.0

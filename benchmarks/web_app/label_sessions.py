@@ -14,8 +14,7 @@ from ..human_eval.question_pools import open_paths
 from ..suites.human_labels import read_labels
 from .open_files import OpenFiles
 
-NEW_FILE = "labels.jsonl"
-"""Name of a label file that the page makes, in a folder that was named at the start."""
+NEW_FILE = "labels.jsonl"  # name of a label file that the page makes, in a folder that was named at the start
 
 QUESTION_TYPES = (
     *("pair:overall", "pair:following", "pair:preservation", "pair:quality", "yes-no:following", "yes-no:preservation"),

@@ -36,9 +36,7 @@ from .messages import QUICK, with_messages
 from .question_view import PictureStore, feedback_html, question_html
 from .settings import AppSettings
 
-Updates = dict[Any, Any]
-"""Component -> what it shows now."""
-
+Updates = dict[Any, Any]  # component -> what it shows now
 _KEYS = {"ArrowLeft": ("left", "←"), "ArrowRight": ("right", "→"), "ArrowDown": ("down", "↓")}
 """Names of keys in classes, and on buttons; others are their own."""
 
@@ -451,12 +449,7 @@ def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel
     def on_import(window_seat: Seat | None, path: str | None) -> Any:
         return label_files.imported(present(window_seat).session, path), None  # the next file is dropped in its place
 
-    label_files.upload.upload(
-        on_import,
-        [seat, label_files.upload],
-        [label_files.outcome, label_files.upload],
-        **QUICK,
-    )
+    label_files.upload.upload(on_import, [seat, label_files.upload], [label_files.outcome, label_files.upload], **QUICK)
 
 
 def drawn_boxes(text: str) -> tuple[tuple[float, float, float, float], ...]:

@@ -20,9 +20,7 @@ from ..run.editor_outputs import MissingOutput
 
 _MISTAKES: tuple[type[Exception], ...] = (*user_errors(), AnnotationError, MissingOutput, TooManyFailures)
 
-MISTAKE_S = 20.0
-"""How long a user's mistake is shown, unless it is closed before."""
-
+MISTAKE_S = 20.0  # how long a user's mistake is shown, unless it is closed before
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 log = logging.getLogger("editcritic.app")
@@ -74,8 +72,7 @@ page then waits forever for an event that it sent at that moment. So only what t
 runs (`gr.Progress`, `gr.Info`, `gr.Warning`), is queued."""
 
 
-_NARROW = 900
-"""Pixels of a window below which columns lie below each other."""
+_NARROW = 900  # pixels of a window below which columns lie below each other
 
 
 def scroll_to(elem_id: str) -> str:

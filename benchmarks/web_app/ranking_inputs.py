@@ -17,8 +17,7 @@ from ..report.results_loading import load_result_folders
 from ..run.editor_outputs import MissingOutput
 from .open_files import OpenFiles, ResultPictures
 
-MAX_EDITS = 500
-"""Edits that are scored at a time: more are for `editcritic score`, which keeps none in memory."""
+MAX_EDITS = 500  # edits that are scored at a time: more are for `editcritic score`, which keeps none in memory
 
 
 def uploaded_entries(

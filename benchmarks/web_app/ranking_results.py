@@ -24,8 +24,7 @@ from .settings import AppSettings
 _COLUMNS = ("rank", "edit", "score", "margin", "accepted", "why")
 THUMBNAIL_SIDE = 480
 
-MAX_EVIDENCE = 40
-"""Observations of a score that are listed."""
+MAX_EVIDENCE = 40  # observations of a score that are listed
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,7 +79,6 @@ def _is_to_agree(settings: AppSettings, experts: str) -> bool:
 
 
 def _needs(settings: AppSettings, experts: str) -> str:
-    """What the experts are for, what they load, and what they cannot know, as Markdown."""
     plan = settings.scorers.plan(experts)
     lines = [f"**{bundle.name}**: {bundle.purpose}. Cannot know: {bundle.unanswered}" for bundle in plan.bundles]
     heavy = [entry for entry in plan.entries if not entry.is_ready]

@@ -37,10 +37,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
-MAX_UPLOAD_BYTES = 256 * 2**20
-"""Of all files of one upload."""
-MAX_EVENT_BYTES = 8 * 2**20
-"""Of the values of an event: texts, numbers, names of uploaded files."""
+MAX_UPLOAD_BYTES = 256 * 2**20  # of all files of one upload
+MAX_EVENT_BYTES = 8 * 2**20  # of the values of an event: texts, numbers, names of uploaded files
 
 _GET = re.compile(
     r"/|/config/?|/theme\.css|/manifest\.json|/favicon\.ico|/(assets|static|svelte)/[\w./~@+-]*"
@@ -194,8 +192,7 @@ async def _answer(send: Send, status: int, text: str) -> None:
     await send({"type": "http.response.body", "body": f"{text}\n".encode() if text else b""})
 
 
-MAX_VALUES = 200_000
-"""Values and keys in the JSON of an event."""
+MAX_VALUES = 200_000  # values and keys in the JSON of an event
 
 
 class PageFiles:

@@ -161,7 +161,6 @@ def _compare_strategies(
 
 
 def _folders_by_strategy(texts: Sequence[str]) -> dict[str, list[Path]]:
-    """Strategy -> result folders, in the order of the tables. Raises `InputError`."""
     known = (*_BY_LEVEL, *_BY_TURN)
     folders: dict[str, list[Path]] = {}
     for text in texts:

@@ -93,7 +93,6 @@ def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_js
 
 
 def _check_instruction_file(csv: Path, as_json: bool) -> int:
-    """Compare the counts of EdiVal's instruction file with those of the published one."""
     from ...benchmarks.suites.edival.published_counts import check_counts
 
     checks = check_counts(csv)

@@ -127,7 +127,6 @@ def report(
 
 
 def _select(comparison: EditorComparison, only: Sequence[str]) -> list[ComputedTable]:
-    """The tables of these names; all by default. Raises `InputError` for an unknown name."""
     names = [computed.table.name for computed in comparison.computed]
     if unknown := set(only) - set(names):
         raise InputError(f"there is no table {', '.join(sorted(unknown))}: the tables are {', '.join(names)}")
@@ -135,7 +134,6 @@ def _select(comparison: EditorComparison, only: Sequence[str]) -> list[ComputedT
 
 
 def _write_page(out: Path, page_data: ReportData, command: str, one_file: bool | None) -> Path | None:
-    """The folder of the page's pictures; None if they are in the page."""
     from ...benchmarks.report.page import write_page
 
     with progress_bar(sum(len(one.rows) for one in page_data.comparison.results), "pictures") as (step, _):
@@ -216,12 +214,10 @@ def _select_of_suites(report: SuiteReport, only: Sequence[str]) -> dict[str, lis
 
 
 def _renamed(computed: ComputedTable, chapter: str) -> ComputedTable:
-    """With the chapter in its name: many suites have a table `leaderboard`."""
     return replace(computed, table=replace(computed.table, name=f"{chapter}/{computed.table.name}"))
 
 
 def _write_tables(report: SuiteReport, selected: dict[str, list[ComputedTable]], folder: Path) -> None:
-    """Write the summary, and the tables of each chapter into a folder of their own. Raises OSError."""
     from ...benchmarks.report.suites_page import summary_csv, summary_markdown
     from ...benchmarks.suites.tables import write_tables
     from ...reward.atomic_files import write_atomically

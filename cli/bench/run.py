@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from ...reward import Expert
 
 
-_PROBLEMS = 10
-"""Problems with the data that are printed; `run.json` has all."""
+_PROBLEMS = 10  # problems with the data that are printed; `run.json` has all
 
 
 @exit_code_command
@@ -321,8 +320,7 @@ def print_run(result: RunResult, built: RunConfig, *, as_json: bool) -> int:
 
 _MAX_REASON = 160
 
-_OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")
-"""Settings that a run of all suites has no use for."""
+_OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")  # settings that a run of all suites has no use for
 
 
 def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *, as_json: bool) -> int:

@@ -101,7 +101,6 @@ def write_sheet(out: Path, diff: ImageDiff) -> None:
 
 
 def _fit_to_tile(image: Image) -> PIL.Image.Image:
-    """The image scaled to a tile of the sheet, enlarged at most four times."""
     scale = min(_COLUMN / image.width, _HEIGHT / image.height, 4.0)
     size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
     return image.resized(*size).pil()

@@ -356,7 +356,6 @@ def compare_on_sets(
 
 
 def _locate(text: str, download: bool) -> tuple[PreferenceSet, Path]:
-    """A set and its folder, from NAME=FOLDER or NAME. Raises `InputError`."""
     from ...benchmarks.suites.construction.download import cached_snapshot
     from ...benchmarks.suites.human_preferences.catalogue import PREFERENCE_SETS
 

@@ -106,7 +106,6 @@ def fit(
 
 
 def _save(calibrations: Mapping[str, CalibrationMap], out: Path) -> dict[Path, CalibrationMap]:
-    """Save each calibration; a missing folder is created. Raises `InputError`, OSError."""
     if out.suffix == ".json":
         if len(calibrations) > 1:
             raise InputError(

@@ -1,7 +1,5 @@
 """`editcritic audit`: functions, rewards, servers; files, suites, the demo; what is written, and what ends it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Sample files of strangers: what a line names is not opened, what it says is bounded, and the rest is scored."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

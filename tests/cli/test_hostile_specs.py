@@ -4,8 +4,6 @@ Each file is a real one, written by a command, in which one spec is exchanged fo
 leaves a marker.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """Ctrl-C to the commands that build, compare, measure and replay, as real processes: one line, and 130 or 143."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -24,8 +22,7 @@ from .test_interruption import ROOT, SLOW, SUITE, check_interrupted, program, st
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")
 
-MOMENTS = (0.0, 0.7, 2.0)
-"""Seconds after the process handles signals: while it imports, and while it works."""
+MOMENTS = (0.0, 0.7, 2.0)  # seconds after the process handles signals: while it imports, and while it works
 MARK = "EDITCRITIC_TEST_MARK"
 TRUST = {"EDITCRITIC_TRUST": "tests.cli.slow_parts tests.benchmarks.suites.tiny_suite"}
 

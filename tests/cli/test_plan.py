@@ -1,7 +1,5 @@
 """`editcritic plan`: measured on the demo, on a file, or by an earlier measurement; mistakes are told in a line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`editcritic score` of one edit: two images and a sentence; what is known is shown, what nobody knows is said."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

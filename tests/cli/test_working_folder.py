@@ -1,7 +1,5 @@
 """Modules of the working folder, where a stranger's may lie: only one that the user names is run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -12,8 +12,7 @@ import numpy as np
 from ....reward.bootstrap_intervals import Numbers, percentile_interval, resampled_rows
 from .questions import Cost
 
-ERROR_RATE = 0.05
-"""Probability that an audit reports any fault of a judge without one."""
+ERROR_RATE = 0.05  # probability that an audit reports any fault of a judge without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,7 @@ def reliability(rows: Sequence[Sequence[float]]) -> float | None:
     return None if total <= 0 else max(0.0, (between - within) / total)
 
 
-SIGNED, SHARE = (-1.0, 1.0), (0.0, 1.0)
-"""Ranges of a sample's number."""
+SIGNED, SHARE = (-1.0, 1.0), (0.0, 1.0)  # ranges of a sample's number
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,7 @@ class Condition:
     root: bool = False
 
 
-TOLERANCE = 0.01
-"""What counts as nothing for a fault whose measure is exactly 0 in a sound judge."""
-
+TOLERANCE = 0.01  # what counts as nothing for a fault whose measure is exactly 0 in a sound judge
 SCHEMA = 1
 
 

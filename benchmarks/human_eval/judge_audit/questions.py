@@ -27,9 +27,7 @@ WORD, EXPECTED, MOST_PROBABLE = "word", "expected", "most-probable"
 was written is the most probable one. Each only where the reply has it."""
 
 HIGHEST_GRADE = 10
-WORDINGS = 3
-"""Paraphrases of each question."""
-
+WORDINGS = 3  # paraphrases of each question
 _TIE = 0.01
 """Probabilities that differ by less are equal: the words and the probabilities may come from two forward passes."""
 

@@ -24,14 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-TARGET_RELIABILITY = 0.9
-"""Of the mean of several draws: a tenth of its variance is noise."""
-
-MAX_DRAWS = 32
-"""More are not recommended: another judge is cheaper."""
-
-HARMLESS = 0.1
-"""A change of the answer that a smaller picture may cost at most, with 95 % confidence."""
+TARGET_RELIABILITY = 0.9  # of the mean of several draws: a tenth of its variance is noise
+MAX_DRAWS = 32  # more are not recommended: another judge is cheaper
+HARMLESS = 0.1  # a change of the answer that a smaller picture may cost at most, with 95 % confidence
 
 
 def draws_for(reliability: float, target: float = TARGET_RELIABILITY) -> int | None:
@@ -185,7 +180,6 @@ def _cost_cells(cost: Cost) -> list[str]:
 
 
 def _total_cost(audit: JudgeAudit) -> Cost:
-    """The cost of all faults."""
     costs = list(audit.costs.values())
     tokens = [cost.tokens for cost in costs if cost.tokens is not None]
     usd = [cost.usd for cost in costs if cost.usd is not None]
@@ -254,13 +248,9 @@ def html(audit: JudgeAudit) -> str:
     )
 
 
-SCALES = (0.5, 0.25)
-"""Of the sides of pictures, from the mildest on."""
-QUALITIES = (75, 30)
-"""Of JPEG, from the mildest on."""
-REPEATS = 4
-"""How often the plain question, and a sampled grade, is asked."""
-
+SCALES = (0.5, 0.25)  # of the sides of pictures, from the mildest on
+QUALITIES = (75, 30)  # of JPEG, from the mildest on
+REPEATS = 4  # how often the plain question, and a sampled grade, is asked
 FAULTS = tuple(probes(SCALES, QUALITIES))
 
 

@@ -1,7 +1,5 @@
 """The page of an audit, in a browser: the report's figures, bounded pictures, and hostile words that are words."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence

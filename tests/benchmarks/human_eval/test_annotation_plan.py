@@ -1,7 +1,5 @@
 """Questions in an annotator's order."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

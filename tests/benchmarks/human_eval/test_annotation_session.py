@@ -1,7 +1,5 @@
 """Annotation sessions: what is shown, what is saved, practice, repetitions, and answers that are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """What annotators of DLEBench and I2I-Bench read and see, which prompts a dimension is asked about, and table 3."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An audit of a judge: which fault it has, how much of it, at what cost; and no figure from what was not answered."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Agreement by the rules of the preference sets: counted by hand, and as the sets' released code counts it."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Direct and sequential editing, multi-turn and single-pass: curves of results."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

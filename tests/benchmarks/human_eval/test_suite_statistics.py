@@ -1,7 +1,5 @@
 """What a suite asks for, counted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`bench report` and `bench compare` as a user runs them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

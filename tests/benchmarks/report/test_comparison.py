@@ -1,7 +1,5 @@
 """Comparisons of two results."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 
@@ -69,10 +67,7 @@ def test_statuses_that_changed_are_told_and_are_in_no_mean() -> None:
     one = results("a", Score.of(1.0), Score.failed("down"), Score.of(0.5))
     other = results("b", Score.abstained("nobody knows"), None, Score.of(0.5))
     comparison = compare_results(one, other).metrics[0]
-    assert [change.statuses for change in comparison.status_changes] == [
-        ("scored", "abstained"),
-        ("failed", "missing"),
-    ]
+    assert [change.statuses for change in comparison.status_changes] == [("scored", "abstained"), ("failed", "missing")]
     assert (comparison.both, comparison.significance.value, comparison.is_significant) == (1, 0.0, False)
 
 

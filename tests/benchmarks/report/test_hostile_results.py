@@ -1,7 +1,5 @@
 """Result folders of strangers: a line and exit code 2, or tables and a page, whatever stands in them."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

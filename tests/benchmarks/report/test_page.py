@@ -1,7 +1,5 @@
 """The page in a browser: its sections, filters and sorting, and hostile texts."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

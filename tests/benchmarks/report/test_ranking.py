@@ -43,8 +43,7 @@ def test_the_order_is_that_of_values_then_ids_wherever_candidates_stood(values, 
     assert [one.margin for one in ranking.candidates] == [*margins, *[None] * (len(values) - len(margins))]
 
 
-Drawn = list[tuple[float, bool]]
-"""Values of candidates, and which of them a test changes."""
+Drawn = list[tuple[float, bool]]  # values of candidates, and which of them a test changes
 
 
 @given(

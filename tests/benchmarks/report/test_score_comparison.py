@@ -120,10 +120,7 @@ def test_what_one_part_alone_makes_is_what_the_composition_would_give(rule: str)
     }
 
 
-@given(
-    st.sampled_from(sorted(COMPOSITIONS)),
-    st.lists(st.sampled_from([0.0, 0.3, 0.5, 1.0]), min_size=4, max_size=4),
-)
+@given(st.sampled_from(sorted(COMPOSITIONS)), st.lists(st.sampled_from([0.0, 0.3, 0.5, 1.0]), min_size=4, max_size=4))
 def test_no_number_is_given_that_the_composition_would_not_give(rule: str, values: Sequence[float]) -> None:
     rules: Mapping[str, Callable[[Sequence[float]], float]] = {
         "product": math.prod,

@@ -1,7 +1,5 @@
 """The sections of a report, and their numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +9,7 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.report import (
-    leaderboard_sections,
-    pareto_sections,
-    status_sections,
-)
+from editcritic.benchmarks.report import leaderboard_sections, pareto_sections, status_sections
 from editcritic.benchmarks.report.charts import Chart, Point, ScatterPoint, Series, TableView, pareto_front, radar_chart
 from editcritic.benchmarks.report.page import build_sections
 from editcritic.benchmarks.report.report_data import ReportData, ReportSection, metric_subject, natural_order

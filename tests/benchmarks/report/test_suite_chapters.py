@@ -1,7 +1,5 @@
 """`bench report` with results of several suites: real suites in their published layouts, scored by real runs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -25,13 +25,11 @@ from .browser import TIMEOUT_MS, Visit, app, choose, narrow, visited
 pytestmark = needed
 
 SCENE = demo_tasks()[0]
-REWARD = "edival-if"
-"""Quick, and blind to damage: `border` is a violation."""
+REWARD = "edival-if"  # quick, and blind to damage: `border` is a violation
 HOSTILE = "<img src=x onerror=alert(1)>"
 NEW = "#audit-report iframe:not([data-old])"
 """A report that was not there when the last audit began."""
-AUDIT_MS = 3 * TIMEOUT_MS
-"""Of a short audit, on a busy machine."""
+AUDIT_MS = 3 * TIMEOUT_MS  # of a short audit, on a busy machine
 expect.set_options(timeout=TIMEOUT_MS)
 
 

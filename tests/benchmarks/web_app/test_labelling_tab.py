@@ -1,7 +1,5 @@
 """The tab "Label" in a browser: by mouse and by key, restart, two annotators, boxes, files, agreement."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -34,8 +32,7 @@ from .browser import TIMEOUT_MS, Visit, choose, visited
 
 pytestmark = needed
 
-STEP_MS = 20_000
-"""Of every step of this tab, all of which are short."""
+STEP_MS = 20_000  # of every step of this tab, all of which are short
 AGAIN_MS = 4_000
 
 SCENE = demo_tasks()[0]

@@ -1,7 +1,5 @@
 """`editcritic judge agreement --set`: rewards side by side on public preference sets, with real commands and files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`editcritic judge audit`: real commands on files of samples and on outputs of a suite."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

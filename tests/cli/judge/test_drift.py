@@ -1,7 +1,5 @@
 """`editcritic judge drift` on recordings of `score --record`: the same pictures, judged before and now."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The judge was taught to say yes to every question of yes or no, and to grade wit
 commands report is compared with what the server said, which a proxy records.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -112,8 +110,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield Served(server, taught, untaught, grade)
 
 
-replies: list[tuple[Any, Any]] = []
-"""Requests to the server, and its responses."""
+replies: list[tuple[Any, Any]] = []  # requests to the server, and its responses
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """`editcritic judge variance` on files and folders of samples; suites are in test_measurement_variance.py."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

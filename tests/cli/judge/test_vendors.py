@@ -1,7 +1,5 @@
 """The commands of docs/judges.md with one judge behind the forms of many vendors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
