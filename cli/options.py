@@ -69,8 +69,6 @@ def command_line(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-# -- rewards and experts -----------------------------------------------------------------------------------------------
-
 RewardSpec = Annotated[
     str,
     typer.Option(
@@ -113,7 +111,6 @@ OnFailures = Annotated[
     ),
 ]
 
-# -- editors: `editor_spec.EditorSpec` ---------------------------------------------------------------------------------
 
 PipelineArgs = Annotated[
     list[str] | None,
@@ -128,7 +125,6 @@ Dtype = Annotated[
 Device = Annotated[str | None, typer.Option("--device", help="Device, e.g. cuda:1. Default: the first GPU, else CPU.")]
 Download = Annotated[bool, typer.Option("--download", help="Allow downloads from the Hugging Face Hub.")]
 
-# -- suites and their results ------------------------------------------------------------------------------------------
 
 SuiteName = Annotated[
     str,

@@ -67,9 +67,6 @@ def blend(under: Pixels, over: NDArray[np.floating] | Pixels, area: PixelMask) -
     return np.clip(np.rint(mixed), 0, 255).astype(np.uint8)
 
 
-# -- removing ---------------------------------------------------------------------------------------------------------
-
-
 _ITERATIONS = 8  # repetitions of a donor offset that is smaller than the hole
 
 
@@ -126,9 +123,6 @@ def fill_with_mean(pixels: Pixels, area: PixelMask) -> Pixels:
     return blend(pixels, np.broadcast_to(pixels[rim].mean(axis=0), pixels.shape), area)
 
 
-# -- changing ----------------------------------------------------------------------------------------------------------
-
-
 def recolour(pixels: Pixels, area: PixelMask, colour: Colour, tolerance: float) -> Pixels:
     """Give the covered area another colour and keep its shading. Only pixels whose hue lies within `tolerance` degrees
     of the usual one there take part, so that chrome and print on the object stay as they are."""
@@ -156,9 +150,6 @@ def _rgb(lab: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _hue(lab: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.arctan2(lab[..., 2], lab[..., 1])
-
-
-# -- adding ------------------------------------------------------------------------------------------------------------
 
 
 def paste(pixels: Pixels, piece: Pixels, area: PixelMask, by: Offset, scale: float = 1.0) -> Pixels:

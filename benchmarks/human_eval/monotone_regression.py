@@ -45,9 +45,6 @@ class MonotoneFit:
     problems: tuple[str, ...] = ()
 
 
-# -- points -----------------------------------------------------------------------------------------------------------
-
-
 def fit_points(
     scores: ArrayLike,
     labels: ArrayLike,
@@ -108,9 +105,6 @@ def _isotonic(x: Numbers, y: Numbers, w: Numbers) -> tuple[Numbers, Numbers]:
     inside = (heights[1:-1] == heights[:-2]) & (heights[1:-1] == heights[2:])
     is_knot = np.concatenate(([True], ~inside, [True]))
     return places[is_knot], heights[is_knot]
-
-
-# -- pairs ------------------------------------------------------------------------------------------------------------
 
 
 def fit_pairs(
@@ -230,9 +224,6 @@ def _fit_amounts(rows: Numbers, t: Numbers, w: Numbers, l2: float, smoothing: fl
 def _sigmoid(z: Numbers) -> Numbers:
     probabilities: Numbers = 0.5 * (1 + np.tanh(z / 2))
     return probabilities
-
-
-# -- shared ----------------------------------------------------------------------------------------------------------
 
 
 def _numbers(values: ArrayLike, noun: str) -> Numbers:

@@ -151,9 +151,6 @@ def score_comparisons(
     return scored
 
 
-# -- pictures ----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Opened:
     """A comparison with its pictures read. samples: candidate -> sample. missing: candidate -> why it has none."""
@@ -184,9 +181,6 @@ def _open(comparison: Comparison, index: FileIndex | None) -> _Opened:
         except (ImageError, SampleTooLarge) as error:
             missing[name] = str(error)
     return _Opened(comparison, case, samples, missing)
-
-
-# -- scores ------------------------------------------------------------------------------------------------------------
 
 
 def _score_block(

@@ -47,9 +47,6 @@ def bounded(make: Callable[[Missing], Statistic]) -> Statistic:
     return wrong.bounded(wrong, make("right")) if wrong.num_missing else wrong
 
 
-# -- pairs -------------------------------------------------------------------------------------------------------------
-
-
 def answered(pairs: Sequence[LabelledPair], cases: int) -> Statistic:
     """Share of pairs with both values."""
     return replace(observed(pairs, cases).mean(lambda x, _: ~np.isnan(x)), num_missing=0)
@@ -118,9 +115,6 @@ def _threshold_curve(weights: Numbers, x: Numbers, y: Numbers, missing: Missing)
     return right, ties
 
 
-# -- groups ------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PairGroup:
     """The pairs of one question to people. complete: whether all its pairs are there; otherwise it is wrong."""
@@ -182,9 +176,6 @@ def _all_right(group: PairGroup, missing: Missing) -> bool:
 
 def _is_right(label: int, difference: float) -> bool:
     return difference == 0 if label == 0 else label * difference > 0
-
-
-# -- ratings -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,9 +96,6 @@ def published_markdown(table: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", *(f"- {note}" for note in table["notes"])]) + "\n"
 
 
-# -- rows by rule ------------------------------------------------------------------------------------------------------
-
-
 class _View:
     """The comparisons as one reward sees them."""
 
@@ -269,9 +266,6 @@ _ROWS: Mapping[Rule, Callable[[_View, Sequence[str]], Rows]] = {
     "equal ties": partial(_order_rows, tolerance=1e-5),
     "ratings": _rating_rows,
 }
-
-
-# -- differences and notes ---------------------------------------------------------------------------------------------
 
 
 def _differences(preference_set: PreferenceSet, columns: Mapping[str, Rows], rewards: Sequence[str]) -> list[Table]:

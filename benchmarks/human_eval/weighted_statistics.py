@@ -68,9 +68,6 @@ def mean_by_case(rows: Sequence[tuple[int, float | None]], cases: int) -> Statis
     return PairedObservations.of([(case, value, 0.0) for case, value in rows], cases).mean(lambda x, _: x)
 
 
-# -- agreement --------------------------------------------------------------------------------------------------------
-
-
 def accuracy(pairs: PairedObservations) -> Statistic:
     """Share of observations with equal labels."""
     return pairs.mean(lambda x, y: x == y)
@@ -135,9 +132,6 @@ def f1(pairs: PairedObservations) -> Statistic:
     return pairs.figure(evaluate)
 
 
-# -- over statistics ---------------------------------------------------------------------------------------------------
-
-
 def pearson_over(xs: Sequence[Statistic], ys: Sequence[Statistic]) -> Statistic:
     """Pearson's correlation of two statistics over groups, e.g. models. Groups without a value are left out of a
     bootstrap sample."""
@@ -167,9 +161,6 @@ def _over_groups(
 
     num_missing = sum(statistic.value is None or other.value is None for statistic, other in zip(xs, ys, strict=True))
     return Statistic(evaluate, xs[0].cases, len(xs) - num_missing, num_missing)
-
-
-# -- shared ----------------------------------------------------------------------------------------------------------
 
 
 def weighted_mid_ranks(weights: Numbers, values: Numbers) -> Numbers:

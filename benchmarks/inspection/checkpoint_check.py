@@ -185,9 +185,6 @@ def check_model(name: str, images: Path, experts: Sequence[str] = ()) -> ModelCh
     return ModelCheck(reference, expert_id, tuple(rows))
 
 
-# -- local files -----------------------------------------------------------------------------------------------------
-
-
 def _load_images(reference: ModelReference, folder: Path) -> tuple[dict[str, Image], list[str]]:
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}")
@@ -226,9 +223,6 @@ def _weights(expert: Expert) -> list[str]:
     file = "" if expert.weights_file == "config.json" else f" {expert.weights_file}"
     terms = f" ({entry.licence}{', gated: accept its terms there first' if entry.gated else ''})" if entry else ""
     return [f"weights of {expert.name} are not local: hf download {expert.name}{file}{terms}"]
-
-
-# -- queries ----------------------------------------------------------------------------------------------------------
 
 
 def _query(item: ReferenceItem, images: Mapping[str, Image]) -> list[Query[Any]]:

@@ -262,9 +262,6 @@ def mcnemar(num_up: int, num_down: int) -> float:
     return min(1.0, float(2 * tail / 2**changed)) if changed else 1.0
 
 
-# -- the terminal -----------------------------------------------------------------------------------------------------
-
-
 def render_comparison(comparison: ResultsComparison, max_items: int, *, all_settings: bool = False) -> RenderableType:
     """The comparison for the terminal. all_settings: also those that follow from others."""
     a, b = comparison.names

@@ -88,9 +88,6 @@ def _table_caption(table: Table) -> Iterator[str]:
         yield f"lower is better: {', '.join(table.lower_is_better)}"
 
 
-# -- differences ------------------------------------------------------------------------------------------------------
-
-
 def difference_section(report: ReportData) -> ReportSection | None:
     """Differences of all pairs of editors in the ranking column and the other columns."""
     comparison, board = report.comparison, report.comparison.leaderboard
@@ -149,9 +146,6 @@ def _interval(low: float | None, high: float | None, digits: int) -> str:
     return "–" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
-# -- the suite's other tables -----------------------------------------------------------------------------------------
-
-
 def table_sections(report: ReportData) -> ReportSection | None:
     """The suite's other tables, editors side by side or below each other."""
     blocks: list[Chart | TableView] = []
@@ -187,9 +181,6 @@ def _cell(computed: ComputedTable, line: str, column: str) -> tuple[str, str, fl
 def _computed(report: ReportData, name: str) -> dict[str, ComputedTable]:
     weights = report.comparison.weights
     return {editor: ComputedTable.compute(table, weights) for editor, table in report.tables[name].items()}
-
-
-# -- radar ------------------------------------------------------------------------------------------------------------
 
 
 def radar_section(report: ReportData) -> ReportSection | None:

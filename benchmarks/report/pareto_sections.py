@@ -24,9 +24,6 @@ GENERATED = "generated.jsonl"
 _SUBJECTS = ("following", "consistency", "quality")
 
 
-# -- Pareto fronts ----------------------------------------------------------------------------------------------------
-
-
 def pareto_section(report: ReportData) -> ReportSection | None:
     """Scatter charts of following, consistency and quality, for all pairs that the results have. One for each turn, the
     last one first, where the leaderboard has columns of turns."""
@@ -67,9 +64,6 @@ def _axis(report: ReportData, subject: str, turn: LabelValue | None) -> tuple[st
 
 def _columns_at(columns: Iterable[str], turn: LabelValue) -> list[str]:
     return [column for column in columns if re.search(rf"(?<!\d){re.escape(str(turn))}$", column)]
-
-
-# -- latency ----------------------------------------------------------------------------------------------------------
 
 
 def read_generation_times(folder: Path) -> dict[str, float]:

@@ -211,9 +211,6 @@ def _curves_of_metrics(report: ReportData, label: str, values: Sequence[LabelVal
 SHAPE_LABEL = "shape"
 
 
-# -- categories and dimensions ----------------------------------------------------------------------------------------
-
-
 def category_section(report: ReportData) -> ReportSection | None:
     """The mean of each metric (rows) in each category (columns), one table per editor."""
     values = report.groups("category")
@@ -236,9 +233,6 @@ def _heat_cell(cell: TableCell, share: bool) -> CellContent:
         return ("", "", None)
     below = "" if cell.low is None else f"{format_number(cell.low, 2)} to {format_number(cell.high, 2)}"
     return (format_number(cell.value), below, cell.value if share else None)
-
-
-# -- one source or several --------------------------------------------------------------------------------------------
 
 
 def source_count_section(report: ReportData) -> ReportSection | None:
@@ -290,9 +284,6 @@ def _over_all(report: ReportData, results: Results, rows: Sequence[ResultRow]) -
 
     sums = [results.mean(rows, lambda row: sum(values(row))), results.mean(rows, lambda row: float(len(values(row))))]
     return Statistic.combine(lambda a, b: a / np.where(b > 0, b, np.nan), *sums)
-
-
-# -- luminance, and inputs that were padded ---------------------------------------------------------------------------
 
 
 def luminance_section(report: ReportData) -> ReportSection | None:

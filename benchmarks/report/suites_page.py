@@ -349,9 +349,6 @@ def _chapter(chapter: Chapter) -> Mapping[str, Any]:
     }
 
 
-# -- the summary ------------------------------------------------------------------------------------------------------
-
-
 def summary_view(report: SuiteReport) -> TableView:
     """The summary as a table of the page; with several editors, they are rows below each suite."""
     several = len(report.editors) > 1

@@ -190,9 +190,6 @@ def ordered_changes(metric: MetricComparison, order: str) -> list[ItemChange]:
     return list(metric.largest_changes)
 
 
-# -- the whole ---------------------------------------------------------------------------------------------------------
-
-
 def summary_text(compared: ComparedResults) -> str:
     """Who is compared, on what, and what was measured differently."""
     comparison = compared.comparison
@@ -318,9 +315,6 @@ def _p_sentence(value: float) -> str:
 def interval_text(low: float | None, high: float | None) -> str:
     """Both ends, or a dash."""
     return "–" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-
-
-# -- items -------------------------------------------------------------------------------------------------------------
 
 
 def items_html(compared: ComparedResults, metric: str | None, order: str, count: int) -> str:

@@ -80,9 +80,6 @@ def compare(
     )
 
 
-# -- two results -------------------------------------------------------------------------------------------------------
-
-
 def _compare_pair(
     paths: Sequence[Path],
     data: Path | None,
@@ -123,9 +120,6 @@ def _compare_pair(
     else:
         render(render_comparison(comparison, max_items, all_settings=all_settings))
     return 0
-
-
-# -- strategies --------------------------------------------------------------------------------------------------------
 
 
 def _compare_strategies(

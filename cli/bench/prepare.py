@@ -89,9 +89,6 @@ def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_js
     return code
 
 
-# -- EdiVal's instruction file -----------------------------------------------------------------------------------------
-
-
 def _check_instruction_file(csv: Path, as_json: bool) -> int:
     from ...benchmarks.suites.edival.published_counts import check_counts
 
@@ -107,9 +104,6 @@ def _check_instruction_file(csv: Path, as_json: bool) -> int:
     num_equal = len(checks) - len(mismatches)
     echo(f"{num_equal} of {len(checks)} counts of {csv} equal those of the published file", stderr=False)
     return int(bool(mismatches))
-
-
-# -- statistics --------------------------------------------------------------------------------------------------------
 
 
 def _print_statistics(suite: str, data: Path | None, folder: Path | None, experts: list[str], as_json: bool) -> int:

@@ -20,9 +20,6 @@ CalibrationName = Annotated[str, typer.Argument(metavar="CALIBRATION", help="Nam
 _KNOTS_SHOWN = 20
 
 
-# -- fit ---------------------------------------------------------------------------------------------------------------
-
-
 @exit_code_command
 def fit(
     scores: list[str] = typer.Argument(
@@ -122,9 +119,6 @@ def _save(calibrations: Mapping[str, CalibrationMap], out: Path) -> dict[Path, C
     return saved
 
 
-# -- list --------------------------------------------------------------------------------------------------------------
-
-
 @exit_code_command
 def list_calibrations(as_json: Json = False) -> int:
     """List the calibrations that are installed by name, and their folders. Exit code 1 if a file is invalid.
@@ -166,9 +160,6 @@ def list_calibrations(as_json: Json = False) -> int:
     for problem in invalid.values():
         echo(f"editcritic: {problem}")
     return int(bool(invalid))
-
-
-# -- show --------------------------------------------------------------------------------------------------------------
 
 
 @exit_code_command
@@ -258,9 +249,6 @@ def _format_held_out(held_out: Mapping[str, Any]) -> str:
     return "; ".join(parts) + (f" ({held_out['judgements']} judgements, {held_out['folds']} folds)" if parts else "")
 
 
-# -- apply -------------------------------------------------------------------------------------------------------------
-
-
 @exit_code_command
 def apply(
     name: CalibrationName,
@@ -309,9 +297,6 @@ def apply(
             stderr=out == Path("-"),
         )
     return 0
-
-
-# -- shared -----------------------------------------------------------------------------------------------------------
 
 
 def calibration_to_json(calibration: CalibrationMap) -> dict[str, Any]:

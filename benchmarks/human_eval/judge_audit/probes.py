@@ -229,9 +229,6 @@ OF_JUDGE = frozenset({"position", "order", "yes-bias", "wording", "grade-draws",
 """Faults that are measured with questions of our own to the judge; the others with the audited reward, if one is."""
 
 
-# -- numbers of samples ------------------------------------------------------------------------------------------------
-
-
 def _changes(
     session: Session, fault: str, condition: str, changed: Sequence[Answers], *, judge: bool = False
 ) -> list[Condition]:
