@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,15 +95,8 @@ def plan(
         for name in measured.unpriced:
             echo(f"editcritic: {unknown_cost(name)}")
     if out is not None:
-        write_atomically(out, json_text(measured))
+        write_atomically(out, json.dumps(measured.to_json(), indent=1, allow_nan=False) + "\n")
     return int(bool(measured.statuses.get("failed")))
-
-
-def json_text(calibration: Calibration) -> str:
-    """The file of a calibration."""
-    import json
-
-    return json.dumps(calibration.to_json(), indent=1, allow_nan=False) + "\n"
 
 
 def _read_calibration(path: Path) -> Calibration:

@@ -27,7 +27,7 @@ from ..common.errors import InputError
 from ..suites.human_labels import LABEL_KINDS, LEVEL_KINDS, Label, LabelKind, effective_labels, read_labels
 from ..suites.results import SCORES_FILE, ResultRow, Results, load_results, parsed_lines, require_schema
 from .label_matching import JudgedItem, ScoreLookup
-from .monotone_regression import FOLDS, MonotoneFit, fit_pairs, fit_points, preference_probability
+from .monotone_regression import MonotoneFit, fit_pairs, fit_points, preference_probability
 
 Scale = Literal["log-odds", "share"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -99,11 +99,7 @@ def fit_calibrations(
     *,
     rewards: Sequence[Metric] = (),
     scale: Scale = "log-odds",
-    l2: float = 0.1,
     smoothing: float | None = None,
-    knots: int | None = None,
-    folds: int = FOLDS,
-    seed: int = 0,
 ) -> dict[str, CalibrationMap]:
     """A calibration per metric name; parts after a /, as in `edit-balanced/reward`. Calibrations of pairs fitted
     together on the same labels share a scale and a unit: 0 is the mean of the compared edits that have a score of all
@@ -119,11 +115,10 @@ def fit_calibrations(
     common = set.intersection(*(set(match.scores_by_item) for match in matched.values()))
     if label_set.kind == "pair" and not common:
         raise InputError("no edit has a score of all these metrics: fit one at a time")
-    options = {"folds": folds, "seed": seed}
     calibrations = {}
     for name, match in matched.items():
         try:
-            fitted = _fit(label_set.kind, match, common, {**options, "l2": l2, "smoothing": smoothing, "knots": knots})
+            fitted = _fit(label_set.kind, match, common, smoothing)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         goes_in = _input_spec(match.signature, rewards)
@@ -164,17 +159,15 @@ def _match_scores(label_set: LabelSet, lookup: ScoreLookup, name: str) -> _Match
     return _MatchedScores(scored, scores_by_item, signature, num_unmatched, num_unscored)
 
 
-def _fit(
-    kind: LabelKind, matched: _MatchedScores, common: Collection[ItemKey], options: Mapping[str, Any]
-) -> MonotoneFit:
+def _fit(kind: LabelKind, matched: _MatchedScores, common: Collection[ItemKey], smoothing: float | None) -> MonotoneFit:
     rows = [(one.case, values, ratings) for one, values in matched.judged for ratings in one.ratings.values()]
     cases, ratings = [case for case, _, _ in rows], np.array([one for _, _, one in rows])
     values = np.array([item_values for _, item_values, _ in rows])
     if kind == "pair":
         zero = np.array([matched.scores_by_item[key] for key in sorted(common)])
         first, second = values.T
-        return fit_pairs(first, second, (ratings + 1) / 2, groups=cases, reference_scores=zero, **options)
-    return fit_points(values[:, 0], ratings, groups=cases, folds=options["folds"], seed=options["seed"])
+        return fit_pairs(first, second, (ratings + 1) / 2, groups=cases, reference_scores=zero, smoothing=smoothing)
+    return fit_points(values[:, 0], ratings, groups=cases)
 
 
 def _build_calibration(

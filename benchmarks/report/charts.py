@@ -200,11 +200,6 @@ def bar_chart(title: str, series: Sequence[Series], groups: Sequence[str], x_tit
 Rows = Sequence[tuple[Point, int]]  # points with the indices of their styles
 
 
-def interval_chart(title: str, points: Rows, x_title: str, *, caption: str = "") -> Chart:
-    """One row per point with its name and interval, the first on top."""
-    return grouped_interval_chart(title, [("", points)], x_title, caption=caption)
-
-
 def grouped_interval_chart(
     title: str, groups: Sequence[tuple[str, Rows]], x_title: str, *, caption: str = "", width: float = WIDTH,
     row_height: float = 24.0, scale: AxisScale | None = None, missing: str = "no value",

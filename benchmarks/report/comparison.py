@@ -14,11 +14,11 @@ from math import comb
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table as Lines
 from rich.text import Text
 
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
+from ..common.terminal import plain_table
 from ..suites.bootstrap import PairedDifference, SignificanceTest, Statistic, bootstrap_weights, significance_tests
 from ..suites.leaderboards import EditorComparison
 from ..suites.results import RANGES_ENTRY, MissingAs, ResultRow, Results, ValueRanges
@@ -280,18 +280,11 @@ def render_comparison(comparison: ResultsComparison, max_items: int, *, all_sett
     return Group(*parts)
 
 
-def _lines(title: str, *columns: str, right: Sequence[str] = ()) -> Lines:
-    lines = Lines(box=None, pad_edge=False, title=f"\n{title}", title_justify="left")
-    for column in columns:
-        lines.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return lines
-
-
 def render_settings(settings: DifferingSettings, hidden: frozenset[str] = frozenset()) -> RenderableType:
     """A table of differing settings. hidden: those that are counted only."""
     if not settings:
         return Text("\nThe provenance of both is the same.")
-    lines = _lines("Differences in provenance", "", "A", "B")
+    lines = plain_table("\nDifferences in provenance", "", "A", "B")
     for name, pair in settings.items():
         if name not in hidden:
             lines.add_row(Text(name), *(Text("–" if value is None else _shortened(value)) for value in pair))
@@ -320,8 +313,8 @@ def _metrics(comparison: ResultsComparison) -> RenderableType:
         "McNemar p",
         "status",
     )
-    lines = _lines(
-        f"Metrics, with simultaneous 95 % intervals for all {len(comparison.metrics)}", "metric", *numbers[:4],
+    lines = plain_table(
+        f"\nMetrics, with simultaneous 95 % intervals for all {len(comparison.metrics)}", "metric", *numbers[:4],
         "interval", "p", "significant", *numbers[5:], right=numbers,
     )  # fmt: skip
     for metric in comparison.metrics:
@@ -337,7 +330,7 @@ def _metrics(comparison: ResultsComparison) -> RenderableType:
 
 def _leaderboard(comparison: ResultsComparison) -> RenderableType:
     columns = ("column", "B − A", "95 % interval", "p", "significant")
-    lines = _lines("Leaderboard columns, tested separately", *columns, right=("B − A", "p"))
+    lines = plain_table("\nLeaderboard columns, tested separately", *columns, right=("B − A", "p"))
     for difference in comparison.tables:
         interval = _interval(difference.simultaneous_low, difference.simultaneous_high)
         value, p = _text(difference.value, sign=True), _text(difference.adjusted_p)
@@ -354,7 +347,7 @@ def _items(metric: MetricComparison, max_items: int) -> Iterator[RenderableType]
     ):
         if changes:
             rest = f", {max_items} of {len(changes)}" if len(changes) > max_items else ""
-            lines = _lines(f"{metric.metric}: {title}{rest}", "item", "A", "B", "instruction")
+            lines = plain_table(f"\n{metric.metric}: {title}{rest}", "item", "A", "B", "instruction")
             for change in changes[:max_items]:
                 before, after = (
                     state if value is None else _text(value)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..suites.bootstrap import PairedDifference
 from ..suites.tables import ComputedTable, Table, TableCell, bounds_text
-from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, interval_chart, radar_chart
+from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, grouped_interval_chart, radar_chart
 from .report_data import ReportData, ReportSection, display_name, point, with_unit
 
 _RADAR_AXES = (3, 20)
@@ -37,7 +37,8 @@ def leaderboard_section(report: ReportData) -> ReportSection:
     if is_ranked:
         notes.append(f"rank, first in: by {column}, over the bootstrap samples of the intervals")
     points = [(point(0.0, board.cells[editor].get(column), editor), report.styles[editor]) for editor in order]
-    chart = interval_chart(column, points, with_unit(column, table.unit), caption="With 95 % intervals.")
+    x_title = with_unit(column, table.unit)
+    chart = grouped_interval_chart(column, [("", points)], x_title, caption="With 95 % intervals.")
     num_editors = f"{len(order)} editors" if is_ranked else "one editor"
     num_items = max(len(results.rows) for results in report.results)
     introduction = f"{num_editors}, {len(comparison.cases)} cases, {num_items} items."
@@ -104,7 +105,8 @@ def difference_section(report: ReportData) -> ReportSection | None:
     ]
     caption = "Simultaneous 95 % intervals for all pairs. Coloured: intervals that exclude zero."
     x_title = with_unit(comparison.headline, board.unit)
-    chart = interval_chart(f"Differences in {comparison.headline}", points[:40], x_title, caption=caption)
+    title = f"Differences in {comparison.headline}"
+    chart = grouped_interval_chart(title, [("", points[:40])], x_title, caption=caption)
     rows_by_column = {
         column: [_row(one, board.digits) for one in differences if one.value is not None]
         for column, differences in by_column.items()

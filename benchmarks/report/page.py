@@ -82,12 +82,12 @@ def write_page(
             title=f"{report.suite.info.title or report.suite.name}: {_counted(report)}",
             sections=list(build_sections(report)),
             style=page_style(),
-            script=_plain(script),
+            script=Markup(script),
             allowed=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             folder=folder is not None,
-            data=_plain(escape_json_for_script(data)),
-            chunks=[_plain(chunk) for chunk in chunks],
-            images=_plain(escape_json_for_script(thumbnails.kept)),
+            data=Markup(escape_json_for_script(data)),
+            chunks=[Markup(chunk) for chunk in chunks],
+            images=Markup(escape_json_for_script(thumbnails.kept)),
             provenance=provenance_facts(provenance),
             problems=[str(problem) for problem in report.suite.problems],
             command=command,
@@ -108,7 +108,7 @@ def page_templates(*folders: Path) -> jinja2.Environment:
 
 def page_style() -> Markup:
     """The style sheet of pages."""
-    return _plain(_file("page.css"))
+    return Markup(_file("page.css"))
 
 
 def _counted(report: ReportData) -> str:
@@ -126,11 +126,6 @@ def _empty_folder(folder: Path) -> Path:
 
 def _file(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _plain(text: str) -> Markup:
-    """Text that is not escaped: our own, or JSON without `<`."""
-    return Markup(text)
 
 
 def provenance_facts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +94,7 @@ def report(
         comparison = EditorComparison.of(
             load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples
         )
-        selected = _select(comparison, only or ())
+        selected = _select({"": comparison}, only or ())[""]
     page_data = (
         None if out is None else ReportData(comparison, find_outputs(outputs or (), folders, comparison.editors))
     )
@@ -126,13 +126,6 @@ def report(
     return 0
 
 
-def _select(comparison: EditorComparison, only: Sequence[str]) -> list[ComputedTable]:
-    names = [computed.table.name for computed in comparison.computed]
-    if unknown := set(only) - set(names):
-        raise InputError(f"there is no table {', '.join(sorted(unknown))}: the tables are {', '.join(names)}")
-    return [computed for computed in comparison.computed if not only or computed.table.name in only]
-
-
 def _write_page(out: Path, page_data: ReportData, command: str, one_file: bool | None) -> Path | None:
     from ...benchmarks.report.page import write_page
 
@@ -158,7 +151,7 @@ def report_suites(
 
     with progress_bar(None, "bootstrap"):
         report = SuiteReport.of(folders, data, count=bootstrap_samples)
-        selected = _select_of_suites(report, only)
+        selected = _select({chapter.name: chapter.comparison for chapter in report.chapters}, only)
     code = int(bool(report.not_shown))
     if tables is not None:
         _write_tables(report, selected, tables)
@@ -202,14 +195,14 @@ def report_suites(
     return code
 
 
-def _select_of_suites(report: SuiteReport, only: Sequence[str]) -> dict[str, list[ComputedTable]]:
+def _select(comparisons: Mapping[str, EditorComparison], only: Sequence[str]) -> dict[str, list[ComputedTable]]:
     """Chapter -> its tables of these names; all by default. Raises `InputError` for a name that no chapter has."""
-    tables = {chapter.name: chapter.comparison.computed for chapter in report.chapters}
-    names = list(dict.fromkeys(one.table.name for computed in tables.values() for one in computed))
+    names = list(dict.fromkeys(one.table.name for comparison in comparisons.values() for one in comparison.computed))
     if unknown := set(only) - set(names):
         raise InputError(f"there is no table {', '.join(sorted(unknown))}: the tables are {', '.join(names)}")
     return {
-        chapter: [one for one in computed if not only or one.table.name in only] for chapter, computed in tables.items()
+        chapter: [one for one in comparison.computed if not only or one.table.name in only]
+        for chapter, comparison in comparisons.items()
     }
 
 

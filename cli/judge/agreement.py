@@ -125,8 +125,7 @@ def agreement(
     from ...benchmarks.suites.results import load_results
 
     if sets:
-        _refuse_with(
-            "--set",
+        _refuse(
             {
                 "RESULTS": results,
                 "--labels": labels,
@@ -138,6 +137,7 @@ def agreement(
                 "--tie-margin": tie_margins,
                 "--average-metric": average_metrics,
             },
+            "and --set do not go together: --set reads what people say itself",
         )
         return compare_on_sets(
             [_locate(text, download) for text in sets],
@@ -152,9 +152,9 @@ def agreement(
             bootstrap_samples=bootstrap_samples,
             as_json=as_json,
         )
-    _refuse_without(
-        "--set",
+    _refuse(
         {"--reward": reward, "--experts": experts, "--cache": cache, "--download": download, "--num-items": num_items},
+        "is for --set: scores of results are computed by `bench run`",
     )
     if not results:
         raise InputError("give result folders with --labels or --swap-results, or --set for a public set")
@@ -198,14 +198,9 @@ def agreement(
     return 0
 
 
-def _refuse_with(option: str, others: Mapping[str, object]) -> None:
+def _refuse(others: Mapping[str, object], reason: str) -> None:
     if given := [name for name, value in others.items() if value]:
-        raise InputError(f"{', '.join(given)} and {option} do not go together: {option} reads what people say itself")
-
-
-def _refuse_without(option: str, others: Mapping[str, object]) -> None:
-    if given := [name for name, value in others.items() if value]:
-        raise InputError(f"{', '.join(given)} is for {option}: scores of results are computed by `bench run`")
+        raise InputError(f"{', '.join(given)} {reason}")
 
 
 def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, str]:
