@@ -9,13 +9,14 @@ from functools import partial
 
 import numpy as np
 
-from ...reward import Evidence, Score
+from ...reward import Score
 from ..suites.bootstrap import Statistic
 from ..suites.results import ResultRow, Results
 from ..suites.suite import LabelValue
 from ..suites.tables import Table, TableCell
 from .charts import CellContent, Chart, Series, TableView, bar_chart, line_chart
 from .comparison import row_status
+from .ranking_sheet import evidence
 from .report_data import ReportData, ReportSection, display_name, metric_value, natural_order, point, with_unit
 from .svg import format_number
 
@@ -52,16 +53,13 @@ def _label_shares(report: ReportData, metric: str, order: Sequence[str], results
 def _given_label(row: ResultRow, metric: str) -> str:
     """The label; the worst of several targets. Empty without one."""
     score = row.scores.get(metric)
-    labels = [] if score is None else list(_labels(score))
+    labels = [] if score is None else _labels(score)
     return min(labels, key=lambda label: label[1])[0] if labels else ""
 
 
-def _labels(score: Score) -> Iterator[tuple[str, float]]:
-    for item in score.evidence:
-        if item.what == "label" and item.text:
-            yield item.text, item.numbers.get("score", 0.0)
-    for part in (*score.parts.values(), *score.credits.values()):
-        yield from _labels(part)
+def _labels(score: Score) -> list[tuple[str, float]]:
+    labels = (item for _, item in evidence(score) if item.what == "label" and item.text)
+    return [(item.text, item.numbers.get("score", 0.0)) for item in labels]
 
 
 def _by_type(report: ReportData, metric: str, order: Sequence[str]) -> TableView | None:
@@ -311,16 +309,10 @@ def _brightness(
 
 def _luminance_of(row: ResultRow, which: str, quantile: str) -> float | None:
     for score in row.scores.values():
-        for item in _evidence(score):
+        for _, item in evidence(score):
             if item.what == f"luminance of the {which} picture" and quantile in item.numbers:
                 return item.numbers[quantile]
     return None
-
-
-def _evidence(score: Score) -> Iterator[Evidence]:
-    yield from score.evidence
-    for part in (*score.parts.values(), *score.credits.values()):
-        yield from _evidence(part)
 
 
 def shape_section(report: ReportData) -> ReportSection | None:

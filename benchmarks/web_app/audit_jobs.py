@@ -42,14 +42,6 @@ class AuditChoice:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFiles:
-    """What an audit wrote."""
-
-    page: Path
-    figures: Path
-
-
 class AuditJob:
     """One audit, which begins at once. folder: in which its files are written; None: that of the system. It has experts
     and an engine of its own: what they cost is then its own, and an expert is never called from two engines at a time.
@@ -70,7 +62,7 @@ class AuditJob:
         self._watched_at = self._begun_at = time.monotonic()
         self._edits_done = 0
         self._is_writing = False
-        self._files: AuditFiles | None = None
+        self._files: tuple[Path, Path] | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="editcritic audit", daemon=True)
         start_daemon(self._thread, self.stop)
@@ -95,8 +87,8 @@ class AuditJob:
         self._watched_at = time.monotonic()
         self._thread.join(seconds)
 
-    def files(self) -> AuditFiles:
-        """What it wrote, once it has ended. Raises what ended it."""
+    def files(self) -> tuple[Path, Path]:
+        """The page and the figures that it wrote, once it has ended. Raises what ended it."""
         if self._error is not None:
             raise self._error
         assert self._files is not None
@@ -121,11 +113,11 @@ class AuditJob:
                 self._run.run(self._step, self._stop_reason)
                 self._is_writing = True
                 folder = Path(tempfile.mkdtemp(dir=self._folder))
-                files = AuditFiles(folder / "audit.html", folder / "audit.json")
+                page, figures = folder / "audit.html", folder / "audit.json"
                 report = self._run.report()
-                write_figures(files.figures, report, self._command)
-                write_audit_page(files.page, report, self._run.maker, self._command)
-                self._files = files
+                write_figures(figures, report, self._command)
+                write_audit_page(page, report, self._run.maker, self._command)
+                self._files = page, figures
         except BaseException as error:  # noqa: BLE001  (whatever it is: the window is told)
             self._error = error
 

@@ -85,22 +85,8 @@ def edit_choice(files: OpenFiles) -> EditChoice:
     return EditChoice(files, [kind, name, source, edit, instruction, boxes])
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyChoice:
-    """relations, names: their values are those of `chosen_families`. limit: the number of edits."""
-
-    relations: gr.CheckboxGroup
-    names: gr.Dropdown
-    limit: gr.Number
-
-    @property
-    def inputs(self) -> list[gr.components.Component]:
-        """For the inputs of an event: relations, names, limit."""
-        return [self.relations, self.names, self.limit]
-
-
-def family_choice() -> FamilyChoice:
-    """Add the components to the page that is being built."""
+def family_choice() -> list[gr.components.Component]:
+    """Add the components to the page that is being built: relations, names, both as of `chosen_families`, and limit."""
     counts = {relation: len(select_families([relation])) for relation in RELATIONS}
     limit = gr.Number(
         DEFAULT_EDITS,
@@ -122,7 +108,7 @@ def family_choice() -> FamilyChoice:
         info="the fewer, the shorter it takes; without any, all of the above",
         elem_id="audit-families",
     )
-    return FamilyChoice(relations, names, limit)
+    return [relations, names, limit]
 
 
 def chosen_families(relations: Sequence[str], names: Sequence[str]) -> tuple[Family, ...]:
@@ -240,21 +226,21 @@ def audit_tab(settings: AppSettings) -> None:
         finally:
             job.stop()  # also where the window is closed
         try:
-            files = job.files()
+            page, figures = job.files()
         except Exception:
             yield {status: ""}
             raise
         yield {
             status: done_html(job.progress(), job.problems),
-            report: report_html(files.page),
-            page_file: gr.DownloadButton(value=str(files.page), visible=True),
-            figures_file: gr.DownloadButton(value=str(files.figures), visible=True),
+            report: report_html(page),
+            page_file: gr.DownloadButton(value=str(page), visible=True),
+            figures_file: gr.DownloadButton(value=str(figures), visible=True),
         }
 
     outputs = [job_of_window, start, stop, status, report, page_file, figures_file]
     started = start.click(
         on_start,
-        [*edits.inputs, *families.inputs, *choice.inputs],
+        [*edits.inputs, *families, *choice.inputs],
         outputs,
         js=_SHOW_STATUS,
         show_progress="hidden",

@@ -106,8 +106,3 @@ class AppSettings:
     def folder(self) -> str | None:
         """Where the page's files are written, which are removed in the end; None while it is not served."""
         return os.environ.get("GRADIO_TEMP_DIR")
-
-    @property
-    def labels(self) -> Path | None:
-        """The label file of the session."""
-        return None if self.session is None else self.session.path

@@ -41,10 +41,8 @@ def samples(folder: Folder) -> Path:
     return folder.samples(*(folder.row(id=f"edit {number}", edited=f"{number}.png") for number in range(4)))
 
 
-def figures(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("audit", *arguments, "--json", code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def figures(editcritic, *arguments, code=0):
+    return json.loads(editcritic("audit", *arguments, "--json", code=code).stdout)
 
 
 def violations(document: dict[str, Any]) -> dict[str, int]:

@@ -24,10 +24,10 @@ ROOT = Path(__file__).parents[3]
 JUDGE = f"{__name__.rpartition('.')[0]}.bright_judge:BrightJudge"
 
 
-def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("judge", "agreement", *arguments, "--json", "--bootstrap-samples", 100, code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def run(editcritic, *arguments, code=0):
+    return json.loads(
+        editcritic("judge", "agreement", *arguments, "--json", "--bootstrap-samples", 100, code=code).stdout
+    )
 
 
 def column(document: Mapping[str, Any], reward: str, number: int = 0) -> dict[str, float | None]:

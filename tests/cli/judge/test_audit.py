@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -39,10 +38,8 @@ def samples(written: Path, tmp_path: Path) -> Path:
     return tmp_path / "samples.jsonl"
 
 
-def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("judge", "audit", *arguments, "--json", code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def run(editcritic, *arguments, code=0):
+    return json.loads(editcritic("judge", "audit", *arguments, "--json", code=code).stdout)
 
 
 def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(editcritic, samples, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,10 +34,8 @@ def record(editcritic: Command, samples: Path, name: str, judge: str = COIN, rew
     return path
 
 
-def drift(editcritic: Command, now: Path, golden: Path, code: int) -> dict[str, Any]:
-    result = editcritic("judge", "drift", now, "--golden", golden, "--json", code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def drift(editcritic, now, golden, code):
+    return json.loads(editcritic("judge", "drift", now, "--golden", golden, "--json", code=code).stdout)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,10 +27,8 @@ def samples(tmp_path: Path) -> Path:
     return path
 
 
-def measured(editcritic: Command, *arguments: object) -> dict[str, Any]:
-    result = editcritic("judge", "variance", *arguments, *OPTIONS, "--json", code=0)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def measured(editcritic, *arguments):
+    return json.loads(editcritic("judge", "variance", *arguments, *OPTIONS, "--json", code=0).stdout)
 
 
 def test_a_file_of_samples_is_measured_and_what_is_none_is_named(editcritic: Command, samples: Path) -> None:
