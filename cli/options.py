@@ -111,7 +111,6 @@ OnFailures = Annotated[
     ),
 ]
 
-
 PipelineArgs = Annotated[
     list[str] | None,
     typer.Option(
@@ -124,7 +123,6 @@ Dtype = Annotated[
 ]
 Device = Annotated[str | None, typer.Option("--device", help="Device, e.g. cuda:1. Default: the first GPU, else CPU.")]
 Download = Annotated[bool, typer.Option("--download", help="Allow downloads from the Hugging Face Hub.")]
-
 
 SuiteName = Annotated[
     str,
@@ -159,7 +157,6 @@ ResultFolders = Annotated[
 SuiteSpec = Annotated[
     str | None, typer.Option("--suite", help="Spec of the suite, if the name in the results does not load it.")
 ]
-
 
 _EXAMPLE = "Example: "
 

@@ -184,7 +184,6 @@ _TASKS = (
     ),
 )
 
-
 CANDIDATES = (
     "good",
     "sloppy",

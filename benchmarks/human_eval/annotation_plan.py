@@ -213,7 +213,6 @@ _MAX_COMPARED = 1_000_000
 
 MATCH_IOU = 0.5  # IoU from which two annotators' boxes count as equal
 
-
 MAX_ERROR_RATE = 0.1  # error rate above which a dimension is void, or has to be repeated
 KnownAnswers = Mapping[tuple[object, ...], Label]  # gold labels by `label_key`
 

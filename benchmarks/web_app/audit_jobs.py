@@ -181,7 +181,6 @@ page.addEventListener('click', (event) => {
 """
 """The page in the frame has no scripts, and its links to its sections would lead out of it: see `srcdoc`."""
 
-
 _STYLE = "<style>:is(#audit-status, #audit-report) .html-container { padding: 0; }</style>"
 """The frame needs all the width of a phone."""
 

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 ImageFolder = Annotated[Path, typer.Argument(metavar="IMAGES", help="Image folder.")]
 
-
 Out = Annotated[Path, typer.Option("-o", "--out", help="Output folder. Running the same command again resumes.")]
-
 
 JudgeSpec = Annotated[
     str,
@@ -30,14 +28,11 @@ JudgeSpec = Annotated[
     ),
 ]
 
-
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N images.")]
-
 
 PromptPack = Annotated[
     str | None, typer.Option("--prompts", help="Folder of prompt files (<name>.txt) that override the built-in ones.")
 ]
-
 
 Window = Annotated[int, typer.Option("--max-in-flight", min=1, help="Images processed concurrently.")]
 

@@ -118,7 +118,6 @@ ODD_LINES = {
     "sixteen bits": ("\ufeff{".encode("utf-16").decode("latin-1"), "not JSON"),
 }
 
-
 ODD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "an id with a lone surrogate": ({"id": "a\ud800"}, "lone surrogate"),
     "a group with a lone surrogate": ({"group": "\udfff"}, "lone surrogate"),
