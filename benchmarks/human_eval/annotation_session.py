@@ -131,8 +131,6 @@ class AnnotationSession:
         """Whether a label was saved since the session began."""
         return len(self._labels) > self._num_read
 
-    # -- questions ----------------------------------------------------------------------------------------------------
-
     def schedule(self, annotator: str) -> list[ScheduledQuestion]:
         """All questions of an annotator, in order."""
         with self._lock:
@@ -189,8 +187,6 @@ class AnnotationSession:
         if not 0 <= number < len(state.schedule) or (next_number is not None and number > next_number):
             raise AnnotationError(f"there is no question {number} for {annotator} yet: the next is {next_number}")
         return number
-
-    # -- answers ------------------------------------------------------------------------------------------------------
 
     def submit(
         self,
@@ -288,8 +284,6 @@ class AnnotationSession:
         majority, _ = counts.most_common(1)[0]
         return Feedback(displayed_answer(label, scheduled) == majority, majority, "", "majority")
 
-    # -- repeated dimensions -----------------------------------------------------------------------------------------
-
     def repeat_dimension(self, annotator: str, kind: LabelKind, dimension: str) -> int:
         """Schedule all questions of a dimension again; returns the number of the round. Raises `AnnotationError` before
         its last round is complete, and for a dimension that is void for the annotator."""
@@ -316,8 +310,6 @@ class AnnotationSession:
         questions = list(dict.fromkeys(scheduled.question for scheduled in last_round))
         rng = random.Random(f"{self.seed} {annotator} {question_type.kind} {question_type.dimension} {number}")
         return question_block(questions, rng, self.recheck_share, frozenset(self.known_answers), number)
-
-    # -- annotator state ----------------------------------------------------------------------------------------------
 
     def _state(self, annotator: str) -> _AnnotatorState:
         if annotator not in self._states:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -111,20 +111,14 @@ def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
             expert, prefix = weight_owner(experts[names[0]])
             entry = _entry(tuple(names), expert, query_servers)
             if id(expert) in owners:  # one that another asks, too: its cache is there once
-                entry = _option_changes(entry, cache_bytes=0)
+                entry = replace(entry, cache_bytes=0)
             owners.add(id(expert))
-            entry = _option_changes(entry, expert=f"{prefix}{entry.expert}")
+            entry = replace(entry, expert=f"{prefix}{entry.expert}")
             if "chooses" in prefix and entry.source == "none":
-                entry = _option_changes(
-                    entry, location="needs no weights; a better one is not local, and may be on the hub"
-                )
+                entry = replace(entry, location="needs no weights; a better one is not local, and may be on the hub")
             if isinstance(expert, LocalExpert):
                 weights_id = id(expert.checkpoint.shared_weights)
-                entry = (
-                    entry
-                    if weights_id not in holders
-                    else _option_changes(entry, shares_weights_with=holders[weights_id])
-                )
+                entry = replace(entry, shares_weights_with=holders.get(weights_id, ""))
                 holders.setdefault(weights_id, names[0])
             entries.append(entry)
     return LoadPlan(tuple(entries), tuple(_devices(entries)), named_bundles(specs))
@@ -246,10 +240,6 @@ def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> LoadPla
     if isinstance(expert, OpenAIJudge):
         problem = problem or _missing_extra("judge", "openai")
     return LoadPlanEntry(roles, kind, model, "server", f"server at {address}", problem=problem)
-
-
-def _option_changes(entry: LoadPlanEntry, **changes: Any) -> LoadPlanEntry:
-    return LoadPlanEntry(**{**{name: getattr(entry, name) for name in LoadPlanEntry.__slots__}, **changes})
 
 
 def _placement(expert: LocalExpert[Any]) -> tuple[str, str, str]:
