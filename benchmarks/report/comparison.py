@@ -320,10 +320,10 @@ def _metrics(comparison: ResultsComparison) -> RenderableType:
     for metric in comparison.metrics:
         test = metric.significance
         lines.add_row(
-            Text(metric.metric), str(metric.both), _text(metric.before), _text(metric.after),
-            _text(test.value, sign=True), _interval(test.simultaneous_low, test.simultaneous_high),
-            _text(test.adjusted_p), _verdict(metric.is_significant), str(len(metric.crossed_up)),
-            str(len(metric.crossed_down)), _text(metric.mcnemar), str(len(metric.status_changes)),
+            Text(metric.metric), str(metric.both), number_text(metric.before), number_text(metric.after),
+            number_text(test.value, sign=True), interval_text(test.simultaneous_low, test.simultaneous_high),
+            number_text(test.adjusted_p), _verdict(metric.is_significant), str(len(metric.crossed_up)),
+            str(len(metric.crossed_down)), number_text(metric.mcnemar), str(len(metric.status_changes)),
         )  # fmt: skip
     return lines
 
@@ -332,8 +332,8 @@ def _leaderboard(comparison: ResultsComparison) -> RenderableType:
     columns = ("column", "B − A", "95 % interval", "p", "significant")
     lines = plain_table("\nLeaderboard columns, tested separately", *columns, right=("B − A", "p"))
     for difference in comparison.tables:
-        interval = _interval(difference.simultaneous_low, difference.simultaneous_high)
-        value, p = _text(difference.value, sign=True), _text(difference.adjusted_p)
+        interval = interval_text(difference.simultaneous_low, difference.simultaneous_high)
+        value, p = number_text(difference.value, sign=True), number_text(difference.adjusted_p)
         lines.add_row(Text(difference.column), value, interval, p, _verdict(difference.is_significant))
     return lines
 
@@ -350,7 +350,7 @@ def _items(metric: MetricComparison, max_items: int) -> Iterator[RenderableType]
             lines = plain_table(f"\n{metric.metric}: {title}{rest}", "item", "A", "B", "instruction")
             for change in changes[:max_items]:
                 before, after = (
-                    state if value is None else _text(value)
+                    state if value is None else number_text(value)
                     for value, state in zip((change.before, change.after), change.statuses, strict=True)
                 )
                 lines.add_row(Text(change.id), before, after, Text(change.instruction[:80]))
@@ -361,9 +361,11 @@ def _verdict(is_significant: bool) -> Text:
     return Text("yes", style="bold") if is_significant else Text("no", style="dim")
 
 
-def _text(value: float | None, *, sign: bool = False) -> str:
+def number_text(value: float | None, *, sign: bool = False) -> str:
+    """Three digits, or a dash."""
     return "–" if value is None else f"{value:+.3f}" if sign else f"{value:.3f}"
 
 
-def _interval(low: float | None, high: float | None) -> str:
+def interval_text(low: float | None, high: float | None) -> str:
+    """Both ends, or a dash."""
     return "–" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"

@@ -15,7 +15,7 @@ from ...reward.score import SCHEMA
 from ..common.errors import InputError
 from ..common.inputs import SampleSource
 from ..common.markdown import markdown_text, table_lines
-from ..report.comparison import ItemChange, MetricComparison, ResultsComparison
+from ..report.comparison import ItemChange, MetricComparison, ResultsComparison, interval_text, number_text
 from ..report.page import page_templates
 from ..report.ranking_sheet import boxes_on, data_uri, evidence
 from ..report.results_loading import load_result_folders
@@ -297,11 +297,6 @@ def leaderboard_text(compared: ComparedResults) -> str:
     return "\n".join(table_lines(("column", "B − A", "95 % interval", "p", "significant"), rows)) if rows else ""
 
 
-def number_text(value: float | None, *, sign: bool = False) -> str:
-    """Three digits, or a dash."""
-    return "–" if value is None else f"{value:+.3f}" if sign else f"{value:.3f}"
-
-
 def p_text(value: float | None) -> str:
     """Three digits, or below the smallest of them."""
     return "< 0.001" if value is not None and value < 5e-4 else number_text(value)
@@ -310,11 +305,6 @@ def p_text(value: float | None) -> str:
 def _p_sentence(value: float) -> str:
     text = p_text(value)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
-
-
-def interval_text(low: float | None, high: float | None) -> str:
-    """Both ends, or a dash."""
-    return "–" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
 
 
 def items_html(compared: ComparedResults, metric: str | None, order: str, count: int) -> str:
