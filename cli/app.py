@@ -7,8 +7,6 @@ one JSON document and nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from ..benchmarks.common.terminal import echo, limit_library_threads, replace_unencodable_output
@@ -96,9 +94,7 @@ def _print_version(requested: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
+    version: bool = typer.Option(False, "--version", help="Print the version.", callback=_print_version, is_eager=True),
 ) -> None:
     """Options of the program itself."""
 

@@ -11,10 +11,11 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, render
 from .edit import DEMO, demo_entries, entries_of
@@ -32,74 +33,47 @@ if TYPE_CHECKING:
 @exit_code_command
 def audit(
     context: typer.Context,
-    samples: Annotated[
-        str,
-        typer.Argument(
-            metavar="SAMPLES",
-            help="Good edits: a file or folder of samples, as in `score`; with --outputs, a suite; or `demo`, the "
-            "photographs of the demo with their good edits.",
-        ),
-    ],
-    reward: Annotated[
-        str,
-        typer.Option(
-            "--reward",
-            help="A name (see `editcritic rewards`), `name?option=value`, a TOML file; the URL of a judge server, or "
-            "several, comma-separated; or module:function, which takes a list of samples and returns their scores.",
-        ),
-    ] = DEFAULT_REWARD,
+    samples: str = typer.Argument(
+        metavar="SAMPLES",
+        help="Good edits: a file or folder of samples, as in `score`; with --outputs, a suite; or `demo`, the "
+        "photographs of the demo with their good edits.",
+    ),
+    reward: str = typer.Option(
+        DEFAULT_REWARD,
+        help="A name (see `editcritic rewards`), `name?option=value`, a TOML file; the URL of a judge server, or "
+        "several, comma-separated; or module:function, which takes a list of samples and returns their scores.",
+    ),
     experts: Experts = None,
     protocol: Protocol = None,
-    pictures: Annotated[
-        bool,
-        typer.Option(
-            "--pictures", help="The function takes three lists: sources and edits as PIL images, and instructions."
-        ),
-    ] = False,
-    out: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "-o",
-            "--out",
-            help="Write the report: a page (.html), with all figures as .json beside it, or these alone (.json). "
-            "Repeatable.",
-        ),
-    ] = None,
-    family: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--family",
-            help="Only this family of variants, as the table names them, or all of a relation: lower, equal, same, "
-            "no_number. Repeatable.",
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of edits, of as many sources as possible.")] = 16,
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            "--tolerance", min=0.0, max=1.0, help="How far harmless variants may score from the edit, of the scale."
-        ),
-    ] = 0.05,
-    fail_above: Annotated[
-        float | None,
-        typer.Option(
-            "--fail-above", min=0.0, max=1.0, help="Exit code 1 if the rate of violations is above this, e.g. 0.01."
-        ),
-    ] = None,
-    worst: Annotated[
-        int, typer.Option("--worst", min=0, help="Examples on the page of each family with violations.")
-    ] = 3,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", help="Limits, e.g. judge_calls=1000,seconds=600,cost=5. The audit ends there."),
-    ] = None,
+    pictures: bool = typer.Option(
+        False, "--pictures", help="The function takes three lists: sources and edits as PIL images, and instructions."
+    ),
+    out: list[Path] | None = typer.Option(
+        None,
+        "-o",
+        "--out",
+        help="Write the report: a page (.html), with all figures as .json beside it, or these alone (.json). "
+        "Repeatable.",
+    ),
+    family: list[str] | None = typer.Option(
+        None,
+        help="Only this family of variants, as the table names them, or all of a relation: lower, equal, same, "
+        "no_number. Repeatable.",
+    ),
+    limit: int = typer.Option(16, min=1, help="Number of edits, of as many sources as possible."),
+    tolerance: float = typer.Option(
+        0.05, min=0.0, max=1.0, help="How far harmless variants may score from the edit, of the scale."
+    ),
+    fail_above: float | None = typer.Option(
+        None, min=0.0, max=1.0, help="Exit code 1 if the rate of violations is above this, e.g. 0.01."
+    ),
+    worst: int = typer.Option(3, min=0, help="Examples on the page of each family with violations."),
+    budget: str | None = typer.Option(
+        None, help="Limits, e.g. judge_calls=1000,seconds=600,cost=5. The audit ends there."
+    ),
     cache: AnswerCache = None,
-    instruction: Annotated[
-        str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
-    ] = None,
-    outputs: Annotated[
-        Path | None, typer.Option("--outputs", help="Folder of an editor's outputs; SAMPLES names their suite then.")
-    ] = None,
+    instruction: str | None = typer.Option(None, help="Instruction of all pairs in a folder that have no <id>.txt."),
+    outputs: Path | None = typer.Option(None, help="Folder of an editor's outputs; SAMPLES names their suite then."),
     data: Data = None,
     seed: Seed = 0,
     trust: Trust = None,
@@ -121,7 +95,6 @@ def audit(
     from ..benchmarks.audit.chosen_edits import READ_AHEAD, latest_scores, of_many_sources, outage, valid_samples
     from ..benchmarks.audit.figures import write_figures
     from ..benchmarks.audit.page import write_audit_page
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import require_distinct_files
     from ..benchmarks.common.problems import Problems
     from ..benchmarks.run.run_budget import BudgetLimits
@@ -200,8 +173,6 @@ def audit(
 def _entries(
     samples: str, outputs: Path | None, data: Path | None, instruction: str | None, seed: int, index: FileIndex
 ) -> Iterator[SampleEntry]:
-    from ..benchmarks.common.errors import InputError
-
     if outputs is not None and instruction is not None:
         raise InputError("--instruction is for a folder of images: a suite has its instructions")
     if samples == DEMO and outputs is None and data is None:
@@ -225,8 +196,7 @@ def audit_progress(
     label: str, edits: int, stop: Callable[[], str]
 ) -> Iterator[tuple[Callable[[], None], Callable[[], str]]]:
     """A status on a terminal, elsewhere a line now and then. Yields two functions: one to call after each edit, and
-    `stop`, which is asked between batches and may be the only sign of life for long.
-    """
+    `stop`, which is asked between batches and may be the only sign of life for long."""
     from ..benchmarks.run.run_budget import RunProgress, progress_reporter
 
     begun, done = time.monotonic(), 0
@@ -248,9 +218,7 @@ def audit_progress(
         yield step, stop_reason
 
 
-_OUTAGE_S = 20.0
-"""How long an audit waits for a server that does not answer."""
-
+_OUTAGE_S = 20.0  # how long an audit waits for a server that does not answer
 _ARGUMENTS = {1: "a list of samples", 3: "lists of sources, edits and instructions"}
 """Of a function of the user's, by their number."""
 
@@ -273,7 +241,6 @@ def audit_subject(
     limits: BudgetLimits,
 ) -> AuditSubject:
     """Raises `InputError` or `SpecError` for what cannot be audited, or takes none of these options."""
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import load_reward, spec_argument
     from ..benchmarks.run.run_budget import BudgetTracker
     from ..reward import Reward
@@ -302,7 +269,6 @@ def audit_subject(
 
 def _function(text: str, pictures: bool) -> AnyScorer | None:
     """What `module:function` names if it takes samples itself; None for a metric, what makes one, or no such text."""
-    from ..benchmarks.common.errors import InputError
     from ..reward.audit import reward_of_pictures
     from ..reward.queries.specs import find_target
 
@@ -321,7 +287,6 @@ def _function(text: str, pictures: bool) -> AnyScorer | None:
 
 
 def _takes(target: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with so many arguments."""
     try:
         inspect.signature(target).bind(*range(count))
     except TypeError:
@@ -343,7 +308,6 @@ def _needs_arguments(target: Callable[..., Any]) -> bool:
 
 
 def _served(text: str) -> BaseReward:
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.optional_imports import require_serving
     from ..integrations.serving.client.remote_reward import RemoteError
     from ..integrations.trainers.trainer_reward import resolve_scorer
@@ -371,8 +335,6 @@ def _deadline(seconds: float | None) -> Callable[[], str]:
 
 def report_files(out: Sequence[Path]) -> list[Path]:
     """What is written: beside a page its figures, unless another file has them. Figures are written first."""
-    from ..benchmarks.common.errors import InputError
-
     for path in out:
         if path.suffix.lower() not in (".html", ".json"):
             raise InputError(f"-o {path} has the suffix of no report: give a name ending in .html or .json")
@@ -386,8 +348,6 @@ def report_files(out: Sequence[Path]) -> list[Path]:
 
 def require_writable(path: Path) -> None:
     """Fail before anything is asked, not after it. Raises `InputError` or OSError."""
-    from ..benchmarks.common.errors import InputError
-
     target = Path(os.path.realpath(path))  # of a link, which stays
     existed = target.exists()
     if existed and not target.is_file():  # to open a pipe would wait for its reader

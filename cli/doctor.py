@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from .options import Json, Trust
 
 
 @exit_code_command
 def doctor(
-    experts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--experts",
-            help="Show the load plan of these experts (source, licence, gate, precision, download, memory) without "
-            "loading them: a bundle such as small, `role=spec ...`, a TOML file, or `module:function`. Repeatable.",
-        ),
-    ] = None,
-    query_servers: Annotated[
-        bool, typer.Option("--query-servers", help="With --experts: query each server for the name of its model.")
-    ] = False,
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            "--check-model",
-            help="Compare a local model with published scores: the name of a reference (`list` prints them), "
-            "or a TOML file. --experts selects the expert to compare.",
-        ),
-    ] = None,
-    images: Annotated[
-        Path | None, typer.Option("--images", help="With --check-model: folder of the reference images.")
-    ] = None,
+    experts: list[str] | None = typer.Option(
+        None,
+        help="Show the load plan of these experts (source, licence, gate, precision, download, memory) without "
+        "loading them: a bundle such as small, `role=spec ...`, a TOML file, or `module:function`. Repeatable.",
+    ),
+    query_servers: bool = typer.Option(
+        False, "--query-servers", help="With --experts: query each server for the name of its model."
+    ),
+    reference: str | None = typer.Option(
+        None,
+        "--check-model",
+        help="Compare a local model with published scores: the name of a reference (`list` prints them), "
+        "or a TOML file. --experts selects the expert to compare.",
+    ),
+    images: Path | None = typer.Option(None, help="With --check-model: folder of the reference images."),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -42,7 +35,6 @@ def doctor(
 
     Example: editcritic doctor --experts small
     """
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.inspection import checkpoint_check, load_plan
     from ..benchmarks.inspection.doctor import render_report, run_diagnostics
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.interruption import tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from .options import (
@@ -32,67 +33,44 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def edit(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE...", help="The image to edit; several images for one edit with several sources."
-        ),
-    ],
-    instruction: Annotated[
-        list[str],
-        typer.Option(
-            "--instruction", help="The edit instruction. Repeat for the operations of a compound instruction."
-        ),
-    ],
-    pipeline: Annotated[
-        str,
-        typer.Option(
-            "--pipeline",
-            help="A diffusers pipeline (folder or hub id); module:name of a pipeline, an editor, a function "
-            "f(image, instruction, seed), or a factory without arguments that returns one of these; or "
-            "`sceneedit`, the built-in tiny editor.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Output folder; also holds the journal for resuming.")],
+    sources: list[Path] = typer.Argument(
+        metavar="SOURCE...", help="The image to edit; several images for one edit with several sources."
+    ),
+    instruction: list[str] = typer.Option(
+        ..., help="The edit instruction. Repeat for the operations of a compound instruction."
+    ),
+    pipeline: str = typer.Option(
+        ...,
+        help="A diffusers pipeline (folder or hub id); module:name of a pipeline, an editor, a function "
+        "f(image, instruction, seed), or a factory without arguments that returns one of these; or "
+        "`sceneedit`, the built-in tiny editor.",
+    ),
+    out: Path = typer.Option(..., "-o", "--out", help="Output folder; also holds the journal for resuming."),
     reward: RewardSpec = DEFAULT_REWARD,
     experts: Experts = None,
     protocol: Protocol = None,
-    selector: Annotated[
-        str,
-        typer.Option(
-            "--selector",
-            help="How candidates are generated and selected: adaptive, beam, best-of, chain, halving, knock-out, "
-            "particles, paths, retry, round-robin, sequential or zero-order, with options as in `best-of?n=8`; "
-            "module:Name; or a TOML file.",
-        ),
-    ] = "best-of?n=16",
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            "--budget", help="Limits, comma-separated: nfe (denoiser evaluations), judge_calls, seconds; e.g. nfe=128."
-        ),
-    ] = None,
-    tie_breaker: Annotated[
-        str | None, typer.Option("--tie-breaker", help="Reward that decides between candidates with equal scores.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Seed of the first candidate; further candidates increment it.")
-    ] = 0,
-    boxes: Annotated[
-        str | None,
-        typer.Option(
-            "--boxes",
-            help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.',
-        ),
-    ] = None,
+    selector: str = typer.Option(
+        "best-of?n=16",
+        help="How candidates are generated and selected: adaptive, beam, best-of, chain, halving, knock-out, "
+        "particles, paths, retry, round-robin, sequential or zero-order, with options as in `best-of?n=8`; "
+        "module:Name; or a TOML file.",
+    ),
+    budget: str | None = typer.Option(
+        None, help="Limits, comma-separated: nfe (denoiser evaluations), judge_calls, seconds; e.g. nfe=128."
+    ),
+    tie_breaker: str | None = typer.Option(None, help="Reward that decides between candidates with equal scores."),
+    seed: int = typer.Option(0, help="Seed of the first candidate; further candidates increment it."),
+    boxes: str | None = typer.Option(
+        None, help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.'
+    ),
     pipeline_args: PipelineArgs = None,
     batch_size: BatchSize = 8,
     dtype: Dtype = None,
     device: Device = None,
     download: Download = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Overwrite the results of another run in the output folder.")
-    ] = False,
+    overwrite: bool = typer.Option(
+        False, "--overwrite", help="Overwrite the results of another run in the output folder."
+    ),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -100,7 +78,6 @@ def edit(
 
     Example: editcritic edit cup.png --instruction "Remove cup" --pipeline sceneedit -o edited
     """
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import (
         load_reward,
         load_selector,
@@ -173,8 +150,7 @@ def edit(
     return code
 
 
-DEMO = "demo"
-"""In place of a file: the demo's photographs with their good edits."""
+DEMO = "demo"  # in place of a file: the demo's photographs with their good edits
 
 
 def file_entries(path: Path, index: FileIndex, *, instruction: str | None = None) -> Iterator[SampleEntry]:
@@ -194,8 +170,6 @@ def entries_of(
     instruction: str | None = None,
 ) -> Iterator[SampleEntry]:
     """Those of a suite with --outputs, else of a file or folder. Raises `InputError`."""
-    from ..benchmarks.common.errors import InputError
-
     if outputs is not None:
         return suite_entries(samples, outputs, data, seed, index)
     if data is not None:

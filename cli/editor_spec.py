@@ -21,9 +21,7 @@ from ..reward.queries.specs import find_target
 from ..reward.trust import is_trusted_module
 from ..verifiers import Editor
 
-TINY_EDITOR = "sceneedit"
-"""The name of the editor that comes with this package."""
-
+TINY_EDITOR = "sceneedit"  # the name of the editor that comes with this package
 _PIPELINE_LIBRARIES = ("diffusers", "transformers")
 
 _FORMS = "the folder or hub id of a diffusers pipeline, module:name of your own, or sceneedit"
@@ -31,12 +29,9 @@ _FORMS = "the folder or hub id of a diffusers pipeline, module:name of your own,
 
 @dataclass(frozen=True, slots=True)
 class EditorSpec:
-    """An editor as the command line names it.
-
-    pipeline_args: keyword arguments of every pipeline call. batch_size: images per call. dtype: a dtype name of torch;
-    None is bfloat16 on a GPU and float32 elsewhere. device: None is the first GPU if there is one, else the CPU.
-    download: whether missing files may be downloaded from the hub.
-    """
+    """An editor as the command line names it. pipeline_args: keyword arguments of every pipeline call. batch_size:
+    images per call. dtype: a dtype name of torch; None is bfloat16 on a GPU and float32 elsewhere. device: None is the
+    first GPU if there is one, else the CPU. download: whether missing files may be downloaded from the hub."""
 
     name: str
     pipeline_args: Mapping[str, Any] = field(default_factory=dict)
@@ -111,7 +106,6 @@ class EditorSpec:
             raise InputError(f"{self.name} cannot be moved to {device!r}: {_first_line(error)}") from error
 
     def _pipeline_class(self) -> Any:
-        """The pipeline class named in model_index.json."""
         diffusers = require_diffusers()
         if Path(self.name).is_dir() and not (Path(self.name) / "model_index.json").is_file():
             raise InputError(f"{self.name} has no model_index.json: give {_FORMS}")
@@ -171,7 +165,6 @@ class EditorSpec:
 
 
 def _is_factory(target: Any) -> bool:
-    """Whether calling the object returns an editor: a class or function without required arguments."""
     if not (inspect.isfunction(target) or inspect.isclass(target)):
         return False
     parameters = inspect.signature(target).parameters.values()

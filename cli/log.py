@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -17,21 +17,18 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def merge(
-    logs: Annotated[list[Path], typer.Argument(metavar="LOGS...", help="Answer logs; of equal keys the first counts.")],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="The merged log. What it has already stays, and counts as the first.")
-    ],
-    keep: Annotated[
-        Literal["first", "none"] | None,
-        typer.Option(
-            "--keep",
-            help="Of answers that differ: first, or none, so that the query is asked again. With it, conflicts are no "
-            "reason for exit code 1. Default: first.",
-        ),
-    ] = None,
-    answers: Annotated[
-        bool, typer.Option("--answers", help="Of recordings, only the answers: for recordings of different rewards.")
-    ] = False,
+    logs: list[Path] = typer.Argument(metavar="LOGS...", help="Answer logs; of equal keys the first counts."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", help="The merged log. What it has already stays, and counts as the first."
+    ),
+    keep: Literal["first", "none"] | None = typer.Option(
+        None,
+        help="Of answers that differ: first, or none, so that the query is asked again. With it, conflicts are no "
+        "reason for exit code 1. Default: first.",
+    ),
+    answers: bool = typer.Option(
+        False, "--answers", help="Of recordings, only the answers: for recordings of different rewards."
+    ),
     as_json: Json = False,
 ) -> int:
     """Merge answer logs into one: those of the machines of a cluster, or of several runs.

@@ -24,7 +24,6 @@ BootstrapSamples = Annotated[
 
 
 def _trust(context: typer.Context, names: Sequence[str] | None) -> Sequence[str] | None:
-    """Trust these until the command ends."""
     from ..reward.trust import trusted_names, trusting
 
     if not context.resilient_parsing:  # of a shell's completion
@@ -70,8 +69,6 @@ def command_line(context: typer.Context) -> str:
     return shlex.join(words)
 
 
-# -- rewards and experts -----------------------------------------------------------------------------------------------
-
 RewardSpec = Annotated[
     str,
     typer.Option(
@@ -114,8 +111,6 @@ OnFailures = Annotated[
     ),
 ]
 
-# -- editors: `editor_spec.EditorSpec` ---------------------------------------------------------------------------------
-
 PipelineArgs = Annotated[
     list[str] | None,
     typer.Option(
@@ -128,8 +123,6 @@ Dtype = Annotated[
 ]
 Device = Annotated[str | None, typer.Option("--device", help="Device, e.g. cuda:1. Default: the first GPU, else CPU.")]
 Download = Annotated[bool, typer.Option("--download", help="Allow downloads from the Hugging Face Hub.")]
-
-# -- suites and their results ------------------------------------------------------------------------------------------
 
 SuiteName = Annotated[
     str,
@@ -164,7 +157,6 @@ ResultFolders = Annotated[
 SuiteSpec = Annotated[
     str | None, typer.Option("--suite", help="Spec of the suite, if the name in the results does not load it.")
 ]
-
 
 _EXAMPLE = "Example: "
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from .audit import require_writable
@@ -22,49 +24,29 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def plan(
-    edits: Annotated[
-        str,
-        typer.Argument(
-            metavar="[EDITS]",
-            help="Edits to measure on: a file or folder of samples, as in `score`, with several edits of each source, "
-            "like those of the run; or `demo`, six edits of each of the demo's photographs.",
-        ),
-    ] = DEMO,
-    samples: Annotated[
-        int, typer.Option("--samples", min=1, max=10**12, help="Edits that the run will score.")
-    ] = 100_000,
-    rollouts: Annotated[
-        int,
-        typer.Option("--rollouts", min=1, max=10**6, help="Edits of each source and instruction, of these samples."),
-    ] = 1,
-    replicas: Annotated[
-        int,
-        typer.Option("--replicas", min=1, max=10**6, help="Processes or machines like this one that share the work."),
-    ] = 1,
-    reward: Annotated[
-        str | None, typer.Option("--reward", help=f"Reward spec, as in `score`. Default: {DEFAULT_REWARD}.")
-    ] = None,
+    edits: str = typer.Argument(
+        DEMO,
+        metavar="[EDITS]",
+        help="Edits to measure on: a file or folder of samples, as in `score`, with several edits of each source, "
+        "like those of the run; or `demo`, six edits of each of the demo's photographs.",
+    ),
+    samples: int = typer.Option(100_000, min=1, max=10**12, help="Edits that the run will score."),
+    rollouts: int = typer.Option(1, min=1, max=10**6, help="Edits of each source and instruction, of these samples."),
+    replicas: int = typer.Option(1, min=1, max=10**6, help="Processes or machines like this one that share the work."),
+    reward: str | None = typer.Option(None, help=f"Reward spec, as in `score`. Default: {DEFAULT_REWARD}."),
     experts: Experts = None,
     protocol: Protocol = None,
-    instruction: Annotated[
-        str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            min=2,
-            help="Edits to measure on: one of each source, or with --rollouts some of each. More make intervals "
-            "narrower, and fill larger batches. Default: 64.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write the measurement (JSON), for --calibration.")
-    ] = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option("--calibration", help="A measurement of an earlier run, of this machine or another: ask nothing."),
-    ] = None,
+    instruction: str | None = typer.Option(None, help="Instruction of all pairs in a folder that have no <id>.txt."),
+    limit: int | None = typer.Option(
+        None,
+        min=2,
+        help="Edits to measure on: one of each source, or with --rollouts some of each. More make intervals "
+        "narrower, and fill larger batches. Default: 64.",
+    ),
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write the measurement (JSON), for --calibration."),
+    calibration: Path | None = typer.Option(
+        None, help="A measurement of an earlier run, of this machine or another: ask nothing."
+    ),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -76,7 +58,6 @@ def plan(
 
     Example: editcritic plan --samples 1000000 --reward any-edit --rollouts 16
     """
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import load_reward, require_distinct_files, spec_argument
     from ..benchmarks.run.case_estimate import calibrate
     from ..benchmarks.run.cost_estimate import estimate, estimate_json, estimate_table, unknown_cost
@@ -114,19 +95,11 @@ def plan(
         for name in measured.unpriced:
             echo(f"editcritic: {unknown_cost(name)}")
     if out is not None:
-        write_atomically(out, json_text(measured))
+        write_atomically(out, json.dumps(measured.to_json(), indent=1, allow_nan=False) + "\n")
     return int(bool(measured.statuses.get("failed")))
 
 
-def json_text(calibration: Calibration) -> str:
-    """The file of a calibration."""
-    import json
-
-    return json.dumps(calibration.to_json(), indent=1, allow_nan=False) + "\n"
-
-
 def _read_calibration(path: Path) -> Calibration:
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.run.cost_estimate import Calibration
     from ..reward.regular_files import read_text
     from ..reward.strict_json import parse_json
@@ -140,13 +113,10 @@ def _read_calibration(path: Path) -> Calibration:
 def _chosen(
     edits: str, reward: Reward, rollouts: int, limit: int, instruction: str | None
 ) -> tuple[Sequence[EditSample], str]:
-    """The edits to measure on, and where they come from. Raises `InputError` if there are none that tell anything.
-
-    One of each source without rollouts. With them `_MAX_GROUP`, so that many sources are measured, and more where the
-    sources are few.
-    """
+    """The edits to measure on, and where they come from. Raises `InputError` if there are none that tell anything. One
+    of each source without rollouts. With them `_MAX_GROUP`, so that many sources are measured, and more where the
+    sources are few."""
     from ..benchmarks.audit.chosen_edits import READ_AHEAD, valid_samples
-    from ..benchmarks.common.errors import InputError
 
     entries = demo_rollouts() if edits == DEMO else file_entries(Path(edits), {}, instruction=instruction)
     least, wanted = min(rollouts, 2), min(rollouts, _MAX_GROUP)
@@ -175,6 +145,5 @@ def _chosen(
 
 
 _LIMIT = 64
-_MAX_GROUP = 4
-"""Edits of a source that are measured: further ones cost the same."""
+_MAX_GROUP = 4  # edits of a source that are measured: further ones cost the same
 _MAX_CALIBRATION_BYTES = 4 * 2**20

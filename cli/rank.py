@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,27 +18,21 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def rank(
-    candidates: Annotated[
-        list[Path],
-        typer.Argument(help="Images, or folders of images, with --source and --instruction; or one file of samples."),
-    ],
-    source: Annotated[Path | None, typer.Option("--source", help="Source image of the candidates.")] = None,
-    instruction: Annotated[str | None, typer.Option("--instruction", help="The edit instruction.")] = None,
-    boxes: Annotated[
-        str | None,
-        typer.Option(
-            "--boxes",
-            help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.',
-        ),
-    ] = None,
+    candidates: list[Path] = typer.Argument(
+        help="Images, or folders of images, with --source and --instruction; or one file of samples."
+    ),
+    source: Path | None = typer.Option(None, help="Source image of the candidates."),
+    instruction: str | None = typer.Option(None, help="The edit instruction."),
+    boxes: str | None = typer.Option(
+        None, help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.'
+    ),
     reward: RewardSpec = DEFAULT_REWARD,
     experts: Experts = None,
     protocol: Protocol = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write a contact sheet (HTML) to this file.")] = None,
-    why: Annotated[
-        tuple[str, str] | None,
-        typer.Option("--why", metavar="A B", help="Say why one of these two candidates is above the other."),
-    ] = None,
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write a contact sheet (HTML) to this file."),
+    why: tuple[str, str] | None = typer.Option(
+        None, metavar="A B", help="Say why one of these two candidates is above the other."
+    ),
     cache: AnswerCache = None,
     trust: Trust = None,
     as_json: Json = False,

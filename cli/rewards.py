@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from ..benchmarks.common.terminal import exit_code_command, print_json, render
@@ -12,7 +10,7 @@ from .options import Json
 
 @exit_code_command
 def rewards(
-    name: Annotated[str | None, typer.Argument(help="Print the card of this reward.")] = None, as_json: Json = False
+    name: str | None = typer.Argument(None, help="Print the card of this reward."), as_json: Json = False
 ) -> int:
     """List the installed rewards, or print the card of one: range, experts, options, how it can be gamed.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
+from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json
 from .options import Json, Trust
 
@@ -18,35 +19,24 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def rows(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL with one object per line, or parquet.")],
-    trainer: Annotated[
-        str | None,
-        typer.Option(
-            "--trainer",
-            help="Whose rows they are: trl, flow-grpo, edit-r1, flow-factory, verl-omni, unirl or omnigen2-rl. "
-            "Default: the one that the columns show, if they do.",
-        ),
-    ] = None,
-    reward: Annotated[
-        str | None,
-        typer.Option(
-            "--reward",
-            help="Also check that the rows have what this reward needs and that it applies: a name, a TOML file, or "
-            "the URL of a judge server.",
-        ),
-    ] = None,
-    images: Annotated[
-        Path | None,
-        typer.Option("--images", help="Folder in which relative paths begin. Default: where the trainer looks."),
-    ] = None,
-    pictures: Annotated[
-        str,
-        typer.Option(
-            "--pictures",
-            help="How pictures are checked: header (type and size), decode (all pixels), or none (not opened).",
-        ),
-    ] = "header",
-    examples: Annotated[int, typer.Option("--examples", min=1, help="Rows named for each kind of problem.")] = 5,
+    file: Path = typer.Argument(metavar="FILE", help="JSONL with one object per line, or parquet."),
+    trainer: str | None = typer.Option(
+        None,
+        help="Whose rows they are: trl, flow-grpo, edit-r1, flow-factory, verl-omni, unirl or omnigen2-rl. "
+        "Default: the one that the columns show, if they do.",
+    ),
+    reward: str | None = typer.Option(
+        None,
+        help="Also check that the rows have what this reward needs and that it applies: a name, a TOML file, or "
+        "the URL of a judge server.",
+    ),
+    images: Path | None = typer.Option(
+        None, help="Folder in which relative paths begin. Default: where the trainer looks."
+    ),
+    pictures: str = typer.Option(
+        "header", help="How pictures are checked: header (type and size), decode (all pixels), or none (not opened)."
+    ),
+    examples: int = typer.Option(5, min=1, help="Rows named for each kind of problem."),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -59,7 +49,6 @@ def rows(
 
     Example: editcritic rows train_metadata.jsonl --trainer edit-r1 --reward any-edit
     """
-    from ..benchmarks.common.errors import InputError
     from ..integrations.row_check import BrokenFile, CheckOptions, RowFile, check_rows
     from ..integrations.row_check.row_files import PICTURE_CHECKS
 
@@ -84,8 +73,6 @@ def rows(
 
 
 def _layout(trainer: str | None, file: RowFile) -> TrainerLayout:
-    """Raises `InputError`, and `BrokenFile`."""
-    from ..benchmarks.common.errors import InputError
     from ..integrations.row_check import TRAINER_LAYOUTS, layout_of
 
     if trainer is not None and trainer not in TRAINER_LAYOUTS:
@@ -98,12 +85,10 @@ def _layout(trainer: str | None, file: RowFile) -> TrainerLayout:
 
 
 def _loaded(reward: str | None) -> BaseReward | None:
-    """Raises `InputError` or `SpecError`."""
     from ..benchmarks.common.inputs import load_reward, spec_argument
 
     if reward is None or not reward.startswith(("http://", "https://")):
         return None if reward is None else load_reward(spec_argument(reward))
-    from ..benchmarks.common.errors import InputError
     from ..integrations.serving.client import RemoteError, RemoteReward
 
     remote = RemoteReward(reward)

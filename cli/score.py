@@ -6,10 +6,11 @@ import json
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.interruption import tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
 from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, MaxFailureRate, OnFailures, Protocol, RewardSpec, Trust
@@ -25,83 +26,60 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def score(
-    samples: Annotated[
-        Path,
-        typer.Argument(
-            help="The source image of one edit; or a JSONL file with one edit per line (images in its folder or "
-            "below); a parquet file, a folder of some, or a pattern in quotes, with one edit per row; or a folder with "
-            "a `samples.jsonl`, or with pairs `<id>_source.png` and `<id>_edited.png` (or .jpg, .webp, ...) and the "
-            "instruction in `<id>.txt` or --instruction."
-        ),
-    ],
-    edited: Annotated[Path | None, typer.Argument(help="The edited image, after a source image.")] = None,
-    sentence: Annotated[str | None, typer.Argument(help="What was asked for, after the two images.")] = None,
+    samples: Path = typer.Argument(
+        help="The source image of one edit; or a JSONL file with one edit per line (images in its folder or "
+        "below); a parquet file, a folder of some, or a pattern in quotes, with one edit per row; or a folder with "
+        "a `samples.jsonl`, or with pairs `<id>_source.png` and `<id>_edited.png` (or .jpg, .webp, ...) and the "
+        "instruction in `<id>.txt` or --instruction."
+    ),
+    edited: Path | None = typer.Argument(None, help="The edited image, after a source image."),
+    sentence: str | None = typer.Argument(None, help="What was asked for, after the two images."),
     reward: RewardSpec = DEFAULT_REWARD,
     experts: Experts = None,
     protocol: Protocol = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            help="Write scores as JSONL, each as soon as it is ready; - writes to stdout. With --ray, a folder of "
-            "parquet files.",
-        ),
-    ] = None,
-    instruction: Annotated[
-        str | None, typer.Option("--instruction", help="Instruction of all pairs in a folder that have no <id>.txt.")
-    ] = None,
-    boxes: Annotated[
-        str | None,
-        typer.Option(
-            "--boxes",
-            help='Of one edit: boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file of that.',
-        ),
-    ] = None,
-    picture: Annotated[
-        Path | None,
-        typer.Option("--picture", help="Of one edit: write source, edit, changes and parts of the score as a PNG."),
-    ] = None,
+    out: Path | None = typer.Option(
+        None,
+        "-o",
+        "--out",
+        help="Write scores as JSONL, each as soon as it is ready; - writes to stdout. With --ray, a folder of "
+        "parquet files.",
+    ),
+    instruction: str | None = typer.Option(None, help="Instruction of all pairs in a folder that have no <id>.txt."),
+    boxes: str | None = typer.Option(
+        None, help='Of one edit: boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file of that.'
+    ),
+    picture: Path | None = typer.Option(
+        None, help="Of one edit: write source, edit, changes and parts of the score as a PNG."
+    ),
     cache: AnswerCache = None,
-    record: Annotated[
-        Path | None,
-        typer.Option("--record", help="Record everything that `dev replay` needs. The file is also a cache."),
-    ] = None,
+    record: Path | None = typer.Option(
+        None, help="Record everything that `dev replay` needs. The file is also a cache."
+    ),
     trust: Trust = None,
     max_failure_rate: MaxFailureRate = 0.5,
     on_failures: OnFailures = "raise",
-    window: Annotated[int, typer.Option("--max-in-flight", min=1, help="Samples in flight; bounds memory.")] = 256,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--columns",
-            metavar="FIELD=COLUMN",
-            help="Columns of other names, as in source=input_image,instruction=prompt. Repeatable.",
-        ),
-    ] = None,
-    ray: Annotated[
-        bool, typer.Option("--ray", help="Score a table in blocks on a Ray cluster; the same command again resumes.")
-    ] = False,
-    ray_address: Annotated[
-        str | None,
-        typer.Option("--ray-address", help="Address of the Ray cluster. Default: this machine's, or a new one."),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="With --ray: scoring actors. Default: 2.")
-    ] = None,
-    cpus: Annotated[float | None, typer.Option("--cpus", min=0, help="With --ray: CPUs per actor. Default: 1.")] = None,
-    gpus: Annotated[
-        float | None, typer.Option("--gpus", min=0, help="With --ray: GPUs per actor, also fractions. Default: 0.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", metavar="COLUMN", help="With --ray: columns handed on to the scores. Repeatable."),
-    ] = None,
-    block_rows: Annotated[
-        int | None,
-        typer.Option("--block-rows", min=1, help="With --ray: rows of a block, at most; bounds memory. Default: 1000."),
-    ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Print query and expert statistics.")] = False,
+    window: int = typer.Option(256, "--max-in-flight", min=1, help="Samples in flight; bounds memory."),
+    columns: list[str] | None = typer.Option(
+        None,
+        metavar="FIELD=COLUMN",
+        help="Columns of other names, as in source=input_image,instruction=prompt. Repeatable.",
+    ),
+    ray: bool = typer.Option(
+        False, "--ray", help="Score a table in blocks on a Ray cluster; the same command again resumes."
+    ),
+    ray_address: str | None = typer.Option(
+        None, help="Address of the Ray cluster. Default: this machine's, or a new one."
+    ),
+    workers: int | None = typer.Option(None, min=1, help="With --ray: scoring actors. Default: 2."),
+    cpus: float | None = typer.Option(None, min=0, help="With --ray: CPUs per actor. Default: 1."),
+    gpus: float | None = typer.Option(None, min=0, help="With --ray: GPUs per actor, also fractions. Default: 0."),
+    keep: list[str] | None = typer.Option(
+        None, metavar="COLUMN", help="With --ray: columns handed on to the scores. Repeatable."
+    ),
+    block_rows: int | None = typer.Option(
+        None, min=1, help="With --ray: rows of a block, at most; bounds memory. Default: 1000."
+    ),
+    profile: bool = typer.Option(False, "--profile", help="Print query and expert statistics."),
     as_json: Json = False,
 ) -> int:
     """Score one edit, given as two images and a sentence, or many, from a file or a folder.
@@ -120,7 +98,6 @@ def score(
 
     Example: editcritic score a.png b.png "Make the mug blue" --experts small --picture result.png
     """
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import (
         SampleSource,
         load_reward,
@@ -236,7 +213,6 @@ def _one_edit(
     source: Path, edited: Path | None, sentence: str | None, boxes: str | None, picture: Path | None
 ) -> OneEdit | None:
     """The edit of the three arguments; None for a file or folder of samples. Raises `InputError`."""
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.inputs import IMAGE_SUFFIXES, OneEdit
 
     if edited is not None and sentence is not None:
@@ -299,7 +275,6 @@ def score_on_ray(
     as_json: bool,
 ) -> int:
     """Score a table into a folder, and print its summary. Returns the exit code. Raises `InputError`."""
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.run.block_runner import score_table
     from ..benchmarks.run.run_budget import progress_reporter
     from ..benchmarks.run.scoring_run import forward_warnings

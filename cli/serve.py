@@ -8,11 +8,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import typer
 
+from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json
 from .options import AnswerCache, Experts, Json, Trust
 
@@ -25,50 +26,34 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def serve(
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            help="TOML file with these and all other settings (limits, time-outs, monitor, Ray); options come first.",
-        ),
-    ] = None,
-    reward: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reward",
-            help="Reward spec as in `editcritic score`, or name=spec. Repeatable; rewards share experts and "
-            "answers. Default: any-edit.",
-        ),
-    ] = None,
+    config: Path | None = typer.Option(
+        None, help="TOML file with these and all other settings (limits, time-outs, monitor, Ray); options come first."
+    ),
+    reward: list[str] | None = typer.Option(
+        None,
+        help="Reward spec as in `editcritic score`, or name=spec. Repeatable; rewards share experts and "
+        "answers. Default: any-edit.",
+    ),
     experts: Experts = None,
-    host: Annotated[
-        str | None,
-        typer.Option("--host", help="Address to bind. A non-local address requires a token. Default: 127.0.0.1."),
-    ] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Port; 0 picks a free one. Default: 8321.")] = None,
-    token_env: Annotated[
-        str | None, typer.Option("--token-env", help="Environment variable with the bearer token.")
-    ] = None,
-    token_file: Annotated[Path | None, typer.Option("--token-file", help="File with the bearer token.")] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Disable authentication.")] = False,
+    host: str | None = typer.Option(
+        None, help="Address to bind. A non-local address requires a token. Default: 127.0.0.1."
+    ),
+    port: int | None = typer.Option(None, help="Port; 0 picks a free one. Default: 8321."),
+    token_env: str | None = typer.Option(None, help="Environment variable with the bearer token."),
+    token_file: Path | None = typer.Option(None, help="File with the bearer token."),
+    no_auth: bool = typer.Option(False, "--no-auth", help="Disable authentication."),
     cache: AnswerCache = None,
-    trainer_protocol: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--trainer-protocol",
-            help="Also serve this trainer's judge API: edit-r1, verl-omni, omnigen2-rl, unirl. Pickles are "
-            "parsed as data. Repeatable.",
-        ),
-    ] = None,
-    monitor: Annotated[
-        int | None,
-        typer.Option(
-            "--monitor",
-            help="Watch for reward hacking in steps of so many scored edits, best those of a trainer's step, 64 or "
-            "more; see /monitor and /metrics. Default: 0, for no.",
-        ),
-    ] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="Serve with Ray Serve: replicas behind one address.")] = False,
+    trainer_protocol: list[str] | None = typer.Option(
+        None,
+        help="Also serve this trainer's judge API: edit-r1, verl-omni, omnigen2-rl, unirl. Pickles are "
+        "parsed as data. Repeatable.",
+    ),
+    monitor: int | None = typer.Option(
+        None,
+        help="Watch for reward hacking in steps of so many scored edits, best those of a trainer's step, 64 or "
+        "more; see /monitor and /metrics. Default: 0, for no.",
+    ),
+    ray: bool = typer.Option(False, "--ray", help="Serve with Ray Serve: replicas behind one address."),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -79,7 +64,6 @@ def serve(
 
     Example: editcritic serve --reward any-edit --experts judge=qwen2.5-vl-7b --port 8321
     """
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.optional_imports import require_serving
 
     require_serving()
@@ -113,8 +97,6 @@ def serve(
 
 
 def _serve(settings: ServeSettings, server: ServerConfig, *, as_json: bool) -> int:
-    """Serve in this process. Raises `InputError`."""
-    from ..benchmarks.common.errors import InputError
     from ..integrations.serving.server.app import address, bind_socket, create_app, serve_socket
     from ..integrations.serving.server.service import ScoringService
     from ..integrations.serving.server.trainer_protocols import add_trainer_protocols
@@ -149,7 +131,6 @@ def _serve(settings: ServeSettings, server: ServerConfig, *, as_json: bool) -> i
 
 def load_rewards(specs: Sequence[str], experts: Sequence[str] | None, engine: Engine) -> dict[str, Reward]:
     """See `served_rewards`. Raises `InputError`."""
-    from ..benchmarks.common.errors import InputError
     from ..integrations.serving.server.service import served_rewards
     from ..reward import SpecError
 

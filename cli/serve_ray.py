@@ -29,19 +29,15 @@ from ..integrations.serving.server.trainer_protocols import add_trainer_protocol
 from ..reward import Engine
 from .serve import load_rewards
 
-APPLICATION = "editcritic"
-"""The name of the application on a cluster, as in `serve status`."""
-
+APPLICATION = "editcritic"  # the name of the application on a cluster, as in `serve status`
 _KEEP_ALIVE_S = 30
 _LOOK_S = 2.0
 
 
 def serve_on_ray(settings: JudgeSettings, host: str, port: int, cluster: str | None, *, as_json: bool) -> int:
-    """Serve until SIGTERM or SIGINT; then refuse new requests (503) and finish accepted ones.
-
-    port: 0 for a free one. cluster: its address; None for one of this machine, which ends with the command. Raises
-    `InputError` for rewards that cannot be built, if no replica starts, and if the cluster has no place for them.
-    """
+    """Serve until SIGTERM or SIGINT; then refuse new requests (503) and finish accepted ones. port: 0 for a free one.
+    cluster: its address; None for one of this machine, which ends with the command. Raises `InputError` for rewards
+    that cannot be built, if no replica starts, and if the cluster has no place for them."""
     names = _checked_rewards(settings)  # what cannot be built is said before anything starts
     url = _free_address(host, port)
     with _connected(settings, cluster) as ray:
@@ -71,8 +67,7 @@ def _start(serve: Any, settings: JudgeSettings, host: str, port: int) -> None:
     """Start Serve and the application; returns when its replicas take requests. Raises `InputError`."""
     try:
         serve.start(
-            proxy_location="HeadOnly",
-            http_options={"host": host, "port": port, "keep_alive_timeout_s": _KEEP_ALIVE_S},
+            proxy_location="HeadOnly", http_options={"host": host, "port": port, "keep_alive_timeout_s": _KEEP_ALIVE_S}
         )
         serve.run(application(settings.to_json()), name=APPLICATION, route_prefix="/")
     except (RuntimeError, ValueError) as error:
@@ -80,7 +75,6 @@ def _start(serve: Any, settings: JudgeSettings, host: str, port: int) -> None:
 
 
 def _checked_rewards(settings: JudgeSettings) -> list[str]:
-    """The names of the rewards, if they can be built. Raises `InputError`."""
     with Engine() as engine:
         service = ScoringService(load_rewards(settings.rewards, settings.experts, engine))
         try:

@@ -25,13 +25,11 @@ _OF_RAY = (
 
 
 class ServeSettings(JudgeSettings):
-    """All settings, by their keys in the file: those of `JudgeSettings`, and of one server:
-
-    host, port: the address; port 0 picks a free one. monitor: watch for reward hacking in steps of so many edits; 0:
-    no. heldout: a reward that is not trained on, as a spec or the URL of another server; scores at most 32 edits of a
-    step. monitor_probe: see `AuditProbe.of`. monitor_state: a folder that exists, so that a restart keeps the baseline.
-    ray: serve on Ray Serve. ray_address: a running cluster; else RAY_ADDRESS, or a cluster of this machine alone.
-    """
+    """All settings, by their keys in the file: those of `JudgeSettings`, and of one server: host, port: the address;
+    port 0 picks a free one. monitor: watch for reward hacking in steps of so many edits; 0: no. heldout: a reward that
+    is not trained on, as a spec or the URL of another server; scores at most 32 edits of a step. monitor_probe: see
+    `AuditProbe.of`. monitor_state: a folder that exists, so that a restart keeps the baseline. ray: serve on Ray Serve.
+    ray_address: a running cluster; else RAY_ADDRESS, or a cluster of this machine alone."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=8321, ge=0, le=65535)
@@ -49,11 +47,9 @@ class ServeSettings(JudgeSettings):
 
 
 def read_serve_settings(path: Path | None, options: Mapping[str, Any]) -> ServeSettings:
-    """The settings of a file, if there is one, whose paths are relative to it, and of options, which come first.
-
-    A file names what is installed or trusted (see `file_specs`), reads and writes in its own folder or a trusted one,
-    and neither trusts nor turns authentication off. Raises `InputError` and `SpecError`.
-    """
+    """The settings of a file, if there is one, whose paths are relative to it, and of options, which come first. A file
+    names what is installed or trusted (see `file_specs`), reads and writes in its own folder or a trusted one, and
+    neither trusts nor turns authentication off. Raises `InputError` and `SpecError`."""
     table = {} if path is None else _read_table(path, options)
     try:
         settings = validated(ServeSettings, {**table, **options})

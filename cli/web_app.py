@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.terminal import echo, exit_code_command, print_json
 from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, RewardSpec, Trust
 
@@ -23,23 +24,18 @@ OpenPage = Annotated[bool, typer.Option("--open/--no-open", help="Open the page 
 
 @exit_code_command
 def web_app(
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Sample files, results, folders of them or of pictures: what the page may open."),
-    ] = None,
+    paths: list[Path] | None = typer.Argument(
+        None, help="Sample files, results, folders of them or of pictures: what the page may open."
+    ),
     reward: RewardSpec = DEFAULT_REWARD,
     experts: Experts = None,
     cache: AnswerCache = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--labels", help="Label file of the tab Label, which then asks about PATHS. Existing labels count."
-        ),
-    ] = None,
-    question: Annotated[
-        list[str] | None,
-        typer.Option("--question", help="With --labels: KIND:DIMENSION as in `judge label`. Repeatable."),
-    ] = None,
+    labels: Path | None = typer.Option(
+        None, help="Label file of the tab Label, which then asks about PATHS. Existing labels count."
+    ),
+    question: list[str] | None = typer.Option(
+        None, help="With --labels: KIND:DIMENSION as in `judge label`. Repeatable."
+    ),
     port: Port = 0,
     open_page: OpenPage = False,
     trust: Trust = None,
@@ -53,7 +49,6 @@ def web_app(
 
     Example: editcritic app results/ edits/samples.jsonl --experts cpu --cache answers.db
     """
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.common.optional_imports import require_app
 
     require_app()
@@ -76,7 +71,6 @@ def web_app(
 
 
 def _session(paths: list[Path], labels: Path, questions: list[str]) -> AnnotationSession:
-    from ..benchmarks.common.errors import InputError
     from ..benchmarks.human_eval.annotation_plan import QuestionType
     from ..benchmarks.human_eval.annotation_session import AnnotationSession
     from ..benchmarks.human_eval.question_pools import open_paths
@@ -99,11 +93,8 @@ def serve_page(
     port: int = 0,
     open_page: bool = False,
 ) -> None:
-    """Serve the page until Ctrl-C. announce: called with its address.
-
-    Raises `SpecError`, and `InputError` for a taken port.
-    """
-    from ..benchmarks.common.errors import InputError
+    """Serve the page until Ctrl-C. announce: called with its address. Raises `SpecError`, and `InputError` for a taken
+    port."""
     from ..benchmarks.web_app.open_files import OpenFiles
     from ..benchmarks.web_app.server import serving
     from ..benchmarks.web_app.settings import AppSettings, Scorers

@@ -11,16 +11,14 @@ from ...reward.audit import AuditRun
 from ...reward.audit.audited_reward import AnyScorer
 from ..common.inputs import SampleEntry
 
-READ_AHEAD = 16
-"""Samples that are read for each that is audited: of these, as many sources as possible are chosen."""
+READ_AHEAD = 16  # samples that are read for each that is audited: of these, as many sources as possible are chosen
 
 
 def valid_samples(
     entries: Iterable[SampleEntry], scorer: BaseReward | AnyScorer, on_problem: Callable[[str], object]
 ) -> Iterator[EditSample]:
     """The samples. on_problem: called with the place and the problem of each entry that is none, or that lacks fields
-    which the reward requires.
-    """
+    which the reward requires."""
     for entry in entries:
         sample, problem = entry.sample, entry.problem
         missing = scorer.missing_fields(sample) if sample is not None and isinstance(scorer, BaseReward) else []
@@ -49,10 +47,8 @@ def of_many_sources(samples: Iterable[EditSample], limit: int, seed: int) -> lis
     return [read[number] for number in order[:limit]]
 
 
-_OUTAGE = 16
-"""The last scores that have to fail for reasons of infrastructure for the audit to end."""
-_FEWEST = 4
-"""Of them, where there are few edits: a single time-out is no outage."""
+_OUTAGE = 16  # the last scores that have to fail for reasons of infrastructure for the audit to end
+_FEWEST = 4  # of them, where there are few edits: a single time-out is no outage
 
 
 def latest_scores(run: AuditRun) -> list[Score]:
@@ -64,9 +60,7 @@ def latest_scores(run: AuditRun) -> list[Score]:
 
 def outage(scores: Sequence[Score], all_known: int = _OUTAGE) -> str:
     """Why the last scores all failed, if that is a matter of infrastructure: nothing more can be found out then.
-
-    all_known: fewer scores are enough where there are so few edits.
-    """
+    all_known: fewer scores are enough where there are so few edits."""
     count = max(_FEWEST, min(_OUTAGE, all_known))
     last = scores[-count:]
     if len(last) == count and all(score.cause == "infrastructure" for score in last):

@@ -18,8 +18,7 @@ from ...reward.strict_json import parse_json
 from ..common.errors import InputError
 from .report_text import percent, range_text
 
-MAX_BYTES = 64 * 2**20
-"""Of a file of figures: one of 16 edits with all families has 1 MB."""
+MAX_BYTES = 64 * 2**20  # of a file of figures: one of 16 edits with all families has 1 MB
 _MAX_VALUES = 2_000_000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import Any
 from ...reward import EditSample, Image, ImageError, Score
 from ...reward.audit import AuditReport, Family, FamilyFinding, Trial, TrialMaker, Variant
 from ...reward.audit.family import RELATIONS
-from ..report.charts import TableView
+from ...reward.audit.findings import Mean
+from ..report.charts import Chart, Point, TableView, grouped_interval_chart
 from ..report.page import page_style, page_templates
 from ..report.ranking_sheet import score_bars
 from ..report.sample_browser import ThumbnailStore
-from ..report.svg import Markup
-from .charts import gain_chart, ordered, rate_chart, sensitivity_chart
+from ..report.svg import AxisScale, Markup
 from .figures import StoredAudit
 from .report_text import (
     COST_COLUMNS,
@@ -28,24 +28,90 @@ from .report_text import (
     interval_text,
     mean_text,
     percent,
+    rate_text,
+    sensitivity_rows,
     signed,
     verdict,
     verdict_of,
 )
 
-MAX_BYTES = 8 * 2**20
-"""Of all pictures of a page, as they are written into it."""
+_WIDTH = 440.0  # pixels: readable on a phone, where it is drawn at 366
+_ROW = 17.0
 
+
+def rate_chart(report: AuditFigures) -> Chart:
+    """The rate of violations of each family with its interval, grouped by what is demanded."""
+    groups = []
+    for number, (relation, demand) in enumerate(RELATIONS.items()):
+        findings = ordered([finding for finding in report.findings if finding.family.relation == relation])
+        points = []
+        for name, rate in ((one.family.name, one.rate) for one in findings):
+            low, high = (rate.low, rate.high) if rate.trials else (None, None)
+            points.append((Point(0.0, rate.value, low, high, name, rate_text(rate)), number))
+        if points:
+            groups.append((demand, points))
+    return grouped_interval_chart(
+        "Violations by family",
+        groups,
+        "rate of violations",
+        caption="A point is a rate, its bar the 95 % interval over sources.",
+        width=_WIDTH,
+        row_height=_ROW,
+        scale=AxisScale(0.0, 1.0, 0.0, 1.0),
+        missing="nothing to compare",
+        tick_text=percent,
+    )
+
+
+def gain_chart(report: AuditFigures) -> Chart | None:
+    """The mean gain of each family that must score lower, with its interval; None without any."""
+    worse = (one for one in report.findings if one.family.relation == "lower")
+    gains = [(one.family.name, one.gain) for one in worse if one.gain is not None]
+    gains.sort(key=lambda one: -one[1].value)
+    caption = "Left of 0, the edit pays more. The families whose variants pay most come first."
+    x_title = "mean gain, as a share of the scale"
+    return _mean_chart("What a policy would gain", x_title, "instead of the edit, on average", 1, gains, caption)
+
+
+def sensitivity_chart(report: AuditFigures) -> Chart | None:
+    """What damage to the requested change, and to all the rest, costs on one scale; None where nothing tells."""
+    losses = sensitivity_rows(report)
+    return _mean_chart("Loss of score", "mean loss, as a share of the scale", "damage to", 2, losses, "")
+
+
+def _mean_chart(
+    title: str, x_title: str, heading: str, kind: int, means: Sequence[tuple[str, Mean]], caption: str
+) -> Chart | None:
+    if not means:
+        return None
+    points = [(Point(0.0, mean.value, mean.low, mean.high, name, mean_text(mean)), kind) for name, mean in means]
+    values = [value for _, mean in means for value in (mean.value, mean.low, mean.high) if value is not None]
+    return grouped_interval_chart(
+        title,
+        [(heading, points)],
+        x_title,
+        caption=caption,
+        width=_WIDTH,
+        row_height=_ROW,
+        scale=AxisScale.over([*values, 0.0], 0.0, 1.0),
+        tick_text=lambda value: f"{value:+.3g}".replace("-", "−") if abs(value) > 1e-9 else "0",
+    )
+
+
+def ordered(findings: Sequence[FamilyFinding]) -> list[FamilyFinding]:
+    """Those with the highest rate of violations first; those with nothing to compare last."""
+    return sorted(findings, key=lambda one: -1.0 if one.rate.value is None else one.rate.value, reverse=True)
+
+
+MAX_BYTES = 8 * 2**20  # of all pictures of a page, as they are written into it
 _MAX_PIXELS = 50_000_000
 _MAX_PARTS = 14
-_MAX_REASON = 400
-"""Characters: a judge may write thousands."""
+_MAX_REASON = 400  # characters: a judge may write thousands
 _MAX_DEPTH = 2
 _SHOWN_SEVERITIES = (0, 2)
 _COARSE = 96
 
-FamilyShots = tuple[Family, list["Shot"]]
-"""What a family does to an edit."""
+FamilyShots = tuple[Family, list["Shot"]]  # what a family does to an edit
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +284,7 @@ def write_audit_page(
     max_picture_bytes: int = MAX_BYTES,
 ) -> None:
     """Write the page. maker: of the audit. command: what made the report. worst: examples of each family with
-    violations. Raises OSError.
-    """
+    violations. Raises OSError."""
     album = Album(max_picture_bytes)
     examples = list(worst_examples(report, maker, worst, album))
     sample, shots, cards = gallery(report, maker, album)

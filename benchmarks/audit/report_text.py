@@ -34,9 +34,7 @@ HOW_TO_READ = (
 COLUMNS = ("family", "must be", "violations", "rate (95 %)", "mean gain", "worst")
 """Of the printed table of families: no wider than 80 columns."""
 
-COST_COLUMNS = ("expert", "roles", "queries", "calls", "failed", "seconds", "ms per score")
-"""Of the table of costs."""
-
+COST_COLUMNS = ("expert", "roles", "queries", "calls", "failed", "seconds", "ms per score")  # of the table of costs
 _LONGEST_REASON = 200  # characters
 _MOST_FAMILIES = 8  # that are named with what they raised: the figures have all
 

@@ -23,8 +23,7 @@ from rich.table import Table
 
 from ...reward import Box, EditSample, Image, Reward, Score
 from ..common.terminal import exit_code_command
-from .candidate_edits import candidates, perturb
-from .demo_scenes import DemoScene, demo_tasks
+from .candidate_edits import DemoScene, candidates, demo_tasks, perturb
 from .photographs import Pixels
 
 GOOD = "good"
@@ -52,8 +51,7 @@ class SceneRanking:
         return alone and names[0] == GOOD and (last or worthless)
 
 
-_WORTHLESS = 0.001
-"""Value below which the order of edits says nothing."""
+_WORTHLESS = 0.001  # value below which the order of edits says nothing
 
 
 def samples(scene: DemoScene, edits: dict[str, Pixels]) -> list[EditSample]:

@@ -20,27 +20,17 @@ from numpy.typing import NDArray
 from ...reward import Image
 from ..common.errors import InputError
 
-Pixels = NDArray[np.uint8]
-"""H x W x 3, RGB."""
-
-Corners = tuple[int, int, int, int]
-"""x0, y0, x1, y1 in pixels; x1 and y1 are outside."""
-
-Polygon = tuple[tuple[float, float], ...]
-"""Corners (x, y) in pixels, in order."""
-
-MAX_SIDE = 512
-"""Longest side in pixels."""
+Pixels = NDArray[np.uint8]  # H x W x 3, RGB
+Corners = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels; x1 and y1 are outside
+Polygon = tuple[tuple[float, float], ...]  # corners (x, y) in pixels, in order
+MAX_SIDE = 512  # longest side in pixels
 
 
 @dataclass(frozen=True)
 class AnnotatedPhoto:
-    """A photograph with its annotations.
-
-    file: its name in `skimage/data`. crop: the part that is used, in pixels of the file; the whole where None.
-    boxes: objects that can be seen, each with a box an instance. outlines: what edits cut along, by names of their own
-    where it is not an object's outline.
-    """
+    """A photograph with its annotations. file: its name in `skimage/data`. crop: the part that is used, in pixels of
+    the file; the whole where None. boxes: objects that can be seen, each with a box an instance. outlines: what edits
+    cut along, by names of their own where it is not an object's outline."""
 
     file: str
     boxes: Mapping[str, tuple[Corners, ...]]

@@ -19,14 +19,9 @@ from numpy.typing import NDArray
 from .photographs import Corners, Pixels, Polygon
 
 PixelMask = NDArray[np.float32]
-Offset = tuple[int, int]
-"""Right and down, in pixels."""
-
-Colour = tuple[int, int, int]
-"""RGB, 0 to 255."""
-
-_FINE = 4
-"""Polygons are drawn this much larger and averaged down: a smooth edge of one pixel."""
+Offset = tuple[int, int]  # right and down, in pixels
+Colour = tuple[int, int, int]  # RGB, 0 to 255
+_FINE = 4  # polygons are drawn this much larger and averaged down: a smooth edge of one pixel
 
 
 def polygon_mask(polygons: Iterable[Polygon], size: tuple[int, int]) -> PixelMask:
@@ -72,20 +67,14 @@ def blend(under: Pixels, over: NDArray[np.floating] | Pixels, area: PixelMask) -
     return np.clip(np.rint(mixed), 0, 255).astype(np.uint8)
 
 
-# -- removing ---------------------------------------------------------------------------------------------------------
-
-
-_ITERATIONS = 8
-"""Repetitions of a donor offset that is smaller than the hole."""
+_ITERATIONS = 8  # repetitions of a donor offset that is smaller than the hole
 
 
 def inpaint(pixels: Pixels, area: PixelMask, donor: Offset | None = None, apart: PixelMask | None = None) -> Pixels:
-    """Fill the covered area to match its surroundings.
-
-    Without a donor: the smoothest surface through the rim, with the grain of the surroundings on it. With one: the
-    texture of the place `donor` px away (repeated, where that place is covered too), made to fit the rim.
-    `apart` covers areas that stay but are not used as surroundings: a neighbour, or a light whose glow would spread.
-    """
+    """Fill the covered area to match its surroundings. Without a donor: the smoothest surface through the rim, with the
+    grain of the surroundings on it. With one: the texture of the place `donor` px away (repeated, where that place is
+    covered too), made to fit the rim. `apart` covers areas that stay but are not used as surroundings: a neighbour, or
+    a light whose glow would spread."""
     hole = (area > 0) if apart is None else (area > 0) | (apart > 0)
     plain = pixels.astype(np.float32)
     if donor is None:
@@ -134,15 +123,9 @@ def fill_with_mean(pixels: Pixels, area: PixelMask) -> Pixels:
     return blend(pixels, np.broadcast_to(pixels[rim].mean(axis=0), pixels.shape), area)
 
 
-# -- changing ----------------------------------------------------------------------------------------------------------
-
-
 def recolour(pixels: Pixels, area: PixelMask, colour: Colour, tolerance: float) -> Pixels:
-    """Give the covered area another colour and keep its shading.
-
-    Only pixels whose hue lies within `tolerance` degrees of the usual one there take part, so that chrome and print on
-    the object stay as they are.
-    """
+    """Give the covered area another colour and keep its shading. Only pixels whose hue lies within `tolerance` degrees
+    of the usual one there take part, so that chrome and print on the object stay as they are."""
     lab = _lab(pixels)
     target = _lab(np.array([[colour]], np.uint8))[0, 0]
     chroma = np.hypot(lab[:, :, 1], lab[:, :, 2])
@@ -169,9 +152,6 @@ def _hue(lab: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.arctan2(lab[..., 2], lab[..., 1])
 
 
-# -- adding ------------------------------------------------------------------------------------------------------------
-
-
 def paste(pixels: Pixels, piece: Pixels, area: PixelMask, by: Offset, scale: float = 1.0) -> Pixels:
     """Paste the covered part of `piece` into the image, moved by `by` and scaled about its centre."""
     rows, columns = np.nonzero(area)
@@ -193,11 +173,8 @@ def text_masks(
     rim: float = 0.0,
     angle: float = 0.0,
 ) -> tuple[PixelMask, PixelMask]:
-    """Covers of a text's letters, and of letters and rim together.
-
-    height: of a capital letter, in pixels. rim: width of the outline around the letters, in pixels. angle: degrees,
-    counter-clockwise.
-    """
+    """Covers of a text's letters, and of letters and rim together. height: of a capital letter, in pixels. rim: width
+    of the outline around the letters, in pixels. angle: degrees, counter-clockwise."""
     font = PIL.ImageFont.load_default(round(height * _FINE / 0.73))  # capitals of Pillow's own font are 0.73 em high
     middle = (centre[0] * _FINE, centre[1] * _FINE)
     masks = []

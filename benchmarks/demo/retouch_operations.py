@@ -36,12 +36,9 @@ class RetouchOperation(Protocol):
 
 @dataclass(frozen=True)
 class RemoveObject:
-    """Remove an object.
-
-    hole: outline of the removed area, seam and lid included. donor: offset of the texture that fills it; None for a
-    plain surface. apart: outline of areas that touch the hole and are not its background. other_object: outline of
-    another object. tint: colour of the object in `wrong_value`.
-    """
+    """Remove an object. hole: outline of the removed area, seam and lid included. donor: offset of the texture that
+    fills it; None for a plain surface. apart: outline of areas that touch the hole and are not its background.
+    other_object: outline of another object. tint: colour of the object in `wrong_value`."""
 
     object: str
     hole: str
@@ -102,11 +99,8 @@ class RecolourObject:
 
 @dataclass(frozen=True)
 class MoveObject:
-    """Move an object.
-
-    piece: outline of the moved piece. hole: outline of the area to fill at its old position. offset, wrong: the correct
-    offset, and one to a wrong side. other_object, other_by: outline and offset of another object.
-    """
+    """Move an object. piece: outline of the moved piece. hole: outline of the area to fill at its old position. offset,
+    wrong: the correct offset, and one to a wrong side. other_object, other_by: outline and offset of another object."""
 
     object: str
     piece: str

@@ -8,15 +8,20 @@ share of equal labels (EdiVal's 85.5 %).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from rich.table import Table as RichTable
+from rich.text import Text
 
+from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
-from ..suites.bootstrap import Statistic
+from ..common.terminal import echo, print_json, render
+from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.human_labels import (
     ANSWERS,
     LABEL_KINDS,
@@ -28,9 +33,9 @@ from ..suites.human_labels import (
     nearest_level,
 )
 from ..suites.results import ResultRow
-from ..suites.tables import ComputedTable, Table
+from ..suites.tables import ComputedTable, Table, TableCell, write_tables
 from . import weighted_statistics
-from .annotator_checks import MATCH_IOU, box_table
+from .annotation_plan import MATCH_IOU, box_table
 from .label_matching import JudgedItem, LabelMetric, Pooling, ScoreLookup, case_indices, group_by_label
 from .question_pools import QuestionPool
 from .weighted_statistics import LEVELS, PairedObservations, alpha, mean_by_case
@@ -74,18 +79,10 @@ def agreement_tables(
     min_raters: int = 1,
     average_metrics: Sequence[tuple[str, ...]] = (),
 ) -> list[Table]:
-    """Every table that these labels allow, without intervals (see `ComputedTable.compute`).
-
-    Args:
-        metrics: Dimension -> metric; other dimensions use the metric of their name.
-        group_by: Item labels to group by.
-        pool: One value per judgement, or one per item.
-        min_raters: Items with fewer annotators are skipped.
-        average_metrics: Parts whose arithmetic and geometric means are compared with the overall preference.
-
-    Raises:
-        InputError: If no label matches an item, or if a metric is missing.
-    """
+    """Every table that these labels allow, without intervals (see `ComputedTable.compute`). metrics: of dimensions;
+    others use the metric of their name. min_raters: items with fewer annotators are skipped. average_metrics: parts
+    whose arithmetic and geometric means are compared with the overall preference. Raises `InputError` if no label
+    matches an item, or if a metric is missing."""
     counted = [label for label in effective_labels(labels) if label.phase == "main"]
     if not counted:
         raise InputError(f"none of the {len(labels)} labels is of the main phase: nothing to compare")
@@ -164,7 +161,6 @@ def _agreement_table(
 
 
 def _table(name: str, title: str, rows: Mapping[str, Mapping[str, Statistic]], notes: Sequence[str] = ()) -> Table:
-    """A table with the columns of its first row."""
     return Table(name.replace("/", "-"), title, list(next(iter(rows.values()))), rows, digits=3, notes=notes)
 
 
@@ -204,8 +200,6 @@ def _columns(
 
 
 def _label(kind: LabelKind, metric: LabelMetric) -> Callable[[JudgedItem], float | None]:
-    """The metric's label of an item, as `Label.value`."""
-
     def label_of(item: JudgedItem) -> float | None:
         if kind == "pair":
             values = [metric.raw(row) for row in item.rows]
@@ -276,10 +270,8 @@ def compare_averages(
     notes: Sequence[str] = (),
 ) -> Table:
     """PLCC of the overall preference with the arithmetic and geometric means of parts, and their paired difference.
-
     parts: paths of scores, as in `LabelMetric`. Pairs without a part are left out. Raises `InputError` for a part that
-    no row has, or a value below 0, which has no geometric mean.
-    """
+    no row has, or a value below 0, which has no geometric mean."""
     cases = case_indices(judged)
     rows = {}
     for path in parts:
@@ -312,8 +304,7 @@ def win_ratios(
     dimension: str, judged: Sequence[JudgedItem], metric: LabelMetric | None
 ) -> tuple[Table | None, Statistic | None]:
     """Each editor's win ratio over its judgements; and over editors, the correlation of the win ratio with the mean of
-    the metric over the compared images. None if the pairs are not of two editors, and without a third one.
-    """
+    the metric over the compared images. None if the pairs are not of two editors, and without a third one."""
     editors = sorted({editor for item in judged for editor, _ in item.item_keys})
     if len(editors) < 2:
         return None, None
@@ -379,10 +370,8 @@ def agreement_between(labels: Sequence[Label], pool: QuestionPool) -> list[Compu
 
 
 def agreement_with(labels: Sequence[Label], lookup: ScoreLookup, metric: str | None = None) -> list[ComputedTable]:
-    """With the scores of a metric, or a part of one as in `name/part`; None: of the dimension's name.
-
-    Raises `InputError` as long as there is nothing to compare, and for values outside 0 to 1.
-    """
+    """With the scores of a metric, or a part of one as in `name/part`; None: of the dimension's name. Raises
+    `InputError` as long as there is nothing to compare, and for values outside 0 to 1."""
     metrics = {}
     if metric is not None:
         metrics = {label.dimension: LabelMetric(tuple(metric.split("/"))) for label in labels}
@@ -394,3 +383,62 @@ def agreement_with(labels: Sequence[Label], lookup: ScoreLookup, metric: str | N
 
 def _computed(tables: Sequence[Table], beginning: str) -> list[ComputedTable]:
     return [ComputedTable.compute(table, None) for table in tables if table.name.startswith(beginning)]
+
+
+def compute_tables(tables: Iterable[Table], count: int = BOOTSTRAP_SAMPLES, seed: int = 0) -> list[ComputedTable]:
+    """Tables with intervals; without intervals if a table has only one case."""
+    computed = []
+    for table in tables:
+        cases = next(figure.cases for row in table.rows.values() for figure in row.values())
+        computed.append(ComputedTable.compute(table, bootstrap_weights(cases, count, seed=seed) if cases > 1 else None))
+    return computed
+
+
+def render_table(computed: ComputedTable) -> RichTable:
+    """One line per value."""
+    table = RichTable(title=Text(computed.table.title, style="bold"), title_justify="left")
+    for name in ("of", "statistic", "value", "95 % interval", "n", "without"):
+        table.add_column(name, justify="left" if name in ("of", "statistic") else "right")
+    for row, cells in computed.cells.items():
+        for number, (column, cell) in enumerate(cells.items()):
+            words = ["" if number else row, column, *_numbers(cell, computed.table.digits)]
+            table.add_row(*(Text(word) for word in words))
+        table.add_section()
+    return table
+
+
+def statistic_notes(all_computed: Sequence[ComputedTable], descriptions: Mapping[str, str]) -> Iterator[str]:
+    """A description of each statistic, and of the intervals."""
+    for name in dict.fromkeys(column for table in all_computed for column in table.table.columns):
+        if name in descriptions:
+            yield f"{name}: {descriptions[name]}"
+    yield "95 % intervals: bootstrap percentiles over cases (source images of items), sampled with replacement"
+
+
+def report_tables(
+    tables: Sequence[ComputedTable], descriptions: Mapping[str, str], out: Path | None, as_json: bool, **more: object
+) -> None:
+    """Print the tables, or one JSON document; write them to the folder `out` if given. Raises OSError."""
+    notes = list(statistic_notes(tables, descriptions))
+    if out is not None:
+        write_tables(tables, out)
+    if as_json:
+        print_json(
+            {"schema": 2, **more, "tables": [table.to_json() for table in tables], "statistic_descriptions": notes}
+        )
+        return
+    for table in tables:
+        render(render_table(table))
+        for note in table.table.notes:
+            echo(f"  {note}", stderr=False)
+    for line in notes:
+        echo(line, stderr=False)
+    if out is not None:
+        echo(f"written to {out}", stderr=False)
+
+
+def _numbers(cell: TableCell, digits: int) -> list[str]:
+    if cell.value is None:
+        return ["none", "", str(cell.count), str(cell.num_missing)]
+    interval = "" if cell.low is None or cell.high is None else f"{cell.low:.{digits}f} to {cell.high:.{digits}f}"
+    return [f"{cell.value:.{digits}f}", interval, str(cell.count), str(cell.num_missing)]

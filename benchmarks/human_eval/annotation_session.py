@@ -29,19 +29,21 @@ from ..suites.human_labels import (
 from .annotation_plan import (
     RECHECK_SHARE,
     TRIAL_QUESTIONS,
+    AnnotatorCheck,
+    KnownAnswers,
     LabelQuestion,
     QuestionType,
     ScheduledQuestion,
     annotation_order,
+    check_annotators,
     label_key,
     question_block,
+    same_answer,
 )
-from .annotator_checks import AnnotatorCheck, KnownAnswers, check_annotators, same_answer
 from .question_pools import QuestionPool
 from .shown_questions import Feedback, ShownQuestion, displayed_answer, shown_question, stored_answer
 
-MAX_SECONDS = 86_400
-"""Of an answer: who takes a day went home."""
+MAX_SECONDS = 86_400  # of an answer: who takes a day went home
 
 
 class AnnotationError(ValueError):
@@ -66,10 +68,8 @@ def clean_annotator_name(name: str) -> str:
 
 @dataclass
 class _AnnotatorState:
-    """One annotator's schedule, and labels by the slot of their question, oldest first.
-
-    unreadable: keys of questions whose pictures cannot be shown, with the reason; they are passed over.
-    """
+    """One annotator's schedule, and labels by the slot of their question, oldest first. unreadable: keys of questions
+    whose pictures cannot be shown, with the reason; they are passed over."""
 
     schedule: list[ScheduledQuestion]
     labels: dict[tuple[object, ...], list[Label]]
@@ -92,13 +92,10 @@ def _question_group(scheduled: ScheduledQuestion) -> tuple[object, ...]:
 
 @dataclass
 class AnnotationSession:
-    """Annotators, their questions and the label file. Thread-safe.
-
-    path: label file; existing labels are read from it. known_answers: gold labels, for feedback and checks.
-    definitions: dimension -> text shown to annotators, overrides the built-in one. clock: time of a label.
-    score_sources: result folders and files of scores that labels are compared with, as `load_score_source` takes them.
-    Raises `InputError` for a file that is not a label file.
-    """
+    """Annotators, their questions and the label file. Thread-safe. path: label file; existing labels are read from it.
+    known_answers: gold labels, for feedback and checks. definitions: dimension -> text shown to annotators, overrides
+    the built-in one. clock: time of a label. score_sources: result folders and files of scores that labels are compared
+    with, as `load_score_source` takes them. Raises `InputError` for a file that is not a label file."""
 
     pool: QuestionPool
     questions: Sequence[LabelQuestion]
@@ -134,19 +131,15 @@ class AnnotationSession:
         """Whether a label was saved since the session began."""
         return len(self._labels) > self._num_read
 
-    # -- questions ----------------------------------------------------------------------------------------------------
-
     def schedule(self, annotator: str) -> list[ScheduledQuestion]:
         """All questions of an annotator, in order."""
         with self._lock:
             return list(self._state(annotator).schedule)
 
     def question(self, annotator: str, number: int | None = None) -> ShownQuestion | None:
-        """The next question, or None at the end; with `number` the next or an earlier one.
-
-        A next question whose pictures cannot be read is passed over, see `unreadable`. Raises `AnnotationError` for a
-        number beyond the next question; with `number` also `MissingOutput` and `ImageError`.
-        """
+        """The next question, or None at the end; with `number` the next or an earlier one. A next question whose
+        pictures cannot be read is passed over, see `unreadable`. Raises `AnnotationError` for a number beyond the next
+        question; with `number` also `MissingOutput` and `ImageError`."""
         with self._lock:
             state = self._state(annotator)
             if number is not None:
@@ -195,8 +188,6 @@ class AnnotationSession:
             raise AnnotationError(f"there is no question {number} for {annotator} yet: the next is {next_number}")
         return number
 
-    # -- answers ------------------------------------------------------------------------------------------------------
-
     def submit(
         self,
         annotator: str,
@@ -206,12 +197,10 @@ class AnnotationSession:
         note: str = "",
         revision: int | None = None,
     ) -> Feedback | None:
-        """Save an answer: it is on the disk when this returns. Returns the feedback to a practice question.
-
-        answer: left, right or tie for a pair; else as in a label. revision: that of the question as it was shown; None
-        changes whatever the question has. Raises `AnnotationError` for an invalid answer or question number,
-        `AnsweredElsewhere` where the question has been answered since it was shown, and OSError.
-        """
+        """Save an answer: it is on the disk when this returns. Returns the feedback to a practice question. answer:
+        left, right or tie for a pair; else as in a label. revision: that of the question as it was shown; None changes
+        whatever the question has. Raises `AnnotationError` for an invalid answer or question number,
+        `AnsweredElsewhere` where the question has been answered since it was shown, and OSError."""
         with self._lock:
             state = self._state(annotator)
             scheduled = state.schedule[self._checked_number(annotator, state, number)]
@@ -222,10 +211,8 @@ class AnnotationSession:
             return self._feedback(scheduled, label) if scheduled.phase == "trial" else None
 
     def add_labels(self, labels: Sequence[Label]) -> int:
-        """Save labels that came from elsewhere, without those that the file has; returns how many were new.
-
-        A label that differs from the file's is later, and counts. Raises OSError.
-        """
+        """Save labels that came from elsewhere, without those that the file has; returns how many were new. A label
+        that differs from the file's is later, and counts. Raises OSError."""
         with self._lock:
             last = {label.judgement_key: label for label in self._labels}
             new = []
@@ -297,13 +284,9 @@ class AnnotationSession:
         majority, _ = counts.most_common(1)[0]
         return Feedback(displayed_answer(label, scheduled) == majority, majority, "", "majority")
 
-    # -- repeated dimensions -----------------------------------------------------------------------------------------
-
     def repeat_dimension(self, annotator: str, kind: LabelKind, dimension: str) -> int:
-        """Schedule all questions of a dimension again; returns the number of the round.
-
-        Raises `AnnotationError` before its last round is complete, and for a dimension that is void for the annotator.
-        """
+        """Schedule all questions of a dimension again; returns the number of the round. Raises `AnnotationError` before
+        its last round is complete, and for a dimension that is void for the annotator."""
         with self._lock:
             state = self._state(annotator)
             question_type = QuestionType(kind, dimension)
@@ -327,8 +310,6 @@ class AnnotationSession:
         questions = list(dict.fromkeys(scheduled.question for scheduled in last_round))
         rng = random.Random(f"{self.seed} {annotator} {question_type.kind} {question_type.dimension} {number}")
         return question_block(questions, rng, self.recheck_share, frozenset(self.known_answers), number)
-
-    # -- annotator state ----------------------------------------------------------------------------------------------
 
     def _state(self, annotator: str) -> _AnnotatorState:
         if annotator not in self._states:

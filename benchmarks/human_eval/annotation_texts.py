@@ -263,10 +263,8 @@ class AnswerChoice:
 
 
 def dimension_definition(question_type: QuestionType, suite: str = "") -> str:
-    """The definition shown to annotators; for an unknown dimension its name and the question.
-
-    A first line, and where the suite has a guide of its own that below it.
-    """
+    """The definition shown to annotators; for an unknown dimension its name and the question. A first line, and where
+    the suite has a guide of its own that below it."""
     if suite == "i2ibench" and (guide := i2ibench_definition(question_type.dimension)):
         first, _, rest = guide.partition("\n")
         return f"{first} {_PROMPTS_BY_KIND[question_type.kind]}\n{rest}"
@@ -305,9 +303,6 @@ def answer_choices(question_type: QuestionType, suite: str) -> tuple[AnswerChoic
         case "stars":
             return tuple(AnswerChoice(stars, "★" * stars, (str(stars),)) for stars in (5, 4, 3, 2, 1))
         case "reference":
-            return (
-                AnswerChoice("accept", "Accept", ("a", "1")),
-                AnswerChoice("regenerate", "Regenerate", ("r", "2")),
-            )
+            return (AnswerChoice("accept", "Accept", ("a", "1")), AnswerChoice("regenerate", "Regenerate", ("r", "2")))
         case _:
             return ()

@@ -1,4 +1,4 @@
-"""Calibrations fitted on human labels: a judge's scores mapped to the scale of the labels.
+"""Calibrations fitted on human labels: a judge's scores, loaded from results or files, mapped to the labels' scale.
 
 Pairs give log-odds of being preferred, or the probability of being preferred to the mean edit; yes and no, `accept` and
 `regenerate`, and four levels give the mean human label of edits with such a score, from 0 to 1.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -17,22 +17,22 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ...reward import Card, SpecError, build
+from ...reward import Card, Score, SpecError, build
 from ...reward.digests import sha256
 from ...reward.metrics import Metric
 from ...reward.metrics.calibration import CalibrationInput, CalibrationMap, CalibrationOutput, spec_text
 from ...reward.queries.specs import entry_point_names
+from ...reward.score import SCHEMA
 from ..common.errors import InputError
-from ..suites.human_labels import LABEL_KINDS, LEVEL_KINDS, Label, LabelKind, effective_labels
+from ..suites.human_labels import LABEL_KINDS, LEVEL_KINDS, Label, LabelKind, effective_labels, read_labels
+from ..suites.results import SCORES_FILE, ResultRow, Results, load_results, parsed_lines, require_schema
 from .label_matching import JudgedItem, ScoreLookup
-from .monotone_regression import FOLDS, MonotoneFit, fit_pairs, fit_points, preference_probability
+from .monotone_regression import MonotoneFit, fit_pairs, fit_points, preference_probability
 
 Scale = Literal["log-odds", "share"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
-ItemKey = tuple[str, str]
-"""An item: (editor, id)."""
-
+ItemKey = tuple[str, str]  # an item: (editor, id)
 _PROBABILITY_KNOTS = 65  # minimum number of knots of a calibration that is curved between its fitted knots
 _DIGITS = 12  # of the digest in a unit
 
@@ -99,18 +99,12 @@ def fit_calibrations(
     *,
     rewards: Sequence[Metric] = (),
     scale: Scale = "log-odds",
-    l2: float = 0.1,
     smoothing: float | None = None,
-    knots: int | None = None,
-    folds: int = FOLDS,
-    seed: int = 0,
 ) -> dict[str, CalibrationMap]:
-    """A calibration per metric name; parts after a /, as in `edit-balanced/reward`.
-
-    Calibrations of pairs fitted together on the same labels share a scale and a unit: 0 is the mean of the compared
-    edits that have a score of all these metrics. rewards: the rewards that produced the scores; the calibration stores
-    their specs, and `Calibrated` rejects a reward built from other parts. scale: for pairs. Raises `InputError`.
-    """
+    """A calibration per metric name; parts after a /, as in `edit-balanced/reward`. Calibrations of pairs fitted
+    together on the same labels share a scale and a unit: 0 is the mean of the compared edits that have a score of all
+    these metrics. rewards: the rewards that produced the scores; the calibration stores their specs, and `Calibrated`
+    rejects a reward built from other parts. scale: for pairs. Raises `InputError`."""
     if not metrics:
         raise InputError("give at least one metric to calibrate")
     if label_set.kind != "pair" and scale != "log-odds":
@@ -121,11 +115,10 @@ def fit_calibrations(
     common = set.intersection(*(set(match.scores_by_item) for match in matched.values()))
     if label_set.kind == "pair" and not common:
         raise InputError("no edit has a score of all these metrics: fit one at a time")
-    options = {"folds": folds, "seed": seed}
     calibrations = {}
     for name, match in matched.items():
         try:
-            fitted = _fit(label_set.kind, match, common, {**options, "l2": l2, "smoothing": smoothing, "knots": knots})
+            fitted = _fit(label_set.kind, match, common, smoothing)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         goes_in = _input_spec(match.signature, rewards)
@@ -166,17 +159,15 @@ def _match_scores(label_set: LabelSet, lookup: ScoreLookup, name: str) -> _Match
     return _MatchedScores(scored, scores_by_item, signature, num_unmatched, num_unscored)
 
 
-def _fit(
-    kind: LabelKind, matched: _MatchedScores, common: Collection[ItemKey], options: Mapping[str, Any]
-) -> MonotoneFit:
+def _fit(kind: LabelKind, matched: _MatchedScores, common: Collection[ItemKey], smoothing: float | None) -> MonotoneFit:
     rows = [(one.case, values, ratings) for one, values in matched.judged for ratings in one.ratings.values()]
     cases, ratings = [case for case, _, _ in rows], np.array([one for _, _, one in rows])
     values = np.array([item_values for _, item_values, _ in rows])
     if kind == "pair":
         zero = np.array([matched.scores_by_item[key] for key in sorted(common)])
         first, second = values.T
-        return fit_pairs(first, second, (ratings + 1) / 2, groups=cases, reference_scores=zero, **options)
-    return fit_points(values[:, 0], ratings, groups=cases, folds=options["folds"], seed=options["seed"])
+        return fit_pairs(first, second, (ratings + 1) / 2, groups=cases, reference_scores=zero, smoothing=smoothing)
+    return fit_points(values[:, 0], ratings, groups=cases)
 
 
 def _build_calibration(
@@ -274,3 +265,56 @@ def build_metric(spec: Any) -> Metric:
 def file_provenance(path: Path, **more: Any) -> dict[str, Any]:
     """Provenance of a file: its name without folders, and its sha256. Raises OSError."""
     return {"file": path.name, "sha256": sha256(path), **more}
+
+
+def load_score_source(sources: Sequence[str], labels: Sequence[Path]) -> tuple[CalibrationSource, list[Label]]:
+    """Scores and labels. sources: result folders; score files as FILE, or EDITOR=FILE for labels that name editors.
+    Files of one editor are merged by id: scores of several metrics. Raises `InputError`, OSError."""
+    results: list[Results] = []
+    rows: dict[str, dict[str, ResultRow]] = {}
+    files, experts = [], dict[str, str]()
+    for text in sources:
+        editor, path = _split_editor(text)
+        if path.is_dir():
+            run = load_results(path)
+            results.append(run)
+            files.append(file_provenance(path / SCORES_FILE, editor=run.editor, rows=len(run.rows)))
+            experts |= {f"{run.editor}: {role}": expert for role, expert in _experts(run)}
+            continue
+        editor_rows = rows.setdefault(editor, {})
+        count = 0
+        for count, (name, score) in enumerate(read_scores(path), start=1):  # noqa: B007  (the last number is the count)
+            row = editor_rows.get(name, ResultRow(name, name, {}))
+            metric = score.metric.partition("@")[0] or "score"
+            if metric in row.scores:
+                raise InputError(f"{path} has two scores of {metric} for {name!r}: expected one per edit")
+            editor_rows[name] = replace(row, scores={**row.scores, metric: score})
+        files.append(file_provenance(path, editor=editor, rows=count))
+    results += [Results(editor, list(by_id.values())) for editor, by_id in rows.items()]
+    label_files = [file_provenance(path) for path in labels]
+    lookup = ScoreLookup(results)
+    if not lookup.rows:
+        raise InputError("there are no scores: give result folders, or files written by `editcritic score -o`")
+    return CalibrationSource(lookup, files, label_files, experts), read_labels(labels)
+
+
+def read_scores(path: Path) -> Iterator[tuple[str, Score]]:
+    """Id and score of each line of a scores file. Raises `InputError` with the number of an invalid line, OSError."""
+    return parsed_lines(path, "a line of a scores file", _score)
+
+
+def _score(data: Any) -> tuple[str, Score]:
+    require_schema(data, SCHEMA)
+    return str(data["id"]), Score.from_json(data)
+
+
+def _split_editor(text: str) -> tuple[str, Path]:
+    editor, equals, rest = text.partition("=")
+    if Path(text).exists() or not equals:
+        return "", Path(text)
+    return editor, Path(rest)
+
+
+def _experts(results: Results) -> Iterator[tuple[str, str]]:
+    for role, expert in dict(results.provenance.get("experts", {})).items():
+        yield role, str(expert.get("id", "")) if isinstance(expert, dict) else str(expert)

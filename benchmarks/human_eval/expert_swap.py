@@ -34,11 +34,9 @@ STATISTIC_DESCRIPTIONS: Mapping[str, str] = {
 def swap_tables(
     before: Sequence[Results], after: Sequence[Results], metric: LabelMetric, group_by: Sequence[str] = ("turn",)
 ) -> list[Table]:
-    """Tables of one metric under both sets of experts, over the items with a value in both.
-
-    group_by: item labels; a point is an editor and a value of a label. Editors are matched by name; a single editor on
-    each side matches under any name. Raises `InputError` if editors or items do not match.
-    """
+    """Tables of one metric under both sets of experts, over the items with a value in both. group_by: item labels; a
+    point is an editor and a value of a label. Editors are matched by name; a single editor on each side matches under
+    any name. Raises `InputError` if editors or items do not match."""
     pairs = _match_rows(before, after)
     names = dict.fromkeys(case for results, _ in pairs for case in results.cases)
     cases = {case: number for number, case in enumerate(names)}

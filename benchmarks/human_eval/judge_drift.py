@@ -29,8 +29,7 @@ SCHEMA = 2
 AnswerValue = float | str
 """A value, or the status of a score that has none. A score that failed is no answer."""
 
-TOLERANCE = 1e-9
-"""Values that differ by at most this are equal."""
+TOLERANCE = 1e-9  # values that differ by at most this are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,11 @@ class AnswerChange:
 
 @dataclass(frozen=True, slots=True)
 class AnswerDrift:
-    """Drift of one score, over the images of both runs.
-
-    count: compared answers. changed: share of changed answers, averaged over the golden runs. baseline_disagreement:
-    share of pairs of golden runs that differ; None with one run. mean: now minus before, with low and high, its 95 %
-    interval over cases. excess: changed minus baseline_disagreement, with its interval; None with one run.
-    exceeds_noise: one of the two intervals excludes 0. With one golden run only the mean is tested.
-    """
+    """Drift of one score, over the images of both runs. count: compared answers. changed: share of changed answers,
+    averaged over the golden runs. baseline_disagreement: share of pairs of golden runs that differ; None with one run.
+    mean: now minus before, with low and high, its 95 % interval over cases. excess: changed minus
+    baseline_disagreement, with its interval; None with one run. exceeds_noise: one of the two intervals excludes 0.
+    With one golden run only the mean is tested."""
 
     path: str
     count: int
@@ -107,11 +104,9 @@ class DriftReport:
 def build_golden_set(
     runs: Sequence[Sequence[Results]], *, count: int | None = None, seed: int = 0
 ) -> list[GoldenRecord]:
-    """A golden set of one run's results (one folder per editor), or of several runs of the same images.
-
-    count: number of images, sampled by seed; None: all. Raises `InputError` if the runs are of different images, or if
-    nothing was scored.
-    """
+    """A golden set of one run's results (one folder per editor), or of several runs of the same images. count: number
+    of images, sampled by seed; None: all. Raises `InputError` if the runs are of different images, or if nothing was
+    scored."""
     first = [(results.editor, row) for results in runs[0] for row in results.rows if is_answered(row)]
     other_runs = [{(results.editor, row.id): row for results in run for row in results.rows} for run in runs[1:]]
     if not first:
@@ -288,10 +283,8 @@ def _shown(value: AnswerValue) -> str:
 
 def load_answers(paths: Sequence[Path]) -> list[Results]:
     """Results of folders, one an editor, or those of one recording, with a row a sample and its sources as the case.
-
     Raises `InputError`, also for a recording beside others, since it names no editor, and for one whose scores this
-    version does not reproduce; `LogError` for a damaged one.
-    """
+    version does not reproduce; `LogError` for a damaged one."""
     recordings = [path for path in paths if path.is_file()]
     if recordings and len(paths) > 1:
         raise InputError(

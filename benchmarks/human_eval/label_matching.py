@@ -12,9 +12,7 @@ from ..common.errors import InputError
 from ..suites.human_labels import LEVEL_KINDS, Label, LabelKind
 from ..suites.results import ResultRow, Results
 
-ItemKeys = tuple[tuple[str, str], ...]
-"""The labelled items: (editor, id), two of them for a pair."""
-
+ItemKeys = tuple[tuple[str, str], ...]  # the labelled items: (editor, id), two of them for a pair
 Pooling = Literal["each", "item"]
 ALL = "all"
 EDITOR = "editor"
@@ -22,12 +20,9 @@ EDITOR = "editor"
 
 @dataclass(frozen=True, slots=True)
 class LabelMetric:
-    """The metric of a dimension.
-
-    path: the metric's name in results, and parts of it, as in ("complex-edit-o", "following"). low, high: the values of
-    no and yes, or of the worst and best level. threshold: share of that range, in [0, 1], from which the label is yes.
-    tie_width: differences up to this are ties, in the metric's unit.
-    """
+    """The metric of a dimension. path: the metric's name in results, and parts of it, as in ("complex-edit-o",
+    "following"). low, high: the values of no and yes, or of the worst and best level. threshold: share of that range,
+    in [0, 1], from which the label is yes. tie_width: differences up to this are ties, in the metric's unit."""
 
     path: tuple[str, ...]
     low: float = 0.0
@@ -64,8 +59,7 @@ class LabelMetric:
 @dataclass(frozen=True)
 class JudgedItem:
     """One labelled item or pair. item_keys: sorted, whichever was shown first. ratings: annotator -> `Label.value`; for
-    a pair, with respect to the first of `item_keys`.
-    """
+    a pair, with respect to the first of `item_keys`."""
 
     item_keys: ItemKeys
     rows: tuple[ResultRow, ...]
@@ -128,10 +122,8 @@ class ScoreLookup:
         return list(items.values()), num_unmatched
 
     def metric_for(self, dimension: str, metrics: Mapping[str, LabelMetric]) -> LabelMetric | None:
-        """The metric of a dimension: from `metrics`, else the one of its name in results; None without one.
-
-        Raises `InputError` if no row has the given metric.
-        """
+        """The metric of a dimension: from `metrics`, else the one of its name in results; None without one. Raises
+        `InputError` if no row has the given metric."""
         metric = metrics.get(dimension) or LabelMetric(tuple(dimension.split("/")))
         if any(row.score(*metric.path) is not None for row in self.rows.values()):
             return metric

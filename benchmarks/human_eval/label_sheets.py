@@ -40,8 +40,7 @@ COLUMNS = (
     *("note", "phase", "round"),
 )
 
-MAX_SHEET_BYTES = 32 * 2**20
-"""Of a sheet that is read: some 100,000 rows."""
+MAX_SHEET_BYTES = 32 * 2**20  # of a sheet that is read: some 100,000 rows
 MAX_ROWS = 200_000
 
 
@@ -102,10 +101,8 @@ def import_jsonl(path: Path) -> ImportedLabels:
 
 def sheet_rows(path: Path) -> list[tuple[int, Mapping[str, str]]]:
     """Rows of a CSV file as a spreadsheet saves it, by the names of the first row; with their numbers, from 1.
-
     Separated by commas, semicolons or tabs; cells without the apostrophe that `csv_text` puts before formulas. Raises
-    `InputError` for what is no such file.
-    """
+    `InputError` for what is no such file."""
     try:
         text = _read(path).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -150,7 +147,6 @@ def _row(label: Label) -> list[object]:
 
 
 def _fields(row: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of a label. Raises ValueError."""
     kind, answer = row.get("kind", "").strip(), row["label"].strip()
     fields: dict[str, Any] = {
         name: row[name] for name in ("kind", "dimension", "annotator", "time", "note") if row.get(name)
@@ -182,8 +178,7 @@ SHEET_COLUMNS = (
 )
 SHEET_FILE, PICTURE_FOLDER = "questions.csv", "pictures"
 
-_MAX_ANNOTATORS = 100
-"""Of a sheet that is read: each has a schedule of all questions."""
+_MAX_ANNOTATORS = 100  # of a sheet that is read: each has a schedule of all questions
 _CAPTION_HEIGHT, _GAP = 20, 12  # pixels
 _BOXES_TEXT = "x0 y0 x1 y1 of each box, in pixels of the picture; several boxes separated by /; none for no box"
 _CORNER = re.compile(r"\d{1,6}(\.\d{1,3})?")
@@ -192,10 +187,8 @@ _CORNER = re.compile(r"\d{1,6}(\.\d{1,3})?")
 def write_question_sheet(
     session: AnnotationSession, annotator: str, folder: Path, step: Callable[[], None] = lambda: None
 ) -> tuple[int, Problems[str]]:
-    """Write an annotator's unanswered questions; returns how many, and why others are left out.
-
-    folder: empty or new. step: called after each question. Raises `AnnotationError`, `InputError` and OSError.
-    """
+    """Write an annotator's unanswered questions; returns how many, and why others are left out. folder: empty or new.
+    step: called after each question. Raises `AnnotationError`, `InputError` and OSError."""
     annotator = clean_annotator_name(annotator)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already: give a new folder, or read its answers back with --import")
@@ -226,10 +219,8 @@ def write_question_sheet(
 
 
 def import_labels(session: AnnotationSession, path: Path) -> ImportedLabels:
-    """Labels of a label file (JSONL), of its CSV, or of a question sheet of this session; they are not saved.
-
-    Raises `InputError` for what is none of them.
-    """
+    """Labels of a label file (JSONL), of its CSV, or of a question sheet of this session; they are not saved. Raises
+    `InputError` for what is none of them."""
     if path.suffix.lower() == ".jsonl":
         return import_jsonl(path)
     rows = sheet_rows(path)

@@ -24,16 +24,13 @@ from ..common.errors import InputError
 from ..suites.bootstrap import Statistic, bootstrap_weights
 from ..suites.suite import SuiteItem
 
-SUBSAMPLE_MEANS = 4
-"""Number of means that are compared."""
+SUBSAMPLE_MEANS = 4  # number of means that are compared
 
 
 def variation(grades: Sequence[float], k: int) -> float:
-    """(max - min) / 2 of four means of `k` measurements each, in the unit of the grades; 0 if all agree.
-
-    grades: at least 4 k measurements of one sample, which are split into consecutive groups of k. Raises ValueError for
-    fewer. In the paper's figure 7 the variation settles at k = 20.
-    """
+    """(max - min) / 2 of four means of `k` measurements each, in the unit of the grades; 0 if all agree. grades: at
+    least 4 k measurements of one sample, which are split into consecutive groups of k. Raises ValueError for fewer. In
+    the paper's figure 7 the variation settles at k = 20."""
     if k < 1:
         raise ValueError(f"a mean needs at least one measurement, got k={k}")
     if len(grades) < SUBSAMPLE_MEANS * k:
@@ -47,8 +44,7 @@ def variation(grades: Sequence[float], k: int) -> float:
 
 DEFAULT_COUNTS = (1, 2, 4, 8, 20)
 
-RANGE_OF_FOUR = 2.05875
-"""Expected range of four normal numbers of standard deviation 1 (Tippett 1925)."""
+RANGE_OF_FOUR = 2.05875  # expected range of four normal numbers of standard deviation 1 (Tippett 1925)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +64,7 @@ class MeasuredEdit:
 @dataclass(frozen=True, slots=True)
 class VariationAt:
     """num_averaged: measurements per mean. mean: of the variation over samples, with its 95 % interval over cases.
-
-    largest: over all samples. expected: for independent normal measurements of the same standard deviation.
-    """
+    largest: over all samples. expected: for independent normal measurements of the same standard deviation."""
 
     num_averaged: int
     mean: float
@@ -116,10 +110,8 @@ class RepeatedMeasurements:
 
     def required_count(self, target_variation: float) -> int | None:
         """The K whose mean variation is `target_variation`, from the std of one measurement; None if that is unknown.
-
         The four means of K independent measurements are about normal, so their expected half range is 1.03 times the
-        standard deviation of one measurement over the square root of K.
-        """
+        standard deviation of one measurement over the square root of K."""
         if self.noise is None:
             return None
         return max(1, math.ceil((RANGE_OF_FOUR / 2 * self.noise.std / target_variation) ** 2 - 1e-9))
@@ -163,11 +155,9 @@ def measure_repeatedly(
     count: int,
     step: Callable[[], None] = lambda: None,
 ) -> RepeatedMeasurements:
-    """Score each edit `count` times, each time with new samples of the judge.
-
-    path: of the measured part; () is the whole score. step: called after each measurement of all edits. Edits with a
-    measurement without a value are `failed`; raises `InputError` if all are.
-    """
+    """Score each edit `count` times, each time with new samples of the judge. path: of the measured part; () is the
+    whole score. step: called after each measurement of all edits. Edits with a measurement without a value are
+    `failed`; raises `InputError` if all are."""
     rows: list[list[float]] = [[] for _ in edits]
     samples = [edit.sample for edit in edits]
     reasons: dict[str, str] = {}

@@ -18,9 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..common.errors import InputError
 from ..common.optional_imports import bench_library
 
-MIN_JUDGEMENTS = 20
-"""Minimum number of judgements of a fit."""
-
+MIN_JUDGEMENTS = 20  # minimum number of judgements of a fit
 FOLDS = 5
 _MAX_KNOTS = 16
 _SCORES_PER_KNOT = 20  # judgements per knot, for pairs
@@ -35,21 +33,16 @@ Predict = Callable[[Numbers], Numbers]
 
 @dataclass(frozen=True)
 class MonotoneFit:
-    """Knots, fit settings, and quality on held-out judgements.
-
-    held_out: `map`, `line` (a straight line instead) and `constant`, each with `log_loss` in nats per judgement and
-    `accuracy`; `gain` of the map over the constant in log-loss, and its standard error over groups, `gain_error`; and
-    `judgements`, `folds`. problems: warnings for the user.
-    """
+    """Knots, fit settings, and quality on held-out judgements. held_out: `map`, `line` (a straight line instead) and
+    `constant`, each with `log_loss` in nats per judgement and `accuracy`; `gain` of the map over the constant in
+    log-loss, and its standard error over groups, `gain_error`; and `judgements`, `folds`. problems: warnings for the
+    user."""
 
     x: Numbers
     y: Numbers
     settings: Mapping[str, Any]
     held_out: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-
-
-# -- points -----------------------------------------------------------------------------------------------------------
 
 
 def fit_points(
@@ -61,11 +54,9 @@ def fit_points(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> MonotoneFit:
-    """The non-decreasing function of least squared error from scores to labels in [0, 1].
-
-    Equal scores are one point with the mean of their labels. groups: judgements that are held out together, such as
-    edits of one source. Raises `InputError` if there is too little data.
-    """
+    """The non-decreasing function of least squared error from scores to labels in [0, 1]. Equal scores are one point
+    with the mean of their labels. groups: judgements that are held out together, such as edits of one source. Raises
+    `InputError` if there is too little data."""
     x, y = _numbers(scores, "scores"), _numbers(labels, "labels")
     if x.shape != y.shape:
         raise InputError(f"expected one label per score: got {len(x)} scores and {len(y)} labels")
@@ -105,7 +96,6 @@ def fit_points(
 
 
 def _isotonic(x: Numbers, y: Numbers, w: Numbers) -> tuple[Numbers, Numbers]:
-    """Knots at the ends of the fitted steps, and their heights."""
     places, inverse = np.unique(x, return_inverse=True)
     weight = np.bincount(inverse, w)
     means = np.bincount(inverse, w * y) / weight
@@ -115,9 +105,6 @@ def _isotonic(x: Numbers, y: Numbers, w: Numbers) -> tuple[Numbers, Numbers]:
     inside = (heights[1:-1] == heights[:-2]) & (heights[1:-1] == heights[2:])
     is_knot = np.concatenate(([True], ~inside, [True]))
     return places[is_knot], heights[is_knot]
-
-
-# -- pairs ------------------------------------------------------------------------------------------------------------
 
 
 def fit_pairs(
@@ -134,17 +121,15 @@ def fit_pairs(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> MonotoneFit:
-    """A monotone utility of scores, from pairs of scores and preferences: 1 the first, 0 the second, 0.5 a tie.
-
-    The map gives a utility u in log-odds: a is preferred to b with probability sigmoid(u(a) - u(b)); a tie is half a
-    win each. u rises by a non-negative amount from each knot to the next; knots lie at all distinct scores, or at
-    quantiles (`knots` of them; by default one per 20 judgements, 2 to 16). The objective is the log-loss summed over
-    judgements plus half of: l2 times the sum of the squared rises, which keeps u finite if annotators always agree, and
-    smoothing times the sum of the squared differences of adjacent rises, which prevents steps from noise and ties
-    between edits of different scores; by default the best of 30, 3 and 0.3 in cross-validation. The problem is convex.
+    """A monotone utility of scores, from pairs of scores and preferences: 1 the first, 0 the second, 0.5 a tie. The map
+    gives a utility u in log-odds: a is preferred to b with probability sigmoid(u(a) - u(b)); a tie is half a win each.
+    u rises by a non-negative amount from each knot to the next; knots lie at all distinct scores, or at quantiles
+    (`knots` of them; by default one per 20 judgements, 2 to 16). The objective is the log-loss summed over judgements
+    plus half of: l2 times the sum of the squared rises, which keeps u finite if annotators always agree, and smoothing
+    times the sum of the squared differences of adjacent rises, which prevents steps from noise and ties between edits
+    of different scores; by default the best of 30, 3 and 0.3 in cross-validation. The problem is convex.
     reference_scores: scores of the edits whose mean utility is 0; all of the pairs by default. Raises `InputError` if
-    there is too little data.
-    """
+    there is too little data."""
     a, b, t = _numbers(first, "scores"), _numbers(second, "scores"), _numbers(preferred, "preferences")
     if not a.shape == b.shape == t.shape:
         raise InputError(f"expected two scores and a preference per pair: got {len(a)}, {len(b)} and {len(t)}")
@@ -203,7 +188,6 @@ def preference_probability(utilities: ArrayLike) -> Numbers:
 
 
 def _knot_positions(x: Numbers, max_knots: int) -> Numbers:
-    """Every distinct score, or quantiles, the ends included."""
     distinct = np.unique(x)
     if len(distinct) <= max_knots:
         return distinct
@@ -240,9 +224,6 @@ def _fit_amounts(rows: Numbers, t: Numbers, w: Numbers, l2: float, smoothing: fl
 def _sigmoid(z: Numbers) -> Numbers:
     probabilities: Numbers = 0.5 * (1 + np.tanh(z / 2))
     return probabilities
-
-
-# -- shared ----------------------------------------------------------------------------------------------------------
 
 
 def _numbers(values: ArrayLike, noun: str) -> Numbers:
@@ -306,9 +287,7 @@ def evaluate_held_out(
     predictions: Mapping[str, Numbers], targets: Numbers, weights: Numbers, groups: NDArray[np.int64], folds: int
 ) -> tuple[dict[str, Any], list[str]]:
     """Held-out quality of each predictor, and problems of the map. predictions, targets: probabilities or scale shares.
-
-    accuracy: over judgements with a preference; a prediction of 0.5 counts half.
-    """
+    accuracy: over judgements with a preference; a prediction of 0.5 counts half."""
     if not folds:
         return {}, ["too few groups for cross-validation: the quality of the calibration is unknown"]
     quality: dict[str, Any] = {}

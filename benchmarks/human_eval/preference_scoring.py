@@ -23,11 +23,8 @@ from ..common.problems import Problems
 from ..suites.human_preferences.comparison import Comparison
 from ..suites.rows import DataProblem
 
-PAIRWISE = "pairwise-judge"
-"""The name of the reward that sees both edits of a pair."""
-
-_BLOCK = 16
-"""Comparisons whose pictures are in memory at once."""
+PAIRWISE = "pairwise-judge"  # the name of the reward that sees both edits of a pair
+_BLOCK = 16  # comparisons whose pictures are in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +51,9 @@ class PreferenceReward:
 
 @dataclass(frozen=True)
 class JudgedComparison:
-    """A comparison without its pictures, with what the rewards say.
-
-    case: comparisons with the same source picture. edits: reward -> candidate -> outcome; empty for a pairwise reward.
-    pairs: reward -> pair -> the outcome whose value is above 0 where the first edit is better.
-    """
+    """A comparison without its pictures, with what the rewards say. case: comparisons with the same source picture.
+    edits: reward -> candidate -> outcome; empty for a pairwise reward. pairs: reward -> pair -> the outcome whose value
+    is above 0 where the first edit is better."""
 
     id: str
     group: str
@@ -74,8 +69,7 @@ class JudgedComparison:
 @dataclass
 class ScoredSet:
     """What was read and scored. problems: rows that are no comparison. statuses: reward -> status -> number of edits
-    (of pairs for a pairwise reward). missing_pictures: pictures that could not be read, counted once per edit.
-    """
+    (of pairs for a pairwise reward). missing_pictures: pictures that could not be read, counted once per edit."""
 
     comparisons: list[JudgedComparison] = field(default_factory=list)
     problems: Problems[str] = field(default_factory=Problems)
@@ -87,12 +81,10 @@ class ScoredSet:
 def load_rewards(
     specs: Sequence[str], experts: Sequence[str] | None, engine: Engine, **options: Any
 ) -> list[PreferenceReward]:
-    """Rewards by name, TOML file, or as `pairwise-judge`, on one engine and with the same experts.
-
-    A reward has the name of its card, or if several have the same, that which was given. experts: bindings as in
-    `load_experts`, beside those that need no download. options: of `Reward`. Raises `SpecError` or `InputError` for a
-    reward that cannot be built or is given twice.
-    """
+    """Rewards by name, TOML file, or as `pairwise-judge`, on one engine and with the same experts. A reward has the
+    name of its card, or if several have the same, that which was given. experts: bindings as in `load_experts`, beside
+    those that need no download. options: of `Reward`. Raises `SpecError` or `InputError` for a reward that cannot be
+    built or is given twice."""
     if len(set(specs)) < len(specs):
         raise InputError(f"--reward {next(name for name in specs if specs.count(name) > 1)} is given twice")
     shared = load_experts(experts or (), default_experts())
@@ -128,11 +120,8 @@ def score_comparisons(
     index: FileIndex | None = None,
     on_comparison: Callable[[], None] = lambda: None,
 ) -> ScoredSet:
-    """Score every edit of every comparison.
-
-    index: file digest -> image digest, to avoid decoding. on_comparison: called after each. Raises `TooManyFailures`,
-    `InputError` for files that cannot be read.
-    """
+    """Score every edit of every comparison. index: file digest -> image digest, to avoid decoding. on_comparison:
+    called after each. Raises `TooManyFailures`, `InputError` for files that cannot be read."""
     scored = ScoredSet(
         statuses={reward.name: Counter() for reward in rewards}, reasons={reward.name: [] for reward in rewards}
     )
@@ -160,9 +149,6 @@ def score_comparisons(
             scored.comparisons.append(judged)
             on_comparison()
     return scored
-
-
-# -- pictures ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -195,9 +181,6 @@ def _open(comparison: Comparison, index: FileIndex | None) -> _Opened:
         except (ImageError, SampleTooLarge) as error:
             missing[name] = str(error)
     return _Opened(comparison, case, samples, missing)
-
-
-# -- scores ------------------------------------------------------------------------------------------------------------
 
 
 def _score_block(
@@ -247,7 +230,6 @@ def _packed_pairs(item: _Opened) -> tuple[dict[object, EditSample], dict[object,
 
 
 def _content(sample: EditSample) -> str:
-    """Digest of all that the set gives to score: sources, instruction, edited picture, and of a pair the first one."""
     parts = [sample.instruction, *(image.digest for image in sample.sources), sample.edited.digest]
     parts += [turn.edited.digest for turn in sample.history]
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -47,9 +47,6 @@ def bounded(make: Callable[[Missing], Statistic]) -> Statistic:
     return wrong.bounded(wrong, make("right")) if wrong.num_missing else wrong
 
 
-# -- pairs -------------------------------------------------------------------------------------------------------------
-
-
 def answered(pairs: Sequence[LabelledPair], cases: int) -> Statistic:
     """Share of pairs with both values."""
     return replace(observed(pairs, cases).mean(lambda x, _: ~np.isnan(x)), num_missing=0)
@@ -57,8 +54,7 @@ def answered(pairs: Sequence[LabelledPair], cases: int) -> Statistic:
 
 def accuracy(pairs: Sequence[LabelledPair], cases: int, tolerance: float = 0.0) -> Statistic:
     """Share of pairs that are right: the preferred edit has the higher value; for a tie, the values differ by less than
-    `tolerance`, or not at all.
-    """
+    `tolerance`, or not at all."""
 
     def make(missing: Missing) -> Statistic:
         return observed(pairs, cases).mean(lambda x, y: _right(x, y, tolerance) | (np.isnan(x) & (missing == "right")))
@@ -102,9 +98,7 @@ def _calibrated(pairs: Sequence[LabelledPair], cases: int, missing: Missing) -> 
 
 def _threshold_curve(weights: Numbers, x: Numbers, y: Numbers, missing: Missing) -> tuple[Numbers, Numbers]:
     """Weight of the right pairs at each threshold (0, and each absolute difference), and that of the right ties alone.
-
-    weights: (samples, n) -> (samples, thresholds) each.
-    """
+    weights: (samples, n) -> (samples, thresholds) each."""
     is_missing = np.isnan(x)
     present = np.flatnonzero(~is_missing)
     order = present[np.argsort(np.abs(x[present]), kind="stable")]
@@ -121,9 +115,6 @@ def _threshold_curve(weights: Numbers, x: Numbers, y: Numbers, missing: Missing)
     return right, ties
 
 
-# -- groups ------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PairGroup:
     """The pairs of one question to people. complete: whether all its pairs are there; otherwise it is wrong."""
@@ -134,12 +125,9 @@ class PairGroup:
 
 
 def groups_right(groups: Sequence[PairGroup], cases: int, *, released: bool = False) -> Statistic:
-    """Share of groups whose pairs are all right.
-
-    For the groups of one pair, a difference of at most a threshold is a tie, with the threshold of
-    `accuracy_with_ties`. released: as the released code of EditReward-Bench counts them: only the ties of people are
-    judged by the threshold, and preferences by the sign of the difference alone.
-    """
+    """Share of groups whose pairs are all right. For the groups of one pair, a difference of at most a threshold is a
+    tie, with the threshold of `accuracy_with_ties`. released: as the released code of EditReward-Bench counts them:
+    only the ties of people are judged by the threshold, and preferences by the sign of the difference alone."""
     single = [group.pairs[0] for group in groups if len(group.pairs) == 1 and group.complete]
     others = [group for group in groups if len(group.pairs) > 1 or not group.complete]
     return bounded(lambda missing: _groups_right(single, others, cases, missing, released))
@@ -190,9 +178,6 @@ def _is_right(label: int, difference: float) -> bool:
     return difference == 0 if label == 0 else label * difference > 0
 
 
-# -- ratings -----------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class RatedEdit:
     """case: number of its case. rating: of people. value: None where it is missing."""
@@ -203,14 +188,11 @@ class RatedEdit:
 
 
 def mean_correlation(models: Sequence[Sequence[RatedEdit]], cases: int, *, fisher: bool) -> Statistic:
-    """Spearman's correlation of values with ratings, for each model over its edits, averaged over models.
-
-    fisher: the mean of Fisher's z = artanh(r), transformed back. Otherwise as in the released code of VIEScore and
-    EditReward, which transforms the mean of r itself by tanh: lower, and what their tables have. A model whose ratings
-    are all equal has no correlation and is left out; values that are all equal have one of 0. A missing value counts as
-    wrong: it is placed at the end of the order that is farthest from the rating. Without any value there is no
-    correlation.
-    """
+    """Spearman's correlation of values with ratings, for each model over its edits, averaged over models. fisher: the
+    mean of Fisher's z = artanh(r), transformed back. Otherwise as in the released code of VIEScore and EditReward,
+    which transforms the mean of r itself by tanh: lower, and what their tables have. A model whose ratings are all
+    equal has no correlation and is left out; values that are all equal have one of 0. A missing value counts as wrong:
+    it is placed at the end of the order that is farthest from the rating. Without any value there is no correlation."""
     rated = [edits for edits in models if has_correlation(edits)]
     if all(edit.value is None for edits in rated for edit in edits):
         return Statistic(lambda weights: np.full(len(weights), np.nan), cases, 0, sum(map(len, rated)))

@@ -21,9 +21,7 @@ from . import preference_statistics as rules
 from .preference_scoring import JudgedComparison, ScoredSet
 from .preference_statistics import LabelledPair, PairGroup, RatedEdit
 
-PEOPLE = "people"
-"""The column of one rater against the others."""
-
+PEOPLE = "people"  # the column of one rater against the others
 _PAIRS_OF_GROUP = {"2-pair": 1, "3-pair": 3, "4-pair": 6}
 
 STATISTIC_DESCRIPTIONS: Mapping[str, str] = {
@@ -55,11 +53,9 @@ RULE_NOTES: Mapping[Rule, str] = {
 def preference_tables(
     preference_set: PreferenceSet, scored: ScoredSet, rewards: Sequence[str], group_by: Sequence[str] | None = None
 ) -> list[Table]:
-    """The table of a set, and with several rewards that of differences from the first one, without intervals.
-
-    group_by: labels that get rows; by default those of the set. Raises `InputError` if nothing was compared, or for a
-    label that the set does not have.
-    """
+    """The table of a set, and with several rewards that of differences from the first one, without intervals. group_by:
+    labels that get rows; by default those of the set. Raises `InputError` if nothing was compared, or for a label that
+    the set does not have."""
     comparisons = scored.comparisons
     if not comparisons:
         raise InputError(f"{preference_set.name}: none of {scored.problems.total} rows is a comparison")
@@ -98,9 +94,6 @@ def published_markdown(table: Mapping[str, Any]) -> str:
     ]
     lines += table_lines(["", *table["columns"]], rows)
     return "\n".join([*lines, "", *(f"- {note}" for note in table["notes"])]) + "\n"
-
-
-# -- rows by rule ------------------------------------------------------------------------------------------------------
 
 
 class _View:
@@ -273,9 +266,6 @@ _ROWS: Mapping[Rule, Callable[[_View, Sequence[str]], Rows]] = {
     "equal ties": partial(_order_rows, tolerance=1e-5),
     "ratings": _rating_rows,
 }
-
-
-# -- differences and notes ---------------------------------------------------------------------------------------------
 
 
 def _differences(preference_set: PreferenceSet, columns: Mapping[str, Rows], rewards: Sequence[str]) -> list[Table]:

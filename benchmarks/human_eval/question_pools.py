@@ -24,20 +24,15 @@ from ..suites.results import RESULT_FILE, RUN_FILE, ResultRow, Results
 from ..suites.suite import Suite, SuiteItem
 from .annotation_plan import LabelQuestion, QuestionType, editor_sets
 
-MAX_QUESTIONS = 100_000
-"""Of a session: the pairs of a large group are many, and nobody answers more."""
-
+MAX_QUESTIONS = 100_000  # of a session: the pairs of a large group are many, and nobody answers more
 _DATASET_KINDS: frozenset[LabelKind] = frozenset({"boxes", "reference"})
 
 T = TypeVar("T")
 
 
 class QuestionPool(Protocol):
-    """All possible questions, and the pictures that they are about.
-
-    title: what is labelled, for display. scale: name of the suite whose levels are asked for, or "". skipped: what
-    cannot be asked about, with the reason.
-    """
+    """All possible questions, and the pictures that they are about. title: what is labelled, for display. scale: name
+    of the suite whose levels are asked for, or "". skipped: what cannot be asked about, with the reason."""
 
     @property
     def title(self) -> str: ...
@@ -55,10 +50,8 @@ class QuestionPool(Protocol):
     def questions(
         self, question_types: Sequence[QuestionType], *, items: int | None = None, seed: int = 0
     ) -> list[LabelQuestion]:
-        """Every question with images, of `items` items of each type sampled by seed (all: None).
-
-        Raises `InputError` for none.
-        """
+        """Every question with images, of `items` items of each type sampled by seed (all: None). Raises `InputError`
+        for none."""
         ...
 
     def unscored_results(self) -> list[Results]:
@@ -68,11 +61,9 @@ class QuestionPool(Protocol):
 
 @dataclass
 class SuitePool:
-    """Outputs of editors for the items of a suite.
-
-    editors: name -> outputs folder. editors_per_dimension: for pairs of edits of one source, each dimension compares
-    another set of so many editors, drawn by seed (I2I-Bench, section 3.3: four of nine). None: all.
-    """
+    """Outputs of editors for the items of a suite. editors: name -> outputs folder. editors_per_dimension: for pairs of
+    edits of one source, each dimension compares another set of so many editors, drawn by seed (I2I-Bench, section 3.3:
+    four of nine). None: all."""
 
     suite: Suite
     editors: Mapping[str, Path]
@@ -155,10 +146,8 @@ class SuitePool:
 
 @dataclass
 class SamplePool:
-    """Edits of one's own: the samples of a file or folder, as `editcritic score` takes them. Labels have no editor.
-
-    An item is a source with an instruction; the pairs of an item are its edits, two at a time.
-    """
+    """Edits of one's own: the samples of a file or folder, as `editcritic score` takes them. Labels have no editor. An
+    item is a source with an instruction; the pairs of an item are its edits, two at a time."""
 
     path: Path
     samples: Mapping[str, EditSample]
@@ -219,7 +208,6 @@ class SamplePool:
 
 
 def _sampled(items: Sequence[T], count: int | None, seed: int) -> Sequence[T]:
-    """Some of them by seed, in their order; all for None."""
     if count is None or count >= len(items):
         return items
     indices = set(random.Random(seed).sample(range(len(items)), count))
@@ -281,10 +269,8 @@ class _RecordedRun(NamedTuple):
 
 
 def open_source(name: str, data: Path | None = None, outputs: Sequence[str] = ()) -> QuestionSource:
-    """name: a suite's spec, a result folder, or samples as `SampleSource` opens them.
-
-    outputs: NAME=FOLDER of an editor, or further result folders. Raises `InputError` and `SpecError`.
-    """
+    """name: a suite's spec, a result folder, or samples as `SampleSource` opens them. outputs: NAME=FOLDER of an
+    editor, or further result folders. Raises `InputError` and `SpecError`."""
     path = Path(name)
     is_suite = name.partition("?")[0] in entry_point_names(SUITES) or not path.exists()
     if is_suite or (path / RESULT_FILE).is_file():
@@ -295,10 +281,8 @@ def open_source(name: str, data: Path | None = None, outputs: Sequence[str] = ()
 
 
 def open_paths(paths: Sequence[Path], may_read: Callable[[Path], bool] = lambda _: True) -> QuestionSource:
-    """Result folders of one suite, or one file or folder of samples.
-
-    may_read: whether the data and outputs that results record may be opened. Raises `InputError` and `SpecError`.
-    """
+    """Result folders of one suite, or one file or folder of samples. may_read: whether the data and outputs that
+    results record may be opened. Raises `InputError` and `SpecError`."""
     runs = [path for path in paths if (path / RESULT_FILE).is_file()]
     if runs and len(runs) == len(paths):
         for run in map(_recorded_run, runs):

@@ -34,11 +34,9 @@ RowValue = Callable[[ResultRow], float | None]
 
 def scaling_tables(strategies: Mapping[str, Results], metrics: Sequence[tuple[str, ...]] = ()) -> list[Table]:
     """One table per metric: its mean at each complexity level for each strategy, and paired differences of strategies.
-
     strategies: name of `STRATEGIES` -> results. metrics: paths of scores; default: every metric in the rows. The last
     row is the highest level minus the lowest, over the cases with both (Complex-Edit's tables 4 and 5). What an edit
-    made undecidable counts as the lowest value. Raises `InputError` if no row has a level.
-    """
+    made undecidable counts as the lowest value. Raises `InputError` if no row has a level."""
     if unknown := [name for name in strategies if name not in STRATEGIES]:
         raise InputError(f"unknown strategy {unknown[0]!r}: there are {', '.join(STRATEGIES)}")
     if len(strategies) < 2:
@@ -93,12 +91,10 @@ def _curve(
 
 
 def multi_turn_table(multi: Results, single: Results, metric: str = "if") -> Table:
-    """Instruction following in multi-turn and single-pass mode, and the difference, over the images of both.
-
-    multi: EdiVal's results in multipass, one row per turn. single: in singlepass, one row per length whose score has
-    one credit per instruction. A value is 1 if every instruction up to that turn was followed; "last" is the rate of
-    the last instruction alone. Raises `InputError` if no image has both.
-    """
+    """Instruction following in multi-turn and single-pass mode, and the difference, over the images of both. multi:
+    EdiVal's results in multipass, one row per turn. single: in singlepass, one row per length whose score has one
+    credit per instruction. A value is 1 if every instruction up to that turn was followed; "last" is the rate of the
+    last instruction alone. Raises `InputError` if no image has both."""
     ranges = ValueRanges([multi, single])
     chains, shots = (_by_sequence(results.counting_missing("", ranges)) for results in (multi, single))
     shared = {chain: next(iter(rows.values())).case for chain, rows in chains.items() if chain in shots}

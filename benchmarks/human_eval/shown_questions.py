@@ -25,11 +25,9 @@ class ShownPicture:
 @dataclass(frozen=True, slots=True)
 class ShownQuestion:
     """number: in the annotator's schedule, from 0, of `total`. answered: questions of the schedule with an answer.
-
-    position, group_size: within the practice or the round of a dimension, from 1. size: width and height of the
-    source in pixels, for boxes. previous_answer: as shown here, sides instead of A and B; None without one. revision:
-    answers that this question already has.
-    """
+    position, group_size: within the practice or the round of a dimension, from 1. size: width and height of the source
+    in pixels, for boxes. previous_answer: as shown here, sides instead of A and B; None without one. revision: answers
+    that this question already has."""
 
     number: int
     total: int
@@ -51,11 +49,8 @@ class ShownQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Feedback to a practice question. is_correct: None where nobody else has answered it.
-
-    known: the known answer or that of most others, as shown; None without one, and for boxes of others. source: `gold`,
-    `majority` or `none`.
-    """
+    """Feedback to a practice question. is_correct: None where nobody else has answered it. known: the known answer or
+    that of most others, as shown; None without one, and for boxes of others. source: `gold`, `majority` or `none`."""
 
     is_correct: bool | None
     known: LabelAnswer | None
@@ -75,10 +70,8 @@ def shown_question(
     labels: Sequence[Label] = (),
     definition: str = "",
 ) -> ShownQuestion:
-    """labels: the annotator's own to this question, oldest first. definition: instead of the built-in one.
-
-    Raises `MissingOutput` and `ImageError`.
-    """
+    """labels: the annotator's own to this question, oldest first. definition: instead of the built-in one. Raises
+    `MissingOutput` and `ImageError`."""
     question_type = scheduled.question.question_type
     samples = [pool.sample(editor, name) for editor, name in scheduled.question.item_keys]
     previous = labels[-1] if labels else None

@@ -82,7 +82,6 @@ def _sizes(suite: Suite) -> CountTable:
 
 
 def _types(items: Sequence[SuiteItem]) -> CountTable:
-    """EdiVal's table 2: one row per type, one column per turn."""
     turns = sorted({int(item.labels["turn"]) for item in items if isinstance(item.labels.get("turn"), int)})
     counts = Counter((_type(item), item.labels.get("turn")) for item in items)
     columns = [*(f"turn {turn}" for turn in turns), "all"]
@@ -114,7 +113,6 @@ def _objects(items: Sequence[SuiteItem]) -> CountTable:
 
 
 def _labels(items: Sequence[SuiteItem]) -> CountTable:
-    """Items by each other label with few values."""
     rows: dict[str, list[Number]] = {}
     for label in dict.fromkeys(name for item in items for name in item.labels if name not in ("type", "turn")):
         counts = Counter(item.labels[label] for item in items if label in item.labels)
@@ -131,7 +129,6 @@ def _type(item: SuiteItem) -> str:
 
 
 def _operations(item: SuiteItem) -> Iterator[str]:
-    """The operations of an item in order; for a single edit, its type."""
     for operation in item.sample.operations:
         yield operation.name or (operation.task.type if operation.task is not None else "(unnamed)")
     if not item.sample.operations and (kind := _type(item)):
@@ -194,7 +191,6 @@ def _adjacent(suite: Suite, steps: Sequence[Sequence[str]]) -> list[CountTable]:
 
 
 def _areas(items: Sequence[SuiteItem]) -> CountTable:
-    """Areas of target boxes as shares of the image."""
     areas = [box.area for item in items for box in item.sample.targets]
     num_without = sum(not item.sample.targets for item in items)
     return area_table("targets", "Target area", areas, [f"{len(areas)} boxes; {num_without} items have none"])
@@ -254,7 +250,6 @@ def _luminance_table(items: Sequence[SuiteItem]) -> CountTable:
 
 
 def _first_samples(items: Sequence[SuiteItem]) -> list[EditSample]:
-    """The first sample of each case."""
     samples: dict[str, EditSample] = {}
     for item in items:
         samples.setdefault(item.case, item.sample)
@@ -281,10 +276,8 @@ def target_areas(
     threshold: float = DETECTION_THRESHOLD,
     step: Callable[[], None] = lambda: None,
 ) -> tuple[dict[str, TargetArea], dict[str, str]]:
-    """The target of each item by its id, and why there is none of others.
-
-    experts: with the roles `judge` and `detector`. threshold: minimum score of a detection (not published).
-    """
+    """The target of each item by its id, and why there is none of others. experts: with the roles `judge` and
+    `detector`. threshold: minimum score of a detection (not published)."""
     found: dict[str, TargetArea] = {}
     problems: dict[str, str] = {}
     programs = ((item.id, partial(_area_program, item.sample, threshold)) for item in suite.items)

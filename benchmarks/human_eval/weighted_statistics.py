@@ -22,10 +22,8 @@ _MAX_BLOCK_SIZE = 4_000_000  # elements of an array over bootstrap samples; larg
 
 @dataclass(frozen=True)
 class PairedObservations:
-    """Pairs of numbers, one per judgement. x: value of a metric. y: human label.
-
-    case_index: index of the case, of `cases` in all. num_missing: number of incomplete pairs.
-    """
+    """Pairs of numbers, one per judgement. x: value of a metric. y: human label. case_index: index of the case, of
+    `cases` in all. num_missing: number of incomplete pairs."""
 
     x: Numbers
     y: Numbers
@@ -70,19 +68,14 @@ def mean_by_case(rows: Sequence[tuple[int, float | None]], cases: int) -> Statis
     return PairedObservations.of([(case, value, 0.0) for case, value in rows], cases).mean(lambda x, _: x)
 
 
-# -- agreement --------------------------------------------------------------------------------------------------------
-
-
 def accuracy(pairs: PairedObservations) -> Statistic:
     """Share of observations with equal labels."""
     return pairs.mean(lambda x, y: x == y)
 
 
 def equal_pairs(units: Sequence[tuple[int, Sequence[float]]], cases: int) -> Statistic:
-    """Share of the pairs of ratings of one unit that are equal. units: the index of the case, and the ratings.
-
-    Counted by value: the pairs of ten thousand annotators are fifty million.
-    """
+    """Share of the pairs of ratings of one unit that are equal. units: the index of the case, and the ratings. Counted
+    by value: the pairs of ten thousand annotators are fifty million."""
     equal, pairs = np.zeros(cases), np.zeros(cases)
     for case, ratings in units:
         pairs[case] += math.comb(len(ratings), 2)
@@ -110,10 +103,8 @@ def srcc(pairs: PairedObservations) -> Statistic:
 
 
 def kappa(pairs: PairedObservations) -> Statistic:
-    """Cohen's kappa (1960) of two raters over the labels that occur, in [-1, 1]: 0 is chance.
-
-    None if either side has one label only: then chance agreement is perfect.
-    """
+    """Cohen's kappa (1960) of two raters over the labels that occur, in [-1, 1]: 0 is chance. None if either side has
+    one label only: then chance agreement is perfect."""
     labels = np.unique(np.concatenate([pairs.x, pairs.y]))
 
     def evaluate(weights: Numbers, x: Numbers, y: Numbers) -> Numbers:
@@ -141,13 +132,9 @@ def f1(pairs: PairedObservations) -> Statistic:
     return pairs.figure(evaluate)
 
 
-# -- over statistics ---------------------------------------------------------------------------------------------------
-
-
 def pearson_over(xs: Sequence[Statistic], ys: Sequence[Statistic]) -> Statistic:
     """Pearson's correlation of two statistics over groups, e.g. models. Groups without a value are left out of a
-    bootstrap sample.
-    """
+    bootstrap sample."""
     return _over_groups(xs, ys, lambda x: x)
 
 
@@ -176,9 +163,6 @@ def _over_groups(
     return Statistic(evaluate, xs[0].cases, len(xs) - num_missing, num_missing)
 
 
-# -- shared ----------------------------------------------------------------------------------------------------------
-
-
 def weighted_mid_ranks(weights: Numbers, values: Numbers) -> Numbers:
     """The mean rank of each value among weighted observations, (samples, n) and (n,) -> (samples, n)."""
     distinct, inverse = np.unique(values, return_inverse=True)
@@ -203,16 +187,13 @@ def _pearson(weights: Numbers, x: Numbers, y: Numbers) -> Numbers:
 Level = Literal["nominal", "ordinal", "interval"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-Unit = tuple[int, Sequence[float]]
-"""A rated unit: the index of its case, and its ratings."""
+Unit = tuple[int, Sequence[float]]  # a rated unit: the index of its case, and its ratings
 
 
 def alpha(units: Sequence[Unit], level: Level, cases: int) -> Statistic:
-    """Alpha of these units. count: ratings used; num_missing: ratings that are alone in their unit.
-
-    The squared difference of two values is 1 unless they are equal (nominal), that of their mean ranks (ordinal), or
-    that of the values (interval). None if all values are equal. Raises ValueError for another level.
-    """
+    """Alpha of these units. count: ratings used; num_missing: ratings that are alone in their unit. The squared
+    difference of two values is 1 unless they are equal (nominal), that of their mean ranks (ordinal), or that of the
+    values (interval). None if all values are equal. Raises ValueError for another level."""
     if level not in LEVELS:
         raise ValueError(f"unknown level {level!r}: alpha is {', '.join(LEVELS)}")
     judged = [(case, list(values)) for case, values in units if len(values) > 1]

@@ -35,13 +35,11 @@ Tolerance = Annotated[float, Field(gt=0)]
 
 
 class ReferenceItem(BaseModel):
-    """One query and its published result.
-
-    query: `rate` (value: the rating of `quality` for `prompt`), `detect` (value: the score of the box for `label`, one
-    of `phrases`, at `box`: left, top, right, bottom in pixels), `similarity` (value: the cosine of image and `text`) or
-    `embed` (values: the first numbers of the class token). tolerance: maximum difference; box_tolerance: the same for
-    the sides of a box, in pixels. url: of the image, if it is not below `images_url`. sha256: of its file, if known.
-    """
+    """One query and its published result. query: `rate` (value: the rating of `quality` for `prompt`), `detect` (value:
+    the score of the box for `label`, one of `phrases`, at `box`: left, top, right, bottom in pixels), `similarity`
+    (value: the cosine of image and `text`) or `embed` (values: the first numbers of the class token). tolerance:
+    maximum difference; box_tolerance: the same for the sides of a box, in pixels. url: of the image, if it is not below
+    `images_url`. sha256: of its file, if known."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -77,10 +75,8 @@ class ReferenceItem(BaseModel):
 
 
 class ModelReference(BaseModel):
-    """Published scores of a model. expert: its spec. source: of the numbers.
-
-    images_url: URL prefix of the image names. note: known reasons of differences.
-    """
+    """Published scores of a model. expert: its spec. source: of the numbers. images_url: URL prefix of the image names.
+    note: known reasons of differences."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -162,10 +158,8 @@ class ModelCheck:
 
 
 def check_model(name: str, images: Path, experts: Sequence[str] = ()) -> ModelCheck:
-    """Query the model as the reference describes. experts: one expert to use instead of the reference's.
-
-    Raises `InputError` for missing files and invalid references.
-    """
+    """Query the model as the reference describes. experts: one expert to use instead of the reference's. Raises
+    `InputError` for missing files and invalid references."""
     reference = read_reference(name)
     bound = bind_experts(experts or [f"checked={reference.expert}"])
     if len({id(expert) for expert in bound.values()}) != 1:
@@ -191,11 +185,7 @@ def check_model(name: str, images: Path, experts: Sequence[str] = ()) -> ModelCh
     return ModelCheck(reference, expert_id, tuple(rows))
 
 
-# -- local files -----------------------------------------------------------------------------------------------------
-
-
 def _load_images(reference: ModelReference, folder: Path) -> tuple[dict[str, Image], list[str]]:
-    """Images by name, and messages about missing ones."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {folder}")
     images: dict[str, Image] = {}
@@ -233,9 +223,6 @@ def _weights(expert: Expert) -> list[str]:
     file = "" if expert.weights_file == "config.json" else f" {expert.weights_file}"
     terms = f" ({entry.licence}{', gated: accept its terms there first' if entry.gated else ''})" if entry else ""
     return [f"weights of {expert.name} are not local: hf download {expert.name}{file}{terms}"]
-
-
-# -- queries ----------------------------------------------------------------------------------------------------------
 
 
 def _query(item: ReferenceItem, images: Mapping[str, Image]) -> list[Query[Any]]:

@@ -86,10 +86,8 @@ def synthetic_image(number: int) -> Image:
 
 
 def probe(name: str) -> dict[str, Any]:
-    """Milliseconds per query (median of five images, one per call) by kind, seconds to load, MiB of memory.
-
-    Only experts that need no download are run; for others the result states whether their packages are installed.
-    """
+    """Milliseconds per query (median of five images, one per call) by kind, seconds to load, MiB of memory. Only
+    experts that need no download are run; for others the result states whether their packages are installed."""
     default_types = {type(expert) for expert in default_experts().values()}
     try:
         expert_class = entry_point_names("editcritic.experts")[name].load()

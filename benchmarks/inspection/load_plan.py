@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,23 +24,28 @@ from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, Bundle, M
 from ...reward.experts.openai_judge import OpenAIJudge
 from ...reward.experts.rapid_ocr import RapidOcr
 from ...reward.queries import AsyncExpert, ExpertDown
-from .device_memory import DeviceMemory, available_memory, format_size
 from .doctor import install_command
-from .local_weights import LocalWeights, find_weights, hub_offline, weight_memory
+from .local_weights import (
+    DeviceMemory,
+    LocalWeights,
+    available_memory,
+    find_weights,
+    format_size,
+    hub_offline,
+    weight_memory,
+)
 
 NO_WEIGHTS = "needs no weights"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlanEntry:
-    """One expert. roles: the roles it is bound to; several for the same spec.
-
-    source: `folder`, `file`, `hub cache`, `hub` (would be downloaded), `nowhere`, `server`, `package` or `none`.
-    location: the same as text. licence, gated: from the model registry, empty for other models. download: bytes of
-    weights that are not local yet, None if unknown. weights: bytes in memory, None if unknown; is_exact: counted in the
-    files, else estimated. cache_bytes: maximum bytes of cached features. budget: the `max_memory` option.
-    shares_weights_with: a role with the same weights. problem: why it would not load.
-    """
+    """One expert. roles: the roles it is bound to; several for the same spec. source: `folder`, `file`, `hub cache`,
+    `hub` (would be downloaded), `nowhere`, `server`, `package` or `none`. location: the same as text. licence, gated:
+    from the model registry, empty for other models. download: bytes of weights that are not local yet, None if unknown.
+    weights: bytes in memory, None if unknown; is_exact: counted in the files, else estimated. cache_bytes: maximum
+    bytes of cached features. budget: the `max_memory` option. shares_weights_with: a role with the same weights.
+    problem: why it would not load."""
 
     roles: tuple[str, ...]
     expert: str
@@ -93,9 +98,7 @@ class LoadPlan:
 
 def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
     """The load plan of expert specs (see `load_experts`). query_servers: query servers for the name of their model.
-
-    Raises `SpecError` for an invalid spec.
-    """
+    Raises `SpecError` for an invalid spec."""
     experts = bind_experts(specs)
     roles: dict[int, list[str]] = {}
     for role, expert in experts.items():
@@ -108,20 +111,14 @@ def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
             expert, prefix = weight_owner(experts[names[0]])
             entry = _entry(tuple(names), expert, query_servers)
             if id(expert) in owners:  # one that another asks, too: its cache is there once
-                entry = _option_changes(entry, cache_bytes=0)
+                entry = replace(entry, cache_bytes=0)
             owners.add(id(expert))
-            entry = _option_changes(entry, expert=f"{prefix}{entry.expert}")
+            entry = replace(entry, expert=f"{prefix}{entry.expert}")
             if "chooses" in prefix and entry.source == "none":
-                entry = _option_changes(
-                    entry, location="needs no weights; a better one is not local, and may be on the hub"
-                )
+                entry = replace(entry, location="needs no weights; a better one is not local, and may be on the hub")
             if isinstance(expert, LocalExpert):
                 weights_id = id(expert.checkpoint.shared_weights)
-                entry = (
-                    entry
-                    if weights_id not in holders
-                    else _option_changes(entry, shares_weights_with=holders[weights_id])
-                )
+                entry = replace(entry, shares_weights_with=holders.get(weights_id, ""))
                 holders.setdefault(weights_id, names[0])
             entries.append(entry)
     return LoadPlan(tuple(entries), tuple(_devices(entries)), named_bundles(specs))
@@ -143,8 +140,7 @@ def bind_experts(specs: Sequence[str]) -> dict[str, Expert]:
 
 def weight_owner(expert: Expert) -> tuple[Expert, str]:
     """The expert with the weights, and a prefix for its name: the judge of a rater, the selected upscaler, the detector
-    of what has no box.
-    """
+    of what has no box."""
     for name, verb in (("chosen", "chooses"), ("judge_expert", "queries"), ("detector", "queries")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about upscalers that are not available: the table shows it
@@ -220,13 +216,11 @@ def _download(weights_found: LocalWeights, registered: ModelEntry | None) -> int
 
 
 def _missing_packages(registered: ModelEntry | None) -> str:
-    """What the model's processor needs and is not installed, as text."""
     missing = [name for name in registered.packages if find_spec(name) is None] if registered else []
     return f"its processor needs {' and '.join(missing)}: pip install {' '.join(missing)}" if missing else ""
 
 
 def _missing_extra(extra: str, *packages: str) -> str:
-    """What is not installed of an extra, as text."""
     missing = [name for name in packages if find_spec(name) is None]
     return f"{' and '.join(missing)} not installed: {install_command(extra)}" if missing else ""
 
@@ -246,10 +240,6 @@ def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> LoadPla
     if isinstance(expert, OpenAIJudge):
         problem = problem or _missing_extra("judge", "openai")
     return LoadPlanEntry(roles, kind, model, "server", f"server at {address}", problem=problem)
-
-
-def _option_changes(entry: LoadPlanEntry, **changes: Any) -> LoadPlanEntry:
-    return LoadPlanEntry(**{**{name: getattr(entry, name) for name in LoadPlanEntry.__slots__}, **changes})
 
 
 def _placement(expert: LocalExpert[Any]) -> tuple[str, str, str]:

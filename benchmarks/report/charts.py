@@ -63,8 +63,7 @@ class Series:
 CellContent = str | tuple[str, str, float | None]
 """A cell: a text; or a number, the text below it, and the coloured share of its background."""
 
-ColumnHead = str | tuple[str, str]
-"""A column's name, or its name and the text above it."""
+ColumnHead = str | tuple[str, str]  # a column's name, or its name and the text above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,13 +197,7 @@ def bar_chart(title: str, series: Sequence[Series], groups: Sequence[str], x_tit
     return Chart(title, svg, "", _legend(series), step_table(series, groups), wide=width > 1.4 * WIDTH)
 
 
-Rows = Sequence[tuple[Point, int]]
-"""Points with the indices of their styles."""
-
-
-def interval_chart(title: str, points: Rows, x_title: str, *, caption: str = "") -> Chart:
-    """One row per point with its name and interval, the first on top."""
-    return grouped_interval_chart(title, [("", points)], x_title, caption=caption)
+Rows = Sequence[tuple[Point, int]]  # points with the indices of their styles
 
 
 def grouped_interval_chart(
@@ -213,8 +206,7 @@ def grouped_interval_chart(
     tick_text: Callable[[float], str] = format_number,
 ) -> Chart:  # fmt: skip
     """Rows of points with intervals below the heading of their group. scale: whose ends x has; by default around the
-    points. missing: what stands for a point without a value.
-    """
+    points. missing: what stands for a point without a value."""
     points = [point for _, rows in groups for point, _ in rows]
     left = min(0.43 * width, 24 + LETTER_WIDTH * max((len(point.name) for point in points), default=0))
     around = scale or AxisScale.over(_all_numbers(points), 0.0, 1.0)
@@ -324,10 +316,8 @@ def _labels(points: Sequence[tuple[float, float, str]], bottom: float) -> list[M
 
 
 def radar_chart(title: str, series: Sequence[Series], axes: Sequence[str], *, top: float) -> Chart:
-    """A radar chart of at least three axes from 0 at the centre to `top`, one polygon per series.
-
-    A polygon skips the axes without a value.
-    """
+    """A radar chart of at least three axes from 0 at the centre to `top`, one polygon per series. A polygon skips the
+    axes without a value."""
     center_x, center_y, radius = WIDTH / 2, 190.0, 150.0
     angles = [2 * math.pi * number / len(axes) - math.pi / 2 for number in range(len(axes))]
 

@@ -14,22 +14,19 @@ from math import comb
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table as Lines
 from rich.text import Text
 
 from ..common.defaults import BOOTSTRAP_SAMPLES
 from ..common.errors import InputError
+from ..common.terminal import plain_table
 from ..suites.bootstrap import PairedDifference, SignificanceTest, Statistic, bootstrap_weights, significance_tests
 from ..suites.leaderboards import EditorComparison
 from ..suites.results import RANGES_ENTRY, MissingAs, ResultRow, Results, ValueRanges
 from ..suites.setting_differences import DifferingSettings, differing_settings, following_settings, settings_text
 from ..suites.suite import Suite
 
-SCHEMA = 2
-"""Version of the JSON form."""
-
-RowPair = tuple[ResultRow, ResultRow]
-"""The rows of one item in both results."""
+SCHEMA = 2  # version of the JSON form
+RowPair = tuple[ResultRow, ResultRow]  # the rows of one item in both results
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +48,8 @@ class ItemChange:
 @dataclass(frozen=True)
 class MetricComparison:
     """One metric. both: items with a value in both; before, after: their means. significance: their difference.
-
     crossed_up, crossed_down: items that crossed the threshold, for metrics in [0, 1]. mcnemar: p-value, for scores of 0
-    or 1. status_changes: items whose status changed. largest_changes: all changed items, largest change first.
-    """
+    or 1. status_changes: items whose status changed. largest_changes: all changed items, largest change first."""
 
     metric: str
     both: int
@@ -92,11 +87,8 @@ class MetricComparison:
 @dataclass(frozen=True)
 class ResultsComparison:
     """Comparison of two results. provenance: entry -> both values. following: entries that follow from others.
-    same_output: `common` items with equal images.
-
-    unmatched: number of items in only one of them. tables: differences of the leaderboard (B minus A), if the suite can
-    be loaded.
-    """
+    same_output: `common` items with equal images. unmatched: number of items in only one of them. tables: differences
+    of the leaderboard (B minus A), if the suite can be loaded."""
 
     names: tuple[str, str]
     provenance: DifferingSettings
@@ -137,9 +129,7 @@ def compare_results(
     by: Sequence[str] = (),
 ) -> ResultsComparison:
     """Compare B with A. count: bootstrap samples. by: labels; each metric is compared for each of their values, too.
-
-    Raises `InputError` for different suites, without common items, and for a label that no item has.
-    """
+    Raises `InputError` for different suites, without common items, and for a label that no item has."""
     names = (first.provenance.get("suite"), second.provenance.get("suite"))
     if names[0] != names[1]:
         raise InputError(f"the results are of different suites: {names[0]} and {names[1]}")
@@ -272,9 +262,6 @@ def mcnemar(num_up: int, num_down: int) -> float:
     return min(1.0, float(2 * tail / 2**changed)) if changed else 1.0
 
 
-# -- the terminal -----------------------------------------------------------------------------------------------------
-
-
 def render_comparison(comparison: ResultsComparison, max_items: int, *, all_settings: bool = False) -> RenderableType:
     """The comparison for the terminal. all_settings: also those that follow from others."""
     a, b = comparison.names
@@ -293,18 +280,11 @@ def render_comparison(comparison: ResultsComparison, max_items: int, *, all_sett
     return Group(*parts)
 
 
-def _lines(title: str, *columns: str, right: Sequence[str] = ()) -> Lines:
-    lines = Lines(box=None, pad_edge=False, title=f"\n{title}", title_justify="left")
-    for column in columns:
-        lines.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    return lines
-
-
 def render_settings(settings: DifferingSettings, hidden: frozenset[str] = frozenset()) -> RenderableType:
     """A table of differing settings. hidden: those that are counted only."""
     if not settings:
         return Text("\nThe provenance of both is the same.")
-    lines = _lines("Differences in provenance", "", "A", "B")
+    lines = plain_table("\nDifferences in provenance", "", "A", "B")
     for name, pair in settings.items():
         if name not in hidden:
             lines.add_row(Text(name), *(Text("–" if value is None else _shortened(value)) for value in pair))
@@ -314,7 +294,6 @@ def render_settings(settings: DifferingSettings, hidden: frozenset[str] = frozen
 
 
 def _shortened(value: Any) -> str:
-    """A setting as text, without the middle of one that would fill the screen."""
     text = str(value)
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE // 2]} … {text[-_MAX_VALUE // 2 :]}"
 
@@ -334,27 +313,27 @@ def _metrics(comparison: ResultsComparison) -> RenderableType:
         "McNemar p",
         "status",
     )
-    lines = _lines(
-        f"Metrics, with simultaneous 95 % intervals for all {len(comparison.metrics)}", "metric", *numbers[:4],
+    lines = plain_table(
+        f"\nMetrics, with simultaneous 95 % intervals for all {len(comparison.metrics)}", "metric", *numbers[:4],
         "interval", "p", "significant", *numbers[5:], right=numbers,
     )  # fmt: skip
     for metric in comparison.metrics:
         test = metric.significance
         lines.add_row(
-            Text(metric.metric), str(metric.both), _text(metric.before), _text(metric.after),
-            _text(test.value, sign=True), _interval(test.simultaneous_low, test.simultaneous_high),
-            _text(test.adjusted_p), _verdict(metric.is_significant), str(len(metric.crossed_up)),
-            str(len(metric.crossed_down)), _text(metric.mcnemar), str(len(metric.status_changes)),
+            Text(metric.metric), str(metric.both), number_text(metric.before), number_text(metric.after),
+            number_text(test.value, sign=True), interval_text(test.simultaneous_low, test.simultaneous_high),
+            number_text(test.adjusted_p), _verdict(metric.is_significant), str(len(metric.crossed_up)),
+            str(len(metric.crossed_down)), number_text(metric.mcnemar), str(len(metric.status_changes)),
         )  # fmt: skip
     return lines
 
 
 def _leaderboard(comparison: ResultsComparison) -> RenderableType:
     columns = ("column", "B − A", "95 % interval", "p", "significant")
-    lines = _lines("Leaderboard columns, tested separately", *columns, right=("B − A", "p"))
+    lines = plain_table("\nLeaderboard columns, tested separately", *columns, right=("B − A", "p"))
     for difference in comparison.tables:
-        interval = _interval(difference.simultaneous_low, difference.simultaneous_high)
-        value, p = _text(difference.value, sign=True), _text(difference.adjusted_p)
+        interval = interval_text(difference.simultaneous_low, difference.simultaneous_high)
+        value, p = number_text(difference.value, sign=True), number_text(difference.adjusted_p)
         lines.add_row(Text(difference.column), value, interval, p, _verdict(difference.is_significant))
     return lines
 
@@ -368,10 +347,10 @@ def _items(metric: MetricComparison, max_items: int) -> Iterator[RenderableType]
     ):
         if changes:
             rest = f", {max_items} of {len(changes)}" if len(changes) > max_items else ""
-            lines = _lines(f"{metric.metric}: {title}{rest}", "item", "A", "B", "instruction")
+            lines = plain_table(f"\n{metric.metric}: {title}{rest}", "item", "A", "B", "instruction")
             for change in changes[:max_items]:
                 before, after = (
-                    state if value is None else _text(value)
+                    state if value is None else number_text(value)
                     for value, state in zip((change.before, change.after), change.statuses, strict=True)
                 )
                 lines.add_row(Text(change.id), before, after, Text(change.instruction[:80]))
@@ -382,9 +361,11 @@ def _verdict(is_significant: bool) -> Text:
     return Text("yes", style="bold") if is_significant else Text("no", style="dim")
 
 
-def _text(value: float | None, *, sign: bool = False) -> str:
+def number_text(value: float | None, *, sign: bool = False) -> str:
+    """Three digits, or a dash."""
     return "–" if value is None else f"{value:+.3f}" if sign else f"{value:.3f}"
 
 
-def _interval(low: float | None, high: float | None) -> str:
+def interval_text(low: float | None, high: float | None) -> str:
+    """Both ends, or a dash."""
     return "–" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"

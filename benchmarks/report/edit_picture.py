@@ -17,16 +17,12 @@ from ...reward.queries.change_map import ChangeMap
 from ...reward.queries.kinds import MapChanges
 from ...reward.score import score_lines
 
-_SIDE = 420
-"""Width of a panel, in pixels."""
-_MAX_HEIGHT = 3 * _SIDE
-"""Height of a panel: a taller picture is narrower."""
+_SIDE = 420  # width of a panel, in pixels
+_MAX_HEIGHT = 3 * _SIDE  # height of a panel: a taller picture is narrower
 _GAP, _LINE, _FONT = 12, 22, 15
-_TEXT_WIDTH = 150
-"""Characters of a line of text."""
+_TEXT_WIDTH = 150  # characters of a line of text
 _BLUE, _ORANGE, _YELLOW, _INK = (0, 114, 178), (213, 94, 0), (240, 200, 40), (34, 34, 34)
-_FULL_HEAT = 6.0
-"""Change, in units of what is harmless, from which on a patch is drawn in the strongest colour."""
+_FULL_HEAT = 6.0  # change, in units of what is harmless, from which on a patch is drawn in the strongest colour
 
 
 def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Expert | None) -> None:
@@ -50,9 +46,7 @@ def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Exp
 
 def edit_panels(sample: EditSample, score: Score, expert: Expert | None) -> list[tuple[str, PIL.Image.Image]]:
     """Title and picture of the source with its target, of the edit, and of what changed where nothing should have.
-
-    expert: maps changes; without it, or for another outcome than a map, the third panel is left out.
-    """
+    expert: maps changes; without it, or for another outcome than a map, the third panel is left out."""
     allowed = _labelled(score, "may change")
     guessed = _labelled(score, "guessed")
     query = MapChanges(sample.source, sample.edited.resized(*sample.source.size))
@@ -68,7 +62,6 @@ def edit_panels(sample: EditSample, score: Score, expert: Expert | None) -> list
 
 
 def _labelled(score: Score, label: str) -> tuple[Box, ...]:
-    """The boxes of this label in the evidence."""
     return tuple(box for boxes in _evidence(score) for box in boxes if box.label == label)
 
 

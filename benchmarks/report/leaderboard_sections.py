@@ -7,16 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..suites.bootstrap import PairedDifference
 from ..suites.tables import ComputedTable, Table, TableCell, bounds_text
-from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, interval_chart, radar_chart
+from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, grouped_interval_chart, radar_chart
 from .report_data import ReportData, ReportSection, display_name, point, with_unit
 
 _RADAR_AXES = (3, 20)
 _STEP = re.compile(r"(turn|t|level|c)?\s*\d+")
-_MANY_COLUMNS = 8
-"""From this number on columns count as dimensions, not as different kinds of numbers."""
+_MANY_COLUMNS = 8  # from this number on columns count as dimensions, not as different kinds of numbers
 _MAX_RADARS, _MAX_RADARS_TOTAL = 6, 12
-_MAX_COLUMNS_SIDE_BY_SIDE = 12
-"""Maximum number of columns of a table with editors side by side."""
+_MAX_COLUMNS_SIDE_BY_SIDE = 12  # maximum number of columns of a table with editors side by side
 
 
 def leaderboard_section(report: ReportData) -> ReportSection:
@@ -39,7 +37,8 @@ def leaderboard_section(report: ReportData) -> ReportSection:
     if is_ranked:
         notes.append(f"rank, first in: by {column}, over the bootstrap samples of the intervals")
     points = [(point(0.0, board.cells[editor].get(column), editor), report.styles[editor]) for editor in order]
-    chart = interval_chart(column, points, with_unit(column, table.unit), caption="With 95 % intervals.")
+    x_title = with_unit(column, table.unit)
+    chart = grouped_interval_chart(column, [("", points)], x_title, caption="With 95 % intervals.")
     num_editors = f"{len(order)} editors" if is_ranked else "one editor"
     num_items = max(len(results.rows) for results in report.results)
     introduction = f"{num_editors}, {len(comparison.cases)} cases, {num_items} items."
@@ -90,9 +89,6 @@ def _table_caption(table: Table) -> Iterator[str]:
         yield f"lower is better: {', '.join(table.lower_is_better)}"
 
 
-# -- differences ------------------------------------------------------------------------------------------------------
-
-
 def difference_section(report: ReportData) -> ReportSection | None:
     """Differences of all pairs of editors in the ranking column and the other columns."""
     comparison, board = report.comparison, report.comparison.leaderboard
@@ -109,7 +105,8 @@ def difference_section(report: ReportData) -> ReportSection | None:
     ]
     caption = "Simultaneous 95 % intervals for all pairs. Coloured: intervals that exclude zero."
     x_title = with_unit(comparison.headline, board.unit)
-    chart = interval_chart(f"Differences in {comparison.headline}", points[:40], x_title, caption=caption)
+    title = f"Differences in {comparison.headline}"
+    chart = grouped_interval_chart(title, [("", points[:40])], x_title, caption=caption)
     rows_by_column = {
         column: [_row(one, board.digits) for one in differences if one.value is not None]
         for column, differences in by_column.items()
@@ -151,9 +148,6 @@ def _interval(low: float | None, high: float | None, digits: int) -> str:
     return "–" if low is None or high is None else f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
-# -- the suite's other tables -----------------------------------------------------------------------------------------
-
-
 def table_sections(report: ReportData) -> ReportSection | None:
     """The suite's other tables, editors side by side or below each other."""
     blocks: list[Chart | TableView] = []
@@ -189,9 +183,6 @@ def _cell(computed: ComputedTable, line: str, column: str) -> tuple[str, str, fl
 def _computed(report: ReportData, name: str) -> dict[str, ComputedTable]:
     weights = report.comparison.weights
     return {editor: ComputedTable.compute(table, weights) for editor, table in report.tables[name].items()}
-
-
-# -- radar ------------------------------------------------------------------------------------------------------------
 
 
 def radar_section(report: ReportData) -> ReportSection | None:

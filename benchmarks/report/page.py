@@ -14,14 +14,13 @@ import jinja2
 
 from ..common.errors import InputError
 from ..suites.setting_differences import flatten_provenance
-from . import cross_tables, leaderboard_sections, pareto_sections, status_sections
+from . import leaderboard_sections, pareto_sections, status_sections
 from .charts import Chart, legend_mark
 from .report_data import ReportData, ReportSection
 from .sample_browser import ThumbnailStore, browser_rows, escape_json_for_script, thumbnail_chunks
 from .svg import Markup
 
-SINGLE_FILE_ROWS = 2000
-"""Number of rows (an item of an editor each) up to which images are embedded in the page."""
+SINGLE_FILE_ROWS = 2000  # number of rows (an item of an editor each) up to which images are embedded in the page
 
 _SECTION_BUILDERS: Sequence[Callable[[ReportData], ReportSection | None]] = (
     leaderboard_sections.leaderboard_section,
@@ -34,10 +33,10 @@ _SECTION_BUILDERS: Sequence[Callable[[ReportData], ReportSection | None]] = (
     pareto_sections.latency_section,
     pareto_sections.size_section,
     status_sections.label_section,
-    cross_tables.luminance_section,
-    cross_tables.shape_section,
-    cross_tables.category_section,
-    cross_tables.source_count_section,
+    status_sections.luminance_section,
+    status_sections.shape_section,
+    status_sections.category_section,
+    status_sections.source_count_section,
     status_sections.status_section,
 )
 
@@ -59,10 +58,8 @@ def write_page(
     step: Callable[[], None] = lambda: None,
 ) -> Path | None:  # fmt: skip
     """Write the page. single_file: embed the images; default: up to `SINGLE_FILE_ROWS` rows. step: after each row.
-
     Returns the folder beside the page, if there is one. Raises `InputError` if that folder holds other files, and
-    OSError.
-    """
+    OSError."""
     data = browser_rows(report)
     has_folder = not (len(data["rows"]) <= SINGLE_FILE_ROWS if single_file is None else single_file)
     folder = _empty_folder(thumbnail_folder(path)) if has_folder else None
@@ -85,12 +82,12 @@ def write_page(
             title=f"{report.suite.info.title or report.suite.name}: {_counted(report)}",
             sections=list(build_sections(report)),
             style=page_style(),
-            script=_plain(script),
+            script=Markup(script),
             allowed=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             folder=folder is not None,
-            data=_plain(escape_json_for_script(data)),
-            chunks=[_plain(chunk) for chunk in chunks],
-            images=_plain(escape_json_for_script(thumbnails.kept)),
+            data=Markup(escape_json_for_script(data)),
+            chunks=[Markup(chunk) for chunk in chunks],
+            images=Markup(escape_json_for_script(thumbnails.kept)),
             provenance=provenance_facts(provenance),
             problems=[str(problem) for problem in report.suite.problems],
             command=command,
@@ -111,7 +108,7 @@ def page_templates(*folders: Path) -> jinja2.Environment:
 
 def page_style() -> Markup:
     """The style sheet of pages."""
-    return _plain(_file("page.css"))
+    return Markup(_file("page.css"))
 
 
 def _counted(report: ReportData) -> str:
@@ -119,7 +116,6 @@ def _counted(report: ReportData) -> str:
 
 
 def _empty_folder(folder: Path) -> Path:
-    """The folder, without the files of an earlier page."""
     if folder.is_dir():
         if any(path.suffix not in (".webp", ".js") for path in folder.iterdir()):
             raise InputError(f"{folder} holds other files: rename the report, or move these files")
@@ -130,11 +126,6 @@ def _empty_folder(folder: Path) -> Path:
 
 def _file(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
-
-
-def _plain(text: str) -> Markup:
-    """Text that is not escaped: our own, or JSON without `<`."""
-    return Markup(text)
 
 
 def provenance_facts(provenance: Mapping[str, Any]) -> list[tuple[str, str]]:

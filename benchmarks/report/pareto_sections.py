@@ -24,14 +24,9 @@ GENERATED = "generated.jsonl"
 _SUBJECTS = ("following", "consistency", "quality")
 
 
-# -- Pareto fronts ----------------------------------------------------------------------------------------------------
-
-
 def pareto_section(report: ReportData) -> ReportSection | None:
-    """Scatter charts of following, consistency and quality, for all pairs that the results have.
-
-    One for each turn, the last one first, where the leaderboard has columns of turns.
-    """
+    """Scatter charts of following, consistency and quality, for all pairs that the results have. One for each turn, the
+    last one first, where the leaderboard has columns of turns."""
     if len(report.editors) < 2:
         return None
     turns = [turn for turn in report.groups("turn") if _columns_at(report.comparison.leaderboard.columns, turn)]
@@ -68,11 +63,7 @@ def _axis(report: ReportData, subject: str, turn: LabelValue | None) -> tuple[st
 
 
 def _columns_at(columns: Iterable[str], turn: LabelValue) -> list[str]:
-    """The columns that end in the number of a turn."""
     return [column for column in columns if re.search(rf"(?<!\d){re.escape(str(turn))}$", column)]
-
-
-# -- latency ----------------------------------------------------------------------------------------------------------
 
 
 def read_generation_times(folder: Path) -> dict[str, float]:
@@ -179,7 +170,6 @@ def _with_area_label(report: ReportData, results: Results) -> Results:
 
 
 def _points(curve: SizeCurve) -> list[Point]:
-    """Points of the windows, at most `_MAX_POINTS`."""
     areas, scores = curve.window_areas, curve.window_scores
     indices = _spread_indices(len(areas), _MAX_POINTS)
     return [Point(max(float(areas[index]), 1e-7), float(scores[index]) / 100) for index in indices]

@@ -14,19 +14,14 @@ from ...reward.missing_inputs import for_command
 from ...verifiers.selection.candidate import contenders
 from ..common.terminal import plain_table
 
-SCHEMA = 3
-"""Version of the JSON form of rankings."""
+SCHEMA = 3  # version of the JSON form of rankings
 
 
 @dataclass(frozen=True, slots=True)
 class RankedCandidate:
     """A candidate with its rank, 1 is the best; None without a score, and in a ranking without a best candidate.
-
-    Args:
-        margin: Value minus that of the next candidate; None for the last one with a rank.
-        deciding_parts: Where it is furthest behind the best candidate (for the best: ahead of the second), as path of
-            the part -> (own value, other value).
-    """
+    margin: value minus that of the next candidate. deciding_parts: where it is furthest behind the best candidate (for
+    the best: ahead of the second), as path of the part -> (own value, other value)."""
 
     rank: int | None
     sample: EditSample
@@ -58,11 +53,8 @@ class RankedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRanking:
-    """The candidates of one group, best first; those without a score come last.
-
-    Args:
-        no_best: Why no candidate has a rank although some have a score; see `SelectionRun.contenders`.
-    """
+    """The candidates of one group, best first; those without a score come last. no_best: why no candidate has a rank
+    although some have a score; see `SelectionRun.contenders`."""
 
     group: str
     candidates: tuple[RankedCandidate, ...]
@@ -88,11 +80,7 @@ def rank_candidates(
     samples: Sequence[EditSample], scores: Iterable[Score], lowest: float | None
 ) -> list[CandidateRanking]:
     """Groups in order of first appearance, each ranked by value and equal values by id, with those that a guard
-    rejected after all other values.
-
-    Args:
-        lowest: The lower bound of the reward's range.
-    """
+    rejected after all other values. lowest: the lower bound of the reward's range."""
     groups: dict[str, list[tuple[EditSample, Score]]] = {}
     for sample, score in zip(samples, scores, strict=True):
         groups.setdefault(sample.group, []).append((sample, score))

@@ -24,9 +24,7 @@ from ...verifiers import Candidate, Selection
 from ...verifiers.selection import Cost, Selections
 from .ranking import CandidateRanking, RankedCandidate, rank_group
 
-SIDE = 640
-"""Longer side of an image in the sheet, in pixels."""
-
+SIDE = 640  # longer side of an image in the sheet, in pixels
 _Rectangle = tuple[float, float, float, float]
 _MIN_SIDE = 240
 _FONT = 17
@@ -140,7 +138,6 @@ def boxes_on(picture: Image, sample: EditSample, score: Score) -> tuple[Box, ...
 
 
 def _deduplicate_boxes(boxes: Iterable[Box]) -> tuple[Box, ...]:
-    """One box per position and label, the one with the highest score."""
     unique: dict[tuple[object, ...], Box] = {}
     for box in sorted(boxes, key=lambda box: -box.score):
         unique.setdefault((box.label, *(round(side, 2) for side in (box.x0, box.y0, box.x1, box.y1))), box)
@@ -161,10 +158,8 @@ def data_uri(
 
 
 def draw(picture: Image, boxes: Sequence[Box], colours: Mapping[str, str], side: int = SIDE) -> PIL.Image.Image:
-    """The image, at most `side` pixels long, with boxes and labels; line width grows with the score.
-
-    Raises `ImageError` for an unreadable image.
-    """
+    """The image, at most `side` pixels long, with boxes and labels; line width grows with the score. Raises
+    `ImageError` for an unreadable image."""
     drawn = _downscale(picture.pil(), side)
     pen = PIL.ImageDraw.Draw(drawn)
     font = PIL.ImageFont.load_default(_FONT)
@@ -197,8 +192,7 @@ def _downscale(picture: PIL.Image.Image, max_side: int) -> PIL.Image.Image:
 
 def _label(box: Box) -> str:
     """The label at a box: the score of a detected box, else the name. The legend's colours show the names of detected
-    boxes. The font has Latin letters only; names in other scripts are in the legend only.
-    """
+    boxes. The font has Latin letters only; names in other scripts are in the legend only."""
     if not box.label:
         return ""
     if box.score < 1:

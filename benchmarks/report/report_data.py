@@ -18,8 +18,7 @@ from ..suites.suite import LabelValue, Suite, SuiteItem
 from ..suites.tables import Table, TableCell
 from .charts import Chart, Point, Series, TableView
 
-MAX_GROUPS = 40
-"""A label with more values is not used for grouping."""
+MAX_GROUPS = 40  # a label with more values is not used for grouping
 
 _NAMES = {
     "following": re.compile(r"\bif\b|follow|\bip_if\b", re.IGNORECASE),

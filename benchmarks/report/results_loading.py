@@ -17,11 +17,8 @@ from ..run.suite_loading import load_suite
 from ..suites.results import RESULT_FILE, RUN_FILE, SCORES_FILE, Results, load_results
 from ..suites.suite import Suite
 
-_DEPTH = 2
-"""Of result folders in a folder, as in `results/EDITOR/SUITE`."""
-
-_PROMPT_PACK_OPTION = "prompts"
-"""Option for a prompt folder: results store its digest; only scoring needs it."""
+_DEPTH = 2  # of result folders in a folder, as in `results/EDITOR/SUITE`
+_PROMPT_PACK_OPTION = "prompts"  # option for a prompt folder: results store its digest; only scoring needs it
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +80,8 @@ def _loaded(folder: Path) -> LoadedResults:
 
 def load_suite_of(loaded: Sequence[LoadedResults], data: Path | None, spec: str | None = None) -> Suite:
     """The suite of the results, with its options. spec: used instead of the recorded name; with its own options, or
-    those of the results.
-
-    data: default: the recorded folder. Raises `InputError` if the suite is unknown or its data differ, and `SpecError`
-    if the results name what is neither installed nor trusted (see `file_specs`).
-    """
+    those of the results. data: default: the recorded folder. Raises `InputError` if the suite is unknown or its data
+    differ, and `SpecError` if the results name what is neither installed nor trusted (see `file_specs`)."""
     provenance = loaded[0].results.provenance
     name = provenance.get("suite")
     if not isinstance(name, str):

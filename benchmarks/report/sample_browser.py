@@ -17,14 +17,10 @@ from ..suites.suite import Suite
 from .ranking_sheet import evidence
 from .report_data import ReportData
 
-THUMBNAIL_SIDE = 224
-"""Longer side of a thumbnail in pixels."""
-
-_LOW_RESOLUTION_SIDE = 96
-"""Images up to this side are stored losslessly and shown without interpolation."""
+THUMBNAIL_SIDE = 224  # longer side of a thumbnail in pixels
+_LOW_RESOLUTION_SIDE = 96  # images up to this side are stored losslessly and shown without interpolation
 _MAX_BOXES = 24
-_SCORED_SIZES = (512, 512)
-"""The size at which EdiVal's experts see images."""
+_SCORED_SIZES = (512, 512)  # the size at which EdiVal's experts see images
 
 
 @dataclass
@@ -141,7 +137,6 @@ def _boxes(scores: Mapping[str, Score]) -> dict[str, list[Box]]:
 def _boxes_by_digest(
     images: Sequence[Image], sample: EditSample, boxes: Mapping[str, Sequence[Box]]
 ) -> dict[str, Sequence[Box]]:
-    """Digest of a shown image -> boxes on it, or on the image at another size that experts see."""
     shown = {image.digest: boxes[image.digest] for image in images if image.digest in boxes}
     remaining = boxes.keys() - shown.keys()
     for image in images if remaining else ():
@@ -157,9 +152,7 @@ def _box_json(box: Box, label: str = "") -> list[Any]:
     return [*(round(side, 1) for side in sides), round(box.score, 2), box.label or label]
 
 
-CHUNK_SIZE = 100
-"""Rows per chunk of images and scores."""
-
+CHUNK_SIZE = 100  # rows per chunk of images and scores
 _MAX_TEXT_LENGTH = 240
 _STATUS_CODES = {"scored": "s", "not_applicable": "n", "abstained": "a", "failed": "f"}
 
@@ -207,7 +200,6 @@ def browser_rows(report: ReportData) -> dict[str, Any]:
 
 
 def _initial_metric(report: ReportData) -> int:
-    """The initially selected metric: the first about instruction following, if any."""
     subjects = [report.subjects[name] for name in report.metrics]
     return subjects.index("following") if "following" in subjects else 0
 

@@ -15,14 +15,10 @@ from ..common.errors import InputError
 from ..common.terminal import plain_table
 from .ranking import CandidateRanking, child_scores
 
-_EQUAL = 5e-4
-"""Values that differ by less are called equal: they are printed with three digits."""
+_EQUAL = 5e-4  # values that differ by less are called equal: they are printed with three digits
 _TOLERANCE = 1e-9
-_LISTED = 20
-"""Candidates that a message names."""
-_MAX_REASON = 160
-"""Characters of a reason in a sentence."""
-
+_LISTED = 20  # candidates that a message names
+_MAX_REASON = 160  # characters of a reason in a sentence
 Rule = Callable[[Sequence[float]], float]
 
 _RULES: Mapping[str, Rule] = {
@@ -36,10 +32,8 @@ _RULES: Mapping[str, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class PartPair:
-    """A part of both scores. path: of the part, as in `reward/preservation`.
-
-    exchanged: the value of the first whole if this part alone were as in the second; None where no rule is known.
-    """
+    """A part of both scores. path: of the part, as in `reward/preservation`. exchanged: the value of the first whole if
+    this part alone were as in the second; None where no rule is known."""
 
     path: str
     first: Score | None
@@ -79,8 +73,7 @@ class PartPair:
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
     """names: of the two edits. sentence: the difference and what makes it. rule: how the parts make the whole, or empty
-    if that is not known. parts: the outer ones first, each before its own.
-    """
+    if that is not known. parts: the outer ones first, each before its own."""
 
     names: tuple[str, str]
     sentence: str
@@ -121,11 +114,9 @@ def compare_candidates(names: tuple[str, str], rankings: Sequence[CandidateRanki
 
 
 def compare_scores(names: tuple[str, str], first: Score, second: Score) -> ScoreComparison:
-    """Compare the scores of two edits by the same reward; the order of the two is kept.
-
-    What a part alone makes of the difference is exact: it is said where one rule gives the values of both wholes from
-    their parts, or where all rules that do agree about it.
-    """
+    """Compare the scores of two edits by the same reward; the order of the two is kept. What a part alone makes of the
+    difference is exact: it is said where one rule gives the values of both wholes from their parts, or where all rules
+    that do agree about it."""
     prefix, whole, other = _behind_guards(first, second)
     rules = [*_rules(whole, other)]
     parts = tuple(_pairs(first, second, "", _exchanges(whole, other, prefix)))
@@ -152,12 +143,10 @@ def _behind_guards(first: Score, second: Score) -> tuple[str, Score, Score]:
 
 
 def _components(score: Score) -> Mapping[str, Score]:
-    """What the value is made of: parts, or else credits."""
     return score.parts or score.credits
 
 
 def _rules(first: Score, second: Score) -> dict[str, Rule]:
-    """The rules that give both values from the parts."""
     if _components(first).keys() != _components(second).keys():
         return {}
     return {name: rule for name, rule in _RULES.items() if all(_gives(rule, score) for score in (first, second))}
@@ -253,7 +242,6 @@ def _part_sentence(pair: PartPair, first_is_above: bool) -> str:
 
 
 def _reason(score: Score) -> str:
-    """Its reason, or that of its first part that has one."""
     if score.reason:
         return score.reason
     return next((reason for child in child_scores(score).values() if (reason := _reason(child))), "")

@@ -39,8 +39,7 @@ def suite_name(results: Results) -> str:
 def are_of_several_suites(loaded: Sequence[LoadedResults]) -> bool:
     """Whether these results need chapters: they are of several suites, or of one editor under several options,
     protocols or data of a suite. Results of several editors of one suite are compared: what prevents it is an error
-    there.
-    """
+    there."""
     if len({suite_name(one.results) for one in loaded}) > 1:
         return True
     by_editor: dict[str, list[LoadedResults]] = {}
@@ -63,12 +62,9 @@ def _are_variants(loaded: Sequence[LoadedResults]) -> bool:
 
 @dataclass(frozen=True)
 class Chapter:
-    """Results of one suite that can be compared.
-
-    name: for anchors and folders, of letters, digits and `-_`. folders: those of the comparison's results, in its
-    order. apart: why these results are not in an earlier chapter of the suite. variant: the options, or the protocol,
-    by which they differ from it.
-    """
+    """Results of one suite that can be compared. name: for anchors and folders, of letters, digits and `-_`. folders:
+    those of the comparison's results, in its order. apart: why these results are not in an earlier chapter of the
+    suite. variant: the options, or the protocol, by which they differ from it."""
 
     name: str
     folders: tuple[LoadedResults, ...]
@@ -94,14 +90,11 @@ class NotShown:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """An editor's results of a suite.
-
-    headline, table: the column that editors are ranked by, and its table. cell: its value; None without one. scored:
-    items with a value of some metric, and none failed; failed: with a failed score; no_value: what the experts
-    abstained from or what is not applicable; missing: without an output. judge: ids of the judges, with their roles if
-    they are several; empty without one. protocol: with `(default)` where none was asked for; empty where the suite has
-    none. date: of the run, ISO 8601, or empty. partial: whether the run ended early.
-    """
+    """An editor's results of a suite. headline, table: the column that editors are ranked by, and its table. cell: its
+    value; None without one. scored: items with a value of some metric, and none failed; failed: with a failed score;
+    no_value: what the experts abstained from or what is not applicable; missing: without an output. judge: ids of the
+    judges, with their roles if they are several; empty without one. protocol: with `(default)` where none was asked
+    for; empty where the suite has none. date: of the run, ISO 8601, or empty. partial: whether the run ended early."""
 
     chapter: Chapter
     editor: str
@@ -129,9 +122,7 @@ class SuiteReport:
     @staticmethod
     def of(loaded: Sequence[LoadedResults], data: Path | None = None, *, count: int = BOOTSTRAP_SAMPLES) -> SuiteReport:
         """data: the folder with a folder of data for each suite, by its name; by default the recorded ones are used.
-
-        Raises `InputError` if none of the results can be shown.
-        """
+        Raises `InputError` if none of the results can be shown."""
         by_suite: dict[str, list[LoadedResults]] = {}
         for one in loaded:
             by_suite.setdefault(suite_name(one.results), []).append(one)
@@ -231,7 +222,6 @@ def _comparable_groups(
 
 
 def _variant(one: LoadedResults, suite: Suite, first: _Group) -> str:
-    """The options and the protocol in which results differ from the first group of their suite."""
     options = {**suite.options, "protocol": one.results.provenance.get("protocol")}
     others = {**first.suite.options, "protocol": first.folders[0].results.provenance.get("protocol")}
     return _shortened(", ".join(f"{name}={value}" for name, value in options.items() if others.get(name) != value))
@@ -357,9 +347,6 @@ def _chapter(chapter: Chapter) -> Mapping[str, Any]:
         "provenance": [(one.editor, provenance_facts(one.provenance)) for one in chapter.comparison.results],
         "command": shlex.join(["editcritic", "bench", "report", *folders, "-o", f"{chapter.name}.html"]),
     }
-
-
-# -- the summary ------------------------------------------------------------------------------------------------------
 
 
 def summary_view(report: SuiteReport) -> TableView:

@@ -134,8 +134,7 @@ def drawing(title: str, description: str, width: float, height: float, inside: S
 
 WIDTH, HEIGHT = 560.0, 320.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 12.0, 46.0
-LETTER_WIDTH = 6.4
-"""Approximate width of a letter in chart labels, in pixels."""
+LETTER_WIDTH = 6.4  # approximate width of a letter in chart labels, in pixels
 
 
 def axes_frame(
@@ -181,7 +180,6 @@ def room_below(ticks: Sequence[tuple[float, str]], width: float) -> float:
 
 
 def _wrapped(text: str, room: int) -> list[str]:
-    """The text in lines of about `room` letters, broken between words."""
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + 1 + len(word) > room:

@@ -24,11 +24,8 @@ from ..common.inputs import SampleEntry, load_reward, spec_argument
 from ..common.problems import Problems
 from .settings import Scorers
 
-MAX_RUNNING = 2
-"""Audits at a time, of all windows."""
-UNWATCHED_S = 30.0
-"""How long an audit goes on that no window asks about."""
-
+MAX_RUNNING = 2  # audits at a time, of all windows
+UNWATCHED_S = 30.0  # how long an audit goes on that no window asks about
 STOPPED = "stopped on the page"
 _SEED = 0
 
@@ -45,22 +42,10 @@ class AuditChoice:
     command: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFiles:
-    """What an audit wrote."""
-
-    page: Path
-    figures: Path
-
-
 class AuditJob:
-    """One audit, which begins at once. folder: in which its files are written; None: that of the system.
-
-    It has experts and an engine of its own: what they cost is then its own, and an expert is never called from two
-    engines at a time. The store of answers is the page's, so what was asked is not asked again.
-
-    Raises `InputError` and `SpecError`.
-    """
+    """One audit, which begins at once. folder: in which its files are written; None: that of the system. It has experts
+    and an engine of its own: what they cost is then its own, and an expert is never called from two engines at a time.
+    The store of answers is the page's, so what was asked is not asked again. Raises `InputError` and `SpecError`."""
 
     def __init__(self, scorers: Scorers, choice: AuditChoice, folder: str | None) -> None:
         self.problems: Problems[str] = Problems()
@@ -77,7 +62,7 @@ class AuditJob:
         self._watched_at = self._begun_at = time.monotonic()
         self._edits_done = 0
         self._is_writing = False
-        self._files: AuditFiles | None = None
+        self._files: tuple[Path, Path] | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="editcritic audit", daemon=True)
         start_daemon(self._thread, self.stop)
@@ -102,8 +87,8 @@ class AuditJob:
         self._watched_at = time.monotonic()
         self._thread.join(seconds)
 
-    def files(self) -> AuditFiles:
-        """What it wrote, once it has ended. Raises what ended it."""
+    def files(self) -> tuple[Path, Path]:
+        """The page and the figures that it wrote, once it has ended. Raises what ended it."""
         if self._error is not None:
             raise self._error
         assert self._files is not None
@@ -128,11 +113,11 @@ class AuditJob:
                 self._run.run(self._step, self._stop_reason)
                 self._is_writing = True
                 folder = Path(tempfile.mkdtemp(dir=self._folder))
-                files = AuditFiles(folder / "audit.html", folder / "audit.json")
+                page, figures = folder / "audit.html", folder / "audit.json"
                 report = self._run.report()
-                write_figures(files.figures, report, self._command)
-                write_audit_page(files.page, report, self._run.maker, self._command)
-                self._files = files
+                write_figures(figures, report, self._command)
+                write_audit_page(page, report, self._run.maker, self._command)
+                self._files = page, figures
         except BaseException as error:  # noqa: BLE001  (whatever it is: the window is told)
             self._error = error
 
@@ -149,11 +134,9 @@ class AuditJob:
 
 @dataclass(frozen=True, slots=True)
 class AuditProgress:
-    """How far an audit is.
-
-    done: edits whose variants are scored, of `edits`; scored: edits that have been scored themselves. is_stopped:
-    whether it ends after the batch that is being scored. is_writing: whether only the report is left.
-    """
+    """How far an audit is. done: edits whose variants are scored, of `edits`; scored: edits that have been scored
+    themselves. is_stopped: whether it ends after the batch that is being scored. is_writing: whether only the report is
+    left."""
 
     done: int
     edits: int
@@ -197,7 +180,6 @@ page.addEventListener('click', (event) => {
 });
 """
 """The page in the frame has no scripts, and its links to its sections would lead out of it: see `srcdoc`."""
-
 
 _STYLE = "<style>:is(#audit-status, #audit-report) .html-container { padding: 0; }</style>"
 """The frame needs all the width of a phone."""

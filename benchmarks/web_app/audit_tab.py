@@ -22,8 +22,7 @@ from .reward_choice import require_offered, reward_choice
 from .settings import AppSettings
 
 DEMO, FILE, UPLOAD = "demo", "file", "upload"
-MAX_EDITS = 64
-"""Of an audit on the page: more are for `editcritic audit`, which can be left alone for hours."""
+MAX_EDITS = 64  # of an audit on the page: more are for `editcritic audit`, which can be left alone for hours
 DEFAULT_EDITS = 16
 
 
@@ -86,22 +85,8 @@ def edit_choice(files: OpenFiles) -> EditChoice:
     return EditChoice(files, [kind, name, source, edit, instruction, boxes])
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyChoice:
-    """relations, names: their values are those of `chosen_families`. limit: the number of edits."""
-
-    relations: gr.CheckboxGroup
-    names: gr.Dropdown
-    limit: gr.Number
-
-    @property
-    def inputs(self) -> list[gr.components.Component]:
-        """For the inputs of an event: relations, names, limit."""
-        return [self.relations, self.names, self.limit]
-
-
-def family_choice() -> FamilyChoice:
-    """Add the components to the page that is being built."""
+def family_choice() -> list[gr.components.Component]:
+    """Add the components to the page that is being built: relations, names, both as of `chosen_families`, and limit."""
     counts = {relation: len(select_families([relation])) for relation in RELATIONS}
     limit = gr.Number(
         DEFAULT_EDITS,
@@ -123,7 +108,7 @@ def family_choice() -> FamilyChoice:
         info="the fewer, the shorter it takes; without any, all of the above",
         elem_id="audit-families",
     )
-    return FamilyChoice(relations, names, limit)
+    return [relations, names, limit]
 
 
 def chosen_families(relations: Sequence[str], names: Sequence[str]) -> tuple[Family, ...]:
@@ -154,11 +139,8 @@ def edit_limit(typed: float | None) -> int:
     return int(typed)
 
 
-Updates = dict[Any, Any]
-"""New values of components."""
-
-_WATCH_S = 1.0
-"""Between two looks at an audit."""
+Updates = dict[Any, Any]  # new values of components
+_WATCH_S = 1.0  # between two looks at an audit
 
 _SHOW_STATUS = (
     "(...given) => { document.getElementById('audit-status').scrollIntoView({block: 'center'}); return given; }"
@@ -244,21 +226,21 @@ def audit_tab(settings: AppSettings) -> None:
         finally:
             job.stop()  # also where the window is closed
         try:
-            files = job.files()
+            page, figures = job.files()
         except Exception:
             yield {status: ""}
             raise
         yield {
             status: done_html(job.progress(), job.problems),
-            report: report_html(files.page),
-            page_file: gr.DownloadButton(value=str(files.page), visible=True),
-            figures_file: gr.DownloadButton(value=str(files.figures), visible=True),
+            report: report_html(page),
+            page_file: gr.DownloadButton(value=str(page), visible=True),
+            figures_file: gr.DownloadButton(value=str(figures), visible=True),
         }
 
     outputs = [job_of_window, start, stop, status, report, page_file, figures_file]
     started = start.click(
         on_start,
-        [*edits.inputs, *families.inputs, *choice.inputs],
+        [*edits.inputs, *families, *choice.inputs],
         outputs,
         js=_SHOW_STATUS,
         show_progress="hidden",

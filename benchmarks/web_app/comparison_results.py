@@ -15,7 +15,7 @@ from ...reward.score import SCHEMA
 from ..common.errors import InputError
 from ..common.inputs import SampleSource
 from ..common.markdown import markdown_text, table_lines
-from ..report.comparison import ItemChange, MetricComparison, ResultsComparison
+from ..report.comparison import ItemChange, MetricComparison, ResultsComparison, interval_text, number_text
 from ..report.page import page_templates
 from ..report.ranking_sheet import boxes_on, data_uri, evidence
 from ..report.results_loading import load_result_folders
@@ -44,10 +44,8 @@ def open_inputs(
     files: OpenFiles, names: tuple[str | None, str | None], uploads: tuple[str | None, str | None], pictures: str | None
 ) -> ComparedInputs:
     """names: of what may be opened; an uploaded score file takes its place. pictures: name of the samples of score
-    files; without one, samples that lie beside them.
-
-    Raises `InputError` for what cannot be opened, and for two without a common metric.
-    """
+    files; without one, samples that lie beside them. Raises `InputError` for what cannot be opened, and for two without
+    a common metric."""
     inputs = _opened(files, names, uploads, pictures)
     metrics = [
         {metric: None for row in results.rows for metric in row.scores} for results in (inputs.first, inputs.second)
@@ -100,10 +98,8 @@ def _score_path(files: OpenFiles, name: str | None, upload: str | None, side: st
 
 
 def score_results(path: Path, title: str) -> Results:
-    """A score file as results: a case an edit; the signatures of metrics and reward are its provenance.
-
-    Raises `InputError` for an invalid line, and for two scores of one metric for an id.
-    """
+    """A score file as results: a case an edit; the signatures of metrics and reward are its provenance. Raises
+    `InputError` for an invalid line, and for two scores of one metric for an id."""
     rows: dict[str, dict[str, Score]] = {}
     signatures: dict[str, str] = {}
     rewards: dict[str, None] = {}
@@ -129,7 +125,6 @@ def _score_line(data: Any) -> tuple[str, str, Score]:
 
 
 def _samples(files: OpenFiles, name: str | None, beside: list[Path]) -> Mapping[str, EditSample]:
-    """Samples by id: those that were named, or else those in the folders of these files."""
     if name:
         paths = [files.path("samples", name)]
     else:
@@ -152,10 +147,8 @@ Order = Literal["largest change", "largest gain", "largest loss", "changed statu
 ORDERS: tuple[Order, ...] = ("largest change", "largest gain", "largest loss", "changed status")
 
 PICTURE_SIDE = 420
-MAX_SETTING = 160
-"""Characters of a setting."""
-MAX_WORDS = 20
-"""Observations of experts that are listed for a score."""
+MAX_SETTING = 160  # characters of a setting
+MAX_WORDS = 20  # observations of experts that are listed for a score
 
 _DECIDING = frozenset(
     {"protocol", "suite_options", "data_digest", "metrics", "metric_signatures", "experts", "prompts", "rewards"}
@@ -197,9 +190,6 @@ def ordered_changes(metric: MetricComparison, order: str) -> list[ItemChange]:
     return list(metric.largest_changes)
 
 
-# -- the whole ---------------------------------------------------------------------------------------------------------
-
-
 def summary_text(compared: ComparedResults) -> str:
     """Who is compared, on what, and what was measured differently."""
     comparison = compared.comparison
@@ -223,7 +213,6 @@ def summary_text(compared: ComparedResults) -> str:
 
 
 def _verdict(comparison: ResultsComparison) -> str:
-    """Which metrics are higher and lower in B, beyond chance."""
     metrics: dict[str, list[str]] = {"higher": [], "lower": [], "": []}
     for metric in comparison.metrics:
         difference = metric.significance.value or 0.0
@@ -308,11 +297,6 @@ def leaderboard_text(compared: ComparedResults) -> str:
     return "\n".join(table_lines(("column", "B − A", "95 % interval", "p", "significant"), rows)) if rows else ""
 
 
-def number_text(value: float | None, *, sign: bool = False) -> str:
-    """Three digits, or a dash."""
-    return "–" if value is None else f"{value:+.3f}" if sign else f"{value:.3f}"
-
-
 def p_text(value: float | None) -> str:
     """Three digits, or below the smallest of them."""
     return "< 0.001" if value is not None and value < 5e-4 else number_text(value)
@@ -321,14 +305,6 @@ def p_text(value: float | None) -> str:
 def _p_sentence(value: float) -> str:
     text = p_text(value)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
-
-
-def interval_text(low: float | None, high: float | None) -> str:
-    """Both ends, or a dash."""
-    return "–" if low is None or high is None else f"{low:+.3f} to {high:+.3f}"
-
-
-# -- items -------------------------------------------------------------------------------------------------------------
 
 
 def items_html(compared: ComparedResults, metric: str | None, order: str, count: int) -> str:

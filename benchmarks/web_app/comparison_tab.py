@@ -17,10 +17,8 @@ from .comparison_results import ComparedResults, open_inputs
 from .messages import scroll_to, with_messages
 from .settings import AppSettings
 
-MAX_ITEMS = 40
-"""Items that are shown at a time: each has three pictures."""
-_JSON_ITEMS = 1_000
-"""Changed items of each metric in the file."""
+MAX_ITEMS = 40  # items that are shown at a time: each has three pictures
+_JSON_ITEMS = 1_000  # changed items of each metric in the file
 
 _START = (
     "Choose two results of one suite, or two score files of the same edits, as `editcritic score -o` writes them. "

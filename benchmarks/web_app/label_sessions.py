@@ -8,15 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..common.errors import InputError
-from ..human_eval.annotation_plan import RECHECK_SHARE, TRIAL_QUESTIONS, QuestionType
+from ..human_eval.annotation_plan import RECHECK_SHARE, TRIAL_QUESTIONS, QuestionType, known_answers
 from ..human_eval.annotation_session import AnnotationSession
-from ..human_eval.annotator_checks import known_answers
 from ..human_eval.question_pools import open_paths
 from ..suites.human_labels import read_labels
 from .open_files import OpenFiles
 
-NEW_FILE = "labels.jsonl"
-"""Name of a label file that the page makes, in a folder that was named at the start."""
+NEW_FILE = "labels.jsonl"  # name of a label file that the page makes, in a folder that was named at the start
 
 QUESTION_TYPES = (
     *("pair:overall", "pair:following", "pair:preservation", "pair:quality", "yes-no:following", "yes-no:preservation"),
@@ -34,10 +32,8 @@ QUESTION_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class SessionChoice:
-    """What a user chose. shown: names of results or samples. questions: KIND:DIMENSION, none for the default.
-
-    labels, gold_labels: names of label files. num_items: None for all.
-    """
+    """What a user chose. shown: names of results or samples. questions: KIND:DIMENSION, none for the default. labels,
+    gold_labels: names of label files. num_items: None for all."""
 
     shown: tuple[str, ...]
     labels: str

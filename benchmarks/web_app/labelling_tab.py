@@ -23,9 +23,9 @@ from ..human_eval.agreement_tables import STATISTIC_DESCRIPTIONS, agreement_betw
 from ..human_eval.annotation_plan import QuestionType
 from ..human_eval.annotation_session import AnnotationSession, AnsweredElsewhere, clean_annotator_name
 from ..human_eval.annotation_texts import AnswerChoice, answer_choices
+from ..human_eval.calibration_fit import load_score_source
 from ..human_eval.label_matching import ScoreLookup
 from ..human_eval.label_sheets import ImportedLabels, import_labels, labels_csv, labels_jsonl
-from ..human_eval.score_loading import load_score_source
 from ..human_eval.shown_questions import Feedback, ShownQuestion
 from ..run.editor_outputs import MissingOutput
 from ..suites.human_labels import LABEL_KINDS, LabelAnswer, LabelKind
@@ -36,9 +36,7 @@ from .messages import QUICK, with_messages
 from .question_view import PictureStore, feedback_html, question_html
 from .settings import AppSettings
 
-Updates = dict[Any, Any]
-"""Component -> what it shows now."""
-
+Updates = dict[Any, Any]  # component -> what it shows now
 _KEYS = {"ArrowLeft": ("left", "←"), "ArrowRight": ("right", "→"), "ArrowDown": ("down", "↓")}
 """Names of keys in classes, and on buttons; others are their own."""
 
@@ -47,9 +45,7 @@ _SHOWN = re.compile(r"(\d{1,7}) (\d{1,7})")
 
 class QuestionPanel:
     """The question, its answers by kind, feedback to practice, and ways back and forth. Added to the page being built.
-
-    shown: number and revision of the question in a window, for whoever answers it. boxes: what is drawn, as JSON.
-    """
+    shown: number and revision of the question in a window, for whoever answers it. boxes: what is drawn, as JSON."""
 
     def __init__(self, store: PictureStore) -> None:
         self._store = store
@@ -453,12 +449,7 @@ def _connect_side_panels(seat: gr.State, present: Any, agreement: AgreementPanel
     def on_import(window_seat: Seat | None, path: str | None) -> Any:
         return label_files.imported(present(window_seat).session, path), None  # the next file is dropped in its place
 
-    label_files.upload.upload(
-        on_import,
-        [seat, label_files.upload],
-        [label_files.outcome, label_files.upload],
-        **QUICK,
-    )
+    label_files.upload.upload(on_import, [seat, label_files.upload], [label_files.outcome, label_files.upload], **QUICK)
 
 
 def drawn_boxes(text: str) -> tuple[tuple[float, float, float, float], ...]:

@@ -20,9 +20,7 @@ from ..run.editor_outputs import MissingOutput
 
 _MISTAKES: tuple[type[Exception], ...] = (*user_errors(), AnnotationError, MissingOutput, TooManyFailures)
 
-MISTAKE_S = 20.0
-"""How long a user's mistake is shown, unless it is closed before."""
-
+MISTAKE_S = 20.0  # how long a user's mistake is shown, unless it is closed before
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 log = logging.getLogger("editcritic.app")
@@ -71,12 +69,9 @@ def with_messages(function: FunctionT) -> FunctionT:
 QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden"}
 """Answered by the request itself. The queue answers over a stream, which the server closes after its last event; the
 page then waits forever for an event that it sent at that moment. So only what takes long, or reports something while it
-runs (`gr.Progress`, `gr.Info`, `gr.Warning`), is queued.
-"""
+runs (`gr.Progress`, `gr.Info`, `gr.Warning`), is queued."""
 
-
-_NARROW = 900
-"""Pixels of a window below which columns lie below each other."""
+_NARROW = 900  # pixels of a window below which columns lie below each other
 
 
 def scroll_to(elem_id: str) -> str:

@@ -25,10 +25,8 @@ from ..suites.suite import Suite
 
 Kind = Literal["samples", "results", "scores", "audit", "labels"]
 
-MAX_ENTRIES = 20_000
-"""Entries of folders that are looked at in a scan."""
-MAX_DEPTH = 4
-"""Folders below a named one that are looked at."""
+MAX_ENTRIES = 20_000  # entries of folders that are looked at in a scan
+MAX_DEPTH = 4  # folders below a named one that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +36,8 @@ class OpenFiles:
     paths: Sequence[Path] = ()
 
     def names(self, kind: Kind) -> list[str]:
-        """What can be opened as this, by the name that the page shows: a path below one that was named.
-
-        Of what lies deeper than `MAX_DEPTH`, or after `MAX_ENTRIES`, nothing is offered.
-        """
+        """What can be opened as this, by the name that the page shows: a path below one that was named. Of what lies
+        deeper than `MAX_DEPTH`, or after `MAX_ENTRIES`, nothing is offered."""
         return list(self.paths_by_name(kind))
 
     def paths_by_name(self, kind: Kind) -> dict[str, Path]:
@@ -114,24 +110,20 @@ def _children(path: Path) -> list[Path]:
 
 
 def _begins_as_scores(path: Path) -> bool:
-    """Whether the first bytes are those of `editcritic score -o`."""
     head = _first_line(path)
     return b'"status"' in head and b'"instruction"' not in head
 
 
 def _begins_as_labels(path: Path) -> bool:
-    """Whether the first bytes are those of a file of human labels."""
     head = _first_line(path)
     return b'"annotator"' in head and b'"dimension"' in head
 
 
 def _begins_as_results(path: Path) -> bool:
-    """Whether the first bytes are those of the rows of a result folder."""
     return b'"edited_digest"' in _first_line(path)
 
 
 def _first_line(path: Path) -> bytes:
-    """Its first bytes, up to a line break; empty for what cannot be read."""
     try:
         with open_regular(path) as file:
             return file.read(4096).partition(b"\n")[0]

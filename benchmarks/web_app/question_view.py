@@ -20,10 +20,8 @@ from ..human_eval.shown_questions import Feedback, ShownPicture, ShownQuestion
 from ..report.page import page_templates
 from ..suites.human_labels import LabelAnswer
 
-MIN_SIDE = 400
-"""Pixels: smaller pictures are enlarged to this side."""
-COARSE_SIDE = 128
-"""Pixels: smaller pictures are shown without interpolation."""
+MIN_SIDE = 400  # pixels: smaller pictures are enlarged to this side
+COARSE_SIDE = 128  # pixels: smaller pictures are shown without interpolation
 
 
 @dataclass

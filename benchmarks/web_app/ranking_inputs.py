@@ -12,14 +12,12 @@ from pathlib import Path
 from ...reward import Box, EditSample, Image
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry, SampleSource, candidate_entries, list_images
-from ..demo.candidate_edits import candidates
-from ..demo.demo_scenes import demo_tasks
+from ..demo.candidate_edits import candidates, demo_tasks
 from ..report.results_loading import load_result_folders
 from ..run.editor_outputs import MissingOutput
 from .open_files import OpenFiles, ResultPictures
 
-MAX_EDITS = 500
-"""Edits that are scored at a time: more are for `editcritic score`, which keeps none in memory."""
+MAX_EDITS = 500  # edits that are scored at a time: more are for `editcritic score`, which keeps none in memory
 
 
 def uploaded_entries(
@@ -42,10 +40,8 @@ def uploaded_entries(
 def folder_entries(
     uploaded: Sequence[str], parent: str | None, source: str | None, instruction: str | None, boxes: str | None
 ) -> list[SampleEntry]:
-    """Entries of an uploaded folder: with a `samples.jsonl`, with pairs, or of edits of the source.
-
-    parent: where the folder is put together again; uploads lie apart. Raises `InputError`.
-    """
+    """Entries of an uploaded folder: with a `samples.jsonl`, with pairs, or of edits of the source. parent: where the
+    folder is put together again; uploads lie apart. Raises `InputError`."""
     folder = Path(tempfile.mkdtemp(dir=parent))
     for path in map(Path, uploaded):
         if (folder / path.name).exists():
@@ -62,10 +58,7 @@ def folder_entries(
 
 def file_entries(files: OpenFiles, names: Sequence[str], limit: int) -> tuple[list[SampleEntry], bool]:
     """The first entries of what may be opened: one file or folder of samples, or result folders of one suite; and
-    whether there are more than `limit`.
-
-    Raises `InputError` and `SpecError`.
-    """
+    whether there are more than `limit`. Raises `InputError` and `SpecError`."""
     if not names:
         raise InputError("nothing is chosen: pick samples or results from the list")
     limit = max(1, min(limit, MAX_EDITS))

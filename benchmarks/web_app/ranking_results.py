@@ -24,15 +24,13 @@ from .settings import AppSettings
 _COLUMNS = ("rank", "edit", "score", "margin", "accepted", "why")
 THUMBNAIL_SIDE = 480
 
-MAX_EVIDENCE = 40
-"""Observations of a score that are listed."""
+MAX_EVIDENCE = 40  # observations of a score that are listed
 
 
 @dataclass(frozen=True, eq=False)
 class RankedEdits:
     """Scored samples, ranked in their groups. range: of the reward, as on its card. reward, experts, options: what they
-    were scored with.
-    """
+    were scored with."""
 
     samples: Sequence[EditSample]
     scores: Sequence[Score]

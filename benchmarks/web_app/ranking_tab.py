@@ -24,8 +24,7 @@ from .ranking_view import RankingView, Updates
 from .reward_choice import require_offered, reward_choice
 from .settings import AppSettings
 
-_FIRST = 60
-"""Edits of a file that are scored unless the user says how many."""
+_FIRST = 60  # edits of a file that are scored unless the user says how many
 
 
 class RankingForm:
@@ -150,11 +149,7 @@ def ranking_tab(settings: AppSettings) -> None:
     outputs = [state, view.accepted_from, *view.outputs]
     for button, function, components in inputs:
         done = button.click(
-            function,
-            [*components, *form.choice.inputs],
-            outputs,
-            show_progress_on=[view.status],
-            concurrency_limit=1,
+            function, [*components, *form.choice.inputs], outputs, show_progress_on=[view.status], concurrency_limit=1
         )
         done.success(None, js=scroll_to("rank-status"))
         done.success(on_files, state, view.files, **QUICK)
@@ -170,11 +165,7 @@ def ranking_tab(settings: AppSettings) -> None:
         return view.show_accepted(ranked.ranking(name), accepted) if ranked else {}
 
     view.accepted_from.input(
-        on_accept,
-        [state, view.group, view.accepted_from],
-        view.outputs,
-        trigger_mode="always_last",
-        **QUICK,
+        on_accept, [state, view.group, view.accepted_from], view.outputs, trigger_mode="always_last", **QUICK
     )
 
     @with_messages

@@ -12,11 +12,8 @@ from . import ranking_results as results
 from .ranking_results import RankedEdits
 from .settings import AppSettings
 
-MAX_THRESHOLDS = 6
-"""Sliders of the page; rewards have fewer thresholds."""
-
-Updates = dict[Any, Any]
-"""Component -> what it shows now."""
+MAX_THRESHOLDS = 6  # sliders of the page; rewards have fewer thresholds
+Updates = dict[Any, Any]  # component -> what it shows now
 
 
 class RankingView:

@@ -52,10 +52,8 @@ def reward_choice(settings: AppSettings, prefix: str) -> RewardChoice:
 
 def require_offered(settings: AppSettings, reward: str, experts: str, allowed: bool) -> None:
     """Raise `InputError` unless the page offered both, and the user agreed to what the experts load: on the page, or by
-    naming them at the start.
-
-    A spec can name modules, addresses and folders, and the page does not know who sends it.
-    """
+    naming them at the start. A spec can name modules, addresses and folders, and the page does not know who sends
+    it."""
     if reward != settings.reward and reward not in _rewards():
         raise InputError(f"{reward!r:.100} is not an installed reward: name it when you start the app, with --reward")
     if experts != settings.experts and experts not in bundles():
@@ -81,7 +79,6 @@ def _is_to_agree(settings: AppSettings, experts: str) -> bool:
 
 
 def _needs(settings: AppSettings, experts: str) -> str:
-    """What the experts are for, what they load, and what they cannot know, as Markdown."""
     plan = settings.scorers.plan(experts)
     lines = [f"**{bundle.name}**: {bundle.purpose}. Cannot know: {bundle.unanswered}" for bundle in plan.bundles]
     heavy = [entry for entry in plan.entries if not entry.is_ready]

@@ -37,10 +37,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Message, Receive, Send], Awaitable[None]]
 
-MAX_UPLOAD_BYTES = 256 * 2**20
-"""Of all files of one upload."""
-MAX_EVENT_BYTES = 8 * 2**20
-"""Of the values of an event: texts, numbers, names of uploaded files."""
+MAX_UPLOAD_BYTES = 256 * 2**20  # of all files of one upload
+MAX_EVENT_BYTES = 8 * 2**20  # of the values of an event: texts, numbers, names of uploaded files
 
 _GET = re.compile(
     r"/|/config/?|/theme\.css|/manifest\.json|/favicon\.ico|/(assets|static|svelte)/[\w./~@+-]*"
@@ -65,11 +63,8 @@ _HEADERS = [
 
 class PageGuard:
     """ASGI middleware. root: the path of the page, `/` and its token. files: those that a request may name. num_inputs:
-    of the events that the server answers, by number; gradio fails for others.
-
-    `scope["state"]["authorized"]` tells the connection whether it keeps its place while others hold many: see
-    `http_protocol`.
-    """
+    of the events that the server answers, by number; gradio fails for others. `scope["state"]["authorized"]` tells the
+    connection whether it keeps its place while others hold many: see `http_protocol`."""
 
     def __init__(self, app: ASGIApp, root: str, files: PageFiles, num_inputs: Mapping[int, int]) -> None:
         self.app = app
@@ -197,8 +192,7 @@ async def _answer(send: Send, status: int, text: str) -> None:
     await send({"type": "http.response.body", "body": f"{text}\n".encode() if text else b""})
 
 
-MAX_VALUES = 200_000
-"""Values and keys in the JSON of an event."""
+MAX_VALUES = 200_000  # values and keys in the JSON of an event
 
 
 class PageFiles:
@@ -216,8 +210,7 @@ class PageFiles:
 
     def check_event(self, body: bytes, num_inputs: Mapping[int, int]) -> None:
         """Raise ValueError unless the body of an event is JSON that names files of the folder only, and an event of the
-        page with as many values as it takes, if any. num_inputs: by the number of an event.
-        """
+        page with as many values as it takes, if any. num_inputs: by the number of an event."""
         event = parse_json(body, max_values=MAX_VALUES)
         for path in _paths(event):
             if not (isinstance(path, str) and self.holds(path)):
@@ -278,10 +271,8 @@ class PageServer(uvicorn.Server):
 
 @contextlib.contextmanager
 def serving(settings: AppSettings, port: int = 0) -> Iterator[str]:
-    """Serve the page until the body ends; yields its address with the token. port: 0 picks a free one.
-
-    Uploads and pictures lie in a private folder, which is removed in the end. Raises OSError if the port is taken.
-    """
+    """Serve the page until the body ends; yields its address with the token. port: 0 picks a free one. Uploads and
+    pictures lie in a private folder, which is removed in the end. Raises OSError if the port is taken."""
     folder = Path(tempfile.mkdtemp(prefix="editcritic-app-"))  # readable by its owner only
     environment = {**_ENVIRONMENT, "GRADIO_TEMP_DIR": str(folder), "GRADIO_EXAMPLES_CACHE": str(folder / "examples")}
     before = {name: os.environ.get(name) for name in environment}

@@ -41,9 +41,7 @@ class RecordedOnly(Expert):
 
 class Scorers:
     """cache: the answer log of all scores, kept for the next start; None: one that is removed in the end. Thread-safe.
-
-    Raises what `AnswerLog` raises for a file that is none.
-    """
+    Raises what `AnswerLog` raises for a file that is none."""
 
     def __init__(self, cache: Path | None = None) -> None:
         self._stack = ExitStack()
@@ -64,9 +62,7 @@ class Scorers:
 
     def reward(self, spec: str, experts: str, **options: Any) -> Reward:
         """The reward, on experts and an engine that are shared by all with the same `experts`. options: of the metric.
-
-        Raises `InputError` and `SpecError`.
-        """
+        Raises `InputError` and `SpecError`."""
         with self._lock:
             bound = self._bound(experts)
             return load_reward(
@@ -74,10 +70,8 @@ class Scorers:
             )
 
     def rescored(self, spec: str, experts: str, samples: Sequence[EditSample], **options: Any) -> Scores:
-        """Scores from answers that are in the log: no expert is asked, and a score that needs more fails.
-
-        options: of the metric. Raises `InputError` and `SpecError`.
-        """
+        """Scores from answers that are in the log: no expert is asked, and a score that needs more fails. options: of
+        the metric. Raises `InputError` and `SpecError`."""
         with self._lock:
             recorded = {role: RecordedOnly(expert) for role, expert in self._bound(experts).items()}
         with Engine(log=self.log, breaker=2**31) as engine:
@@ -98,11 +92,9 @@ class Scorers:
 
 @dataclass(frozen=True, slots=True)
 class AppSettings:
-    """files: what may be opened beside uploads. scorers: builds rewards, with one store of answers.
-
-    reward, experts: specs, chosen at the start. session: the questions of the tab "Label", or None for those that are
-    chosen on the page.
-    """
+    """files: what may be opened beside uploads. scorers: builds rewards, with one store of answers. reward, experts:
+    specs, chosen at the start. session: the questions of the tab "Label", or None for those that are chosen on the
+    page."""
 
     files: OpenFiles = field(default_factory=OpenFiles)
     scorers: Scorers = field(default_factory=Scorers)
@@ -114,8 +106,3 @@ class AppSettings:
     def folder(self) -> str | None:
         """Where the page's files are written, which are removed in the end; None while it is not served."""
         return os.environ.get("GRADIO_TEMP_DIR")
-
-    @property
-    def labels(self) -> Path | None:
-        """The label file of the session."""
-        return None if self.session is None else self.session.path

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import BatchSize, Device, Download, Dtype, Json, PipelineArgs, Seed, Trust, command_group
 
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
 ImageFolder = Annotated[Path, typer.Argument(metavar="IMAGES", help="Image folder.")]
 
-
 Out = Annotated[Path, typer.Option("-o", "--out", help="Output folder. Running the same command again resumes.")]
-
 
 JudgeSpec = Annotated[
     str,
@@ -29,14 +28,11 @@ JudgeSpec = Annotated[
     ),
 ]
 
-
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N images.")]
-
 
 PromptPack = Annotated[
     str | None, typer.Option("--prompts", help="Folder of prompt files (<name>.txt) that override the built-in ones.")
 ]
-
 
 Window = Annotated[int, typer.Option("--max-in-flight", min=1, help="Images processed concurrently.")]
 
@@ -46,33 +42,19 @@ def build_edival(
     images: ImageFolder,
     out: Out,
     judge: JudgeSpec,
-    detector: Annotated[
-        str,
-        typer.Option(
-            "--detector", help="Detector that verifies the objects listed by the judge; same format as --judge."
-        ),
-    ] = "grounding-dino",
-    turns: Annotated[int, typer.Option("--turns", min=1, help="Number of turns per chain.")] = 3,
-    target_counts: Annotated[
-        str, typer.Option("--target-counts", help="Target counts of count-change edits, MIN-MAX.")
-    ] = "3-5",
-    oversized: Annotated[
-        str,
-        typer.Option(
-            "--oversized",
-            help="Reject boxes beyond --max-side or --max-area: `either` limit (paper), or only both (`both`, released "
-            "code).",
-        ),
-    ] = "either",
-    threshold: Annotated[
-        float, typer.Option("--threshold", min=0, max=1, help="Score above which a detection confirms an object.")
-    ] = 0.35,
-    max_side: Annotated[
-        float, typer.Option("--max-side", min=0, max=1, help="Longest side of a box, as a share of the image's.")
-    ] = 0.9,
-    max_area: Annotated[
-        float, typer.Option("--max-area", min=0, max=1, help="Largest area of a box, as a share of the image's.")
-    ] = 0.4,
+    detector: str = typer.Option(
+        "grounding-dino", help="Detector that verifies the objects listed by the judge; same format as --judge."
+    ),
+    turns: int = typer.Option(3, min=1, help="Number of turns per chain."),
+    target_counts: str = typer.Option("3-5", help="Target counts of count-change edits, MIN-MAX."),
+    oversized: str = typer.Option(
+        "either",
+        help="Reject boxes beyond --max-side or --max-area: `either` limit (paper), or only both (`both`, released "
+        "code).",
+    ),
+    threshold: float = typer.Option(0.35, min=0, max=1, help="Score above which a detection confirms an object."),
+    max_side: float = typer.Option(0.9, min=0, max=1, help="Longest side of a box, as a share of the image's."),
+    max_area: float = typer.Option(0.4, min=0, max=1, help="Largest area of a box, as a share of the image's."),
     seed: Seed = 0,
     limit: Limit = None,
     prompts: PromptPack = None,
@@ -84,7 +66,6 @@ def build_edival(
 
     Example: editcritic bench build edival photos -o data/mine --judge qwen2.5-vl-7b
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts, parse_range
     from ...benchmarks.suites.edival.construction import EdiValAgent, construct
     from ...benchmarks.suites.edival.construction_tasks import OVERSIZED, Grounding
@@ -117,12 +98,8 @@ def build_complex_edit(
     images: ImageFolder,
     out: Out,
     judge: JudgeSpec,
-    num_operations: Annotated[
-        int, typer.Option("--num-operations", min=1, help="Atomic instructions per image (complexity levels C1 to CN).")
-    ] = 8,
-    split: Annotated[str, typer.Option("--split", help="test_real (photographs) or test_syn (synthetic images).")] = (
-        "test_real"
-    ),
+    num_operations: int = typer.Option(8, min=1, help="Atomic instructions per image (complexity levels C1 to CN)."),
+    split: str = typer.Option("test_real", help="test_real (photographs) or test_syn (synthetic images)."),
     seed: Seed = 0,
     limit: Limit = None,
     prompts: PromptPack = None,
@@ -134,7 +111,6 @@ def build_complex_edit(
 
     Example: editcritic bench build complex-edit photos -o data/mine --judge qwen2.5-vl-7b
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.optional_imports import bench_library
     from ...benchmarks.suites.complexedit import construction
     from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts
@@ -165,13 +141,12 @@ def build_dlebench(
     ],
     out: Out,
     judge: JudgeSpec,
-    pipeline: Annotated[str, typer.Option("--pipeline", help="Editor of the crops, as in `editcritic edit`.")],
-    labels: Annotated[
-        list[Path] | None,
-        typer.Option("--labels", help="Human labels of references or boxes from `judge label`. Repeatable."),
-    ] = None,
+    pipeline: str = typer.Option(..., help="Editor of the crops, as in `editcritic edit`."),
+    labels: list[Path] | None = typer.Option(
+        None, help="Human labels of references or boxes from `judge label`. Repeatable."
+    ),
     seed: Seed = 0,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N questions.")] = None,
+    limit: int | None = typer.Option(None, min=1, help="Use only the first N questions."),
     prompts: PromptPack = None,
     window: Window = 64,
     pipeline_args: PipelineArgs = None,
@@ -211,18 +186,12 @@ def build_i2ibench(
     images: ImageFolder,
     out: Out,
     judge: JudgeSpec,
-    single_scenes: Annotated[
-        int | None,
-        typer.Option(
-            "--single-scenes", min=0, help="Number of single-image scenes, five prompts each. Default: up to 100."
-        ),
-    ] = None,
-    multi_scenes: Annotated[
-        int | None,
-        typer.Option(
-            "--multi-scenes", min=0, help="Number of multi-image scenes, five prompts each. Default: up to 100."
-        ),
-    ] = None,
+    single_scenes: int | None = typer.Option(
+        None, min=0, help="Number of single-image scenes, five prompts each. Default: up to 100."
+    ),
+    multi_scenes: int | None = typer.Option(
+        None, min=0, help="Number of multi-image scenes, five prompts each. Default: up to 100."
+    ),
     seed: Seed = 0,
     prompts: PromptPack = None,
     window: Window = 64,

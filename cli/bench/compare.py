@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from ..options import BootstrapSamples, By, Data, Json, SuiteSpec, Trust
 
@@ -28,44 +29,30 @@ _BY_TURN = ("multi-turn", "single-pass")
 
 @exit_code_command
 def compare(
-    results: Annotated[
-        list[Path] | None, typer.Argument(metavar="A B", help="Two result folders of one suite; or use --strategy.")
-    ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--strategy",
-            help="STRATEGY=RESULTS, instead of A and B. Repeatable. Two or more of direct, sequential, direct-best "
-            "and sequential-best (best-of-N, per step) are compared by level of complexity; or multi-turn and "
-            "single-pass by turn (EdiVal, one folder per editor each).",
-        ),
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            help="With --strategy: only this score, or a part of it as SCORE/PART. Default: all; by turn `if` "
-            "(instruction following).",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", help="With --strategy, by level: plot the curves (PNG, SVG or PDF).")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="With --strategy: output folder for the tables (Markdown, CSV and LaTeX)."),
-    ] = None,
-    max_items: Annotated[
-        int, typer.Option("--max-items", min=0, help="Maximum number of items of A and B listed per metric.")
-    ] = 10,
-    threshold: Annotated[
-        float, typer.Option("--threshold", help="Decision threshold of A and B for metrics in [0, 1].")
-    ] = 0.5,
+    results: list[Path] | None = typer.Argument(
+        None, metavar="A B", help="Two result folders of one suite; or use --strategy."
+    ),
+    strategy: list[str] | None = typer.Option(
+        None,
+        help="STRATEGY=RESULTS, instead of A and B. Repeatable. Two or more of direct, sequential, direct-best "
+        "and sequential-best (best-of-N, per step) are compared by level of complexity; or multi-turn and "
+        "single-pass by turn (EdiVal, one folder per editor each).",
+    ),
+    metric: list[str] | None = typer.Option(
+        None,
+        help="With --strategy: only this score, or a part of it as SCORE/PART. Default: all; by turn `if` "
+        "(instruction following).",
+    ),
+    plot: Path | None = typer.Option(None, help="With --strategy, by level: plot the curves (PNG, SVG or PDF)."),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", help="With --strategy: output folder for the tables (Markdown, CSV and LaTeX)."
+    ),
+    max_items: int = typer.Option(10, min=0, help="Maximum number of items of A and B listed per metric."),
+    threshold: float = typer.Option(0.5, help="Decision threshold of A and B for metrics in [0, 1]."),
     by: By = None,
-    settings: Annotated[
-        bool,
-        typer.Option("--settings", help="List all differing settings of A and B, also those that follow from others."),
-    ] = False,
+    settings: bool = typer.Option(
+        False, "--settings", help="List all differing settings of A and B, also those that follow from others."
+    ),
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
@@ -80,8 +67,6 @@ def compare(
 
     Example: editcritic bench compare results/tiny results/other
     """
-    from ...benchmarks.common.errors import InputError
-
     if strategy:
         if results or data is not None or suite is not None or settings or by:
             raise InputError("give either A and B, or --strategy; --data, --suite, --settings and --by are for A and B")
@@ -95,9 +80,6 @@ def compare(
     )
 
 
-# -- two results -------------------------------------------------------------------------------------------------------
-
-
 def _compare_pair(
     paths: Sequence[Path],
     data: Path | None,
@@ -109,7 +91,6 @@ def _compare_pair(
     as_json: bool,
     by: Sequence[str],
 ) -> int:
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.comparison import compare_results, render_comparison, render_settings
     from ...benchmarks.report.results_loading import load_result_folders, load_suite_of
     from ...benchmarks.suites.setting_differences import differing_settings
@@ -141,9 +122,6 @@ def _compare_pair(
     return 0
 
 
-# -- strategies --------------------------------------------------------------------------------------------------------
-
-
 def _compare_strategies(
     texts: Sequence[str],
     metrics: Sequence[str],
@@ -152,9 +130,8 @@ def _compare_strategies(
     bootstrap_samples: int,
     as_json: bool,
 ) -> int:
-    from ...benchmarks.common.errors import InputError
+    from ...benchmarks.human_eval.agreement_tables import compute_tables, report_tables
     from ...benchmarks.human_eval.scaling_tables import scaling_tables
-    from ...benchmarks.human_eval.table_output import compute_tables, report_tables
     from ...benchmarks.suites.results import load_results
 
     folders = _folders_by_strategy(texts)
@@ -178,9 +155,6 @@ def _compare_strategies(
 
 
 def _folders_by_strategy(texts: Sequence[str]) -> dict[str, list[Path]]:
-    """Strategy -> result folders, in the order of the tables. Raises `InputError`."""
-    from ...benchmarks.common.errors import InputError
-
     known = (*_BY_LEVEL, *_BY_TURN)
     folders: dict[str, list[Path]] = {}
     for text in texts:
@@ -197,7 +171,6 @@ def _folders_by_strategy(texts: Sequence[str]) -> dict[str, list[Path]]:
 
 
 def _turn_tables(folders: Mapping[str, Sequence[Path]], metrics: Sequence[str]) -> list[Table]:
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.scaling_tables import multi_turn_table
     from ...benchmarks.suites.results import load_results
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import DEFAULT_REWARD, Data, Device, Download, Dtype, Experts, Json, PipelineArgs, SuiteName, Trust
 from .run import print_problems
@@ -18,46 +19,29 @@ if TYPE_CHECKING:
 @exit_code_command
 def generate(
     suite: SuiteName,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Output folder for images, in the suite's layout.")],
+    out: Path = typer.Option(..., "-o", "--out", help="Output folder for images, in the suite's layout."),
     data: Data = None,
-    pipeline: Annotated[
-        str | None,
-        typer.Option("--pipeline", help="The editor, as in `edit`: a diffusers pipeline, module:name, or `sceneedit`."),
-    ] = None,
-    editor_url: Annotated[
-        str | None,
-        typer.Option(
-            "--editor-url", help="An editor behind HTTP: JSON with instruction, images and seed is posted to this URL."
-        ),
-    ] = None,
-    editor_name: Annotated[
-        str, typer.Option("--editor-name", help="Name of the model behind --editor-url. Default: the URL.")
-    ] = "",
-    editor_key_env: Annotated[
-        str, typer.Option("--editor-key-env", help="Environment variable with the key of --editor-url.")
-    ] = "",
-    timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Timeout of a request in seconds.")] = 600.0,
-    selector: Annotated[
-        str | None, typer.Option("--selector", help="Generate candidates and select among them, e.g. `best-of?n=8`.")
-    ] = None,
-    reward: Annotated[str, typer.Option("--reward", help="Reward of --selector, as in `score`.")] = DEFAULT_REWARD,
+    pipeline: str | None = typer.Option(
+        None, help="The editor, as in `edit`: a diffusers pipeline, module:name, or `sceneedit`."
+    ),
+    editor_url: str | None = typer.Option(
+        None, help="An editor behind HTTP: JSON with instruction, images and seed is posted to this URL."
+    ),
+    editor_name: str = typer.Option("", help="Name of the model behind --editor-url. Default: the URL."),
+    editor_key_env: str = typer.Option("", help="Environment variable with the key of --editor-url."),
+    timeout: float = typer.Option(600.0, min=0.001, help="Timeout of a request in seconds."),
+    selector: str | None = typer.Option(None, help="Generate candidates and select among them, e.g. `best-of?n=8`."),
+    reward: str = typer.Option(DEFAULT_REWARD, help="Reward of --selector, as in `score`."),
     experts: Experts = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            "--budget", help="With --selector, limits per item: nfe (denoiser evaluations), judge_calls, seconds."
-        ),
-    ] = None,
-    sequential: Annotated[
-        bool, typer.Option("--sequential", help="Apply the operations of a compound instruction one per step.")
-    ] = False,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Base seed; each item's seed is derived from it and the item id.")
-    ] = 0,
+    budget: str | None = typer.Option(
+        None, help="With --selector, limits per item: nfe (denoiser evaluations), judge_calls, seconds."
+    ),
+    sequential: bool = typer.Option(
+        False, "--sequential", help="Apply the operations of a compound instruction one per step."
+    ),
+    seed: int = typer.Option(0, help="Base seed; each item's seed is derived from it and the item id."),
     pipeline_args: PipelineArgs = None,
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", min=1, help="Images per pipeline call, or concurrent requests.")
-    ] = 8,
+    batch_size: int = typer.Option(8, min=1, help="Images per pipeline call, or concurrent requests."),
     dtype: Dtype = None,
     device: Device = None,
     download: Download = False,
@@ -71,7 +55,6 @@ def generate(
 
     Example: editcritic bench generate sceneedit --pipeline sceneedit -o made/tiny
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import load_reward, load_selector, parse_budget, parse_pipeline_args, spec_argument
     from ...benchmarks.run.http_editor import HttpEditor
     from ...benchmarks.run.output_generation import SelectionConfig, generate_outputs

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar, render
 from ..options import Json
 
@@ -18,46 +19,30 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def prepare(
-    suite: Annotated[
-        str,
-        typer.Argument(
-            metavar="SUITE",
-            help="edival, complex-edit, dlebench or gedit; with --stats any suite, as in `edival?mode=singlepass`.",
-        ),
-    ],
-    out: Annotated[Path | None, typer.Option("-o", "--data", help="Data folder. Default: data/SUITE.")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Download missing files.")] = False,
-    sources: Annotated[
-        Path | None,
-        typer.Option(
-            "--sources", help="TOML file with alternative download locations (tables `file` with path and url)."
-        ),
-    ] = None,
-    check_csv: Annotated[
-        Path | None,
-        typer.Option(
-            "--check-csv", help="EdiVal only: compare the counts of this instruction file with the published ones."
-        ),
-    ] = None,
-    stats: Annotated[
-        bool,
-        typer.Option(
-            "--stats",
-            help="Print statistics of the data that is there: operations and their order, target areas, types, "
-            "sources, luminance.",
-        ),
-    ] = False,
-    tables: Annotated[
-        Path | None, typer.Option("--tables", help="With --stats: write the tables into this folder (CSV).")
-    ] = None,
-    experts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--experts",
-            help="With --stats: a judge that names each instruction's target and a detector that finds it, for target "
-            "areas of suites without boxes, as in `--experts small` or `--experts 'judge=SPEC detector=SPEC'`.",
-        ),
-    ] = None,
+    suite: str = typer.Argument(
+        metavar="SUITE",
+        help="edival, complex-edit, dlebench or gedit; with --stats any suite, as in `edival?mode=singlepass`.",
+    ),
+    out: Path | None = typer.Option(None, "-o", "--data", help="Data folder. Default: data/SUITE."),
+    download: bool = typer.Option(False, "--download", help="Download missing files."),
+    sources: Path | None = typer.Option(
+        None, help="TOML file with alternative download locations (tables `file` with path and url)."
+    ),
+    check_csv: Path | None = typer.Option(
+        None, help="EdiVal only: compare the counts of this instruction file with the published ones."
+    ),
+    stats: bool = typer.Option(
+        False,
+        "--stats",
+        help="Print statistics of the data that is there: operations and their order, target areas, types, "
+        "sources, luminance.",
+    ),
+    tables: Path | None = typer.Option(None, help="With --stats: write the tables into this folder (CSV)."),
+    experts: list[str] | None = typer.Option(
+        None,
+        help="With --stats: a judge that names each instruction's target and a detector that finds it, for target "
+        "areas of suites without boxes, as in `--experts small` or `--experts 'judge=SPEC detector=SPEC'`.",
+    ),
     as_json: Json = False,
 ) -> int:
     """Describe and locate the data of a suite; download it on request; check and open it.
@@ -67,8 +52,6 @@ def prepare(
 
     Example: editcritic bench prepare edival -o data/edival --download
     """
-    from ...benchmarks.common.errors import InputError
-
     for option in ("--tables",) * (tables is not None) + ("--experts",) * bool(experts):
         if not stats:
             raise InputError(f"{option} is for the statistics of a suite: give --stats")
@@ -106,11 +89,7 @@ def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_js
     return code
 
 
-# -- EdiVal's instruction file -----------------------------------------------------------------------------------------
-
-
 def _check_instruction_file(csv: Path, as_json: bool) -> int:
-    """Compare the counts of EdiVal's instruction file with those of the published one."""
     from ...benchmarks.suites.edival.published_counts import check_counts
 
     checks = check_counts(csv)
@@ -125,9 +104,6 @@ def _check_instruction_file(csv: Path, as_json: bool) -> int:
     num_equal = len(checks) - len(mismatches)
     echo(f"{num_equal} of {len(checks)} counts of {csv} equal those of the published file", stderr=False)
     return int(bool(mismatches))
-
-
-# -- statistics --------------------------------------------------------------------------------------------------------
 
 
 def _print_statistics(suite: str, data: Path | None, folder: Path | None, experts: list[str], as_json: bool) -> int:

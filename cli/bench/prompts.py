@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from ..options import BootstrapSamples, By, Data, Experts, Json, Metric, SuiteProtocol, Trust
 
@@ -22,25 +23,20 @@ _OURS = "-"
 
 @exit_code_command
 def prompts(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?vq=true`.")],
-    packs: Annotated[
-        list[str],
-        typer.Option("--prompts", help="Twice: the folders of two prompt packs, A and B; `-` for our own prompts."),
-    ],
-    outputs: Annotated[Path, typer.Option("--outputs", help="Folder of the editor's outputs.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Output folder: results in OUT/a and OUT/b.")],
-    config: Annotated[
-        Path | None, typer.Option("--config", help="TOML file with further settings, as of `bench run`.")
-    ] = None,
+    suite: str = typer.Argument(metavar="SUITE", help="A suite, with options as in `edival?vq=true`."),
+    packs: list[str] = typer.Option(
+        ..., "--prompts", help="Twice: the folders of two prompt packs, A and B; `-` for our own prompts."
+    ),
+    outputs: Path = typer.Option(..., help="Folder of the editor's outputs."),
+    out: Path = typer.Option(..., "-o", "--out", help="Output folder: results in OUT/a and OUT/b."),
+    config: Path | None = typer.Option(None, help="TOML file with further settings, as of `bench run`."),
     data: Data = None,
     experts: Experts = None,
     protocol: SuiteProtocol = None,
     metric: Metric = None,
     by: By = None,
-    max_items: Annotated[
-        int, typer.Option("--max-items", min=0, help="Maximum number of changed items listed per metric.")
-    ] = 10,
-    threshold: Annotated[float, typer.Option("--threshold", help="Decision threshold for metrics in [0, 1].")] = 0.5,
+    max_items: int = typer.Option(10, min=0, help="Maximum number of changed items listed per metric."),
+    threshold: float = typer.Option(0.5, help="Decision threshold for metrics in [0, 1]."),
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     trust: Trust = None,
     as_json: Json = False,
@@ -52,7 +48,6 @@ def prompts(
 
     Example: editcritic bench prompts gedit --outputs made/mine --prompts - --prompts packs/theirs -o results/prompts
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.comparison import compare_results, render_comparison
     from ...benchmarks.run.run_config import RunConfig
     from ...benchmarks.run.run_settings import RunSettings, read_run_settings, write_run_settings
@@ -121,7 +116,6 @@ def prompts(
 
 
 def _with_pack(suite: str, pack: str) -> Spec:
-    from ...benchmarks.common.errors import InputError
     from ...reward.config import spec_table
 
     if "prompts" in spec_table(suite, "editcritic.suites"):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec, Trust
 
@@ -29,33 +30,22 @@ _FORMATS = ("markdown", "csv", "latex")
 @exit_code_command
 def report(
     results: ResultFolders,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write an HTML page with the tables and every edit.")
-    ] = None,
-    tables: Annotated[
-        Path | None,
-        typer.Option("--tables", help="Write the tables into this folder, each as Markdown, CSV and LaTeX."),
-    ] = None,
-    output_format: Annotated[
-        str, typer.Option("--format", help="Format of the printed tables: markdown, csv or latex.")
-    ] = "markdown",
-    only: Annotated[
-        list[str] | None, typer.Option("--table", help="Only this table, e.g. `leaderboard`. Repeatable.")
-    ] = None,
-    outputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--outputs",
-            help="With -o: NAME=FOLDER of an editor's outputs, if they were moved after the run. Repeatable.",
-        ),
-    ] = None,
-    one_file: Annotated[
-        bool | None,
-        typer.Option(
-            "--one-file/--folder",
-            help="With -o: embed the images in the page, or store them beside it. Default: by number of images.",
-        ),
-    ] = None,
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write an HTML page with the tables and every edit."),
+    tables: Path | None = typer.Option(
+        None, help="Write the tables into this folder, each as Markdown, CSV and LaTeX."
+    ),
+    output_format: str = typer.Option(
+        "markdown", "--format", help="Format of the printed tables: markdown, csv or latex."
+    ),
+    only: list[str] | None = typer.Option(None, "--table", help="Only this table, e.g. `leaderboard`. Repeatable."),
+    outputs: list[str] | None = typer.Option(
+        None, help="With -o: NAME=FOLDER of an editor's outputs, if they were moved after the run. Repeatable."
+    ),
+    one_file: bool | None = typer.Option(
+        None,
+        "--one-file/--folder",
+        help="With -o: embed the images in the page, or store them beside it. Default: by number of images.",
+    ),
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     data: Data = None,
     suite: SuiteSpec = None,
@@ -70,7 +60,6 @@ def report(
 
     Example: editcritic bench report results/tiny results/other -o report.html
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import find_outputs, load_result_folders, load_suite_of
     from ...benchmarks.report.suites_page import are_of_several_suites
@@ -105,7 +94,7 @@ def report(
         comparison = EditorComparison.of(
             load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples
         )
-        selected = _select(comparison, only or ())
+        selected = _select({"": comparison}, only or ())[""]
     page_data = (
         None if out is None else ReportData(comparison, find_outputs(outputs or (), folders, comparison.editors))
     )
@@ -137,18 +126,7 @@ def report(
     return 0
 
 
-def _select(comparison: EditorComparison, only: Sequence[str]) -> list[ComputedTable]:
-    """The tables of these names; all by default. Raises `InputError` for an unknown name."""
-    from ...benchmarks.common.errors import InputError
-
-    names = [computed.table.name for computed in comparison.computed]
-    if unknown := set(only) - set(names):
-        raise InputError(f"there is no table {', '.join(sorted(unknown))}: the tables are {', '.join(names)}")
-    return [computed for computed in comparison.computed if not only or computed.table.name in only]
-
-
 def _write_page(out: Path, page_data: ReportData, command: str, one_file: bool | None) -> Path | None:
-    """The folder of the page's pictures; None if they are in the page."""
     from ...benchmarks.report.page import write_page
 
     with progress_bar(sum(len(one.rows) for one in page_data.comparison.results), "pictures") as (step, _):
@@ -173,7 +151,7 @@ def report_suites(
 
     with progress_bar(None, "bootstrap"):
         report = SuiteReport.of(folders, data, count=bootstrap_samples)
-        selected = _select_of_suites(report, only)
+        selected = _select({chapter.name: chapter.comparison for chapter in report.chapters}, only)
     code = int(bool(report.not_shown))
     if tables is not None:
         _write_tables(report, selected, tables)
@@ -217,26 +195,22 @@ def report_suites(
     return code
 
 
-def _select_of_suites(report: SuiteReport, only: Sequence[str]) -> dict[str, list[ComputedTable]]:
+def _select(comparisons: Mapping[str, EditorComparison], only: Sequence[str]) -> dict[str, list[ComputedTable]]:
     """Chapter -> its tables of these names; all by default. Raises `InputError` for a name that no chapter has."""
-    from ...benchmarks.common.errors import InputError
-
-    tables = {chapter.name: chapter.comparison.computed for chapter in report.chapters}
-    names = list(dict.fromkeys(one.table.name for computed in tables.values() for one in computed))
+    names = list(dict.fromkeys(one.table.name for comparison in comparisons.values() for one in comparison.computed))
     if unknown := set(only) - set(names):
         raise InputError(f"there is no table {', '.join(sorted(unknown))}: the tables are {', '.join(names)}")
     return {
-        chapter: [one for one in computed if not only or one.table.name in only] for chapter, computed in tables.items()
+        chapter: [one for one in comparison.computed if not only or one.table.name in only]
+        for chapter, comparison in comparisons.items()
     }
 
 
 def _renamed(computed: ComputedTable, chapter: str) -> ComputedTable:
-    """With the chapter in its name: many suites have a table `leaderboard`."""
     return replace(computed, table=replace(computed.table, name=f"{chapter}/{computed.table.name}"))
 
 
 def _write_tables(report: SuiteReport, selected: dict[str, list[ComputedTable]], folder: Path) -> None:
-    """Write the summary, and the tables of each chapter into a folder of their own. Raises OSError."""
     from ...benchmarks.report.suites_page import summary_csv, summary_markdown
     from ...benchmarks.suites.tables import write_tables
     from ...reward.atomic_files import write_atomically

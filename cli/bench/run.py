@@ -7,10 +7,11 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.interruption import tell_interrupted
 from ...benchmarks.common.terminal import (
     echo,
@@ -34,98 +35,68 @@ if TYPE_CHECKING:
     from ...reward import Expert
 
 
-_PROBLEMS = 10
-"""Problems with the data that are printed; `run.json` has all."""
+_PROBLEMS = 10  # problems with the data that are printed; `run.json` has all
 
 
 @exit_code_command
 def run(
-    suite: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SUITE",
-            help="A suite, with options as in `edival?mode=singlepass`; `all` for every suite whose data and outputs "
-            "are there; or use --lock.",
-        ),
-    ] = None,
-    outputs: Annotated[
-        Path | None,
-        typer.Option("--outputs", help="Folder of the editor's outputs; with `all`, of a folder for each suite."),
-    ] = None,
-    suites: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--suite",
-            help="With `all`: only this suite, with its options, or NAME=SUITE for other names of its folders. "
-            "Repeatable.",
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Output folder for results.")] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            help="TOML file with settings, e.g. the run.toml of an earlier run; docs/suites.md lists its keys. "
-            "Options override it.",
-        ),
-    ] = None,
+    suite: str | None = typer.Argument(
+        None,
+        metavar="SUITE",
+        help="A suite, with options as in `edival?mode=singlepass`; `all` for every suite whose data and outputs "
+        "are there; or use --lock.",
+    ),
+    outputs: Path | None = typer.Option(
+        None, help="Folder of the editor's outputs; with `all`, of a folder for each suite."
+    ),
+    suites: list[str] | None = typer.Option(
+        None,
+        "--suite",
+        help="With `all`: only this suite, with its options, or NAME=SUITE for other names of its folders. Repeatable.",
+    ),
+    out: Path | None = typer.Option(None, "-o", "--out", help="Output folder for results."),
+    config: Path | None = typer.Option(
+        None,
+        help="TOML file with settings, e.g. the run.toml of an earlier run; docs/suites.md lists its keys. "
+        "Options override it.",
+    ),
     data: Data = None,
     experts: Experts = None,
     protocol: SuiteProtocol = None,
     metric: Metric = None,
-    reproducible: Annotated[
-        bool | None,
-        typer.Option(
-            "--reproducible/--no-reproducible",
-            help="Query local models one at a time: slower, bitwise reproducible. Default: no.",
-        ),
-    ] = None,
-    lock: Annotated[
-        Path | None,
-        typer.Option(
-            "--lock",
-            help="Run under this protocol lock (TOML). It decides suite, experts, protocol, metrics, --reproducible, "
-            "bootstrap samples and seed.",
-        ),
-    ] = None,
-    write_lock: Annotated[
-        Path | None,
-        typer.Option(
-            "--write-lock",
-            help="Write a protocol lock (TOML) with suite, digest of the data, metrics, prompts and experts, for "
-            "others to run with --lock. Without --outputs and -o, nothing is scored.",
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            "--budget",
-            help="Limits, e.g. judge_calls=5000,seconds=3600,cost=20. Calls and cost count over all runs of "
-            "the journal, seconds over this run. A stopped run can be resumed.",
-        ),
-    ] = None,
-    journal: Annotated[
-        Path | None, typer.Option("--journal", help="Folder of rows and answers. Default: OUT/journal.")
-    ] = None,
-    editor_name: Annotated[
-        str | None, typer.Option("--editor-name", help="Editor name in tables. Default: name of the outputs folder.")
-    ] = None,
-    allow_partial: Annotated[
-        bool | None,
-        typer.Option(
-            "--allow-partial/--no-allow-partial",
-            help="Write results even if the run ends early; they are marked as partial. Default: no.",
-        ),
-    ] = None,
-    estimate: Annotated[
-        int,
-        typer.Option(
-            "--estimate",
-            min=0,
-            help="Score so many cases only, spread over the suite, and print what the others would take: queries, "
-            "tokens, cost, hours. The run then asks nothing about them again.",
-        ),
-    ] = 0,
+    reproducible: bool | None = typer.Option(
+        None,
+        "--reproducible/--no-reproducible",
+        help="Query local models one at a time: slower, bitwise reproducible. Default: no.",
+    ),
+    lock: Path | None = typer.Option(
+        None,
+        help="Run under this protocol lock (TOML). It decides suite, experts, protocol, metrics, --reproducible, "
+        "bootstrap samples and seed.",
+    ),
+    write_lock: Path | None = typer.Option(
+        None,
+        help="Write a protocol lock (TOML) with suite, digest of the data, metrics, prompts and experts, for "
+        "others to run with --lock. Without --outputs and -o, nothing is scored.",
+    ),
+    budget: str | None = typer.Option(
+        None,
+        help="Limits, e.g. judge_calls=5000,seconds=3600,cost=20. Calls and cost count over all runs of "
+        "the journal, seconds over this run. A stopped run can be resumed.",
+    ),
+    journal: Path | None = typer.Option(None, help="Folder of rows and answers. Default: OUT/journal."),
+    editor_name: str | None = typer.Option(None, help="Editor name in tables. Default: name of the outputs folder."),
+    allow_partial: bool | None = typer.Option(
+        None,
+        "--allow-partial/--no-allow-partial",
+        help="Write results even if the run ends early; they are marked as partial. Default: no.",
+    ),
+    estimate: int = typer.Option(
+        0,
+        min=0,
+        help="Score so many cases only, spread over the suite, and print what the others would take: queries, "
+        "tokens, cost, hours. The run then asks nothing about them again.",
+    ),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -143,7 +114,6 @@ def run(
 
     Example: editcritic bench run sceneedit --outputs made/tiny -o results/tiny
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.run.protocol_lock import check_protocol, read_protocol, write_protocol
     from ...benchmarks.run.run_budget import BudgetLimits
     from ...benchmarks.run.run_config import RunConfig
@@ -225,10 +195,8 @@ def run(
 def execute_with_progress(
     built: RunConfig, process: ProcessRank | None = None, name: str = "", shared: SharedSpending | None = None
 ) -> tuple[RunResult | None, bool]:
-    """The result, which only the first process has, and whether the user interrupted the run.
-
-    name: of the suite, where several are scored.
-    """
+    """The result, which only the first process has, and whether the user interrupted the run. name: of the suite, where
+    several are scored."""
     from ...benchmarks.run.ray_runner import execute_with_ray
     from ...benchmarks.run.run_budget import progress_reporter
     from ...benchmarks.run.run_journal import SINGLE_PROCESS
@@ -352,13 +320,11 @@ def print_run(result: RunResult, built: RunConfig, *, as_json: bool) -> int:
 
 _MAX_REASON = 160
 
-_OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")
-"""Settings that a run of all suites has no use for."""
+_OF_ONE_SUITE = ("lock", "metrics", "journal", "ray")  # settings that a run of all suites has no use for
 
 
 def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *, as_json: bool) -> int:
     """Score the suites one after another; what is wrong with one does not stop the others. Returns the exit code."""
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.run.runner import SharedSpending
     from ...benchmarks.run.suite_loading import find_suites
     from ...reward import default_experts, load_experts
@@ -446,7 +412,6 @@ def _run_suite(
     suite: SuiteFolders, settings: RunSettings, experts: Mapping[str, Expert], shared: SharedSpending, *, shown: bool
 ) -> RunResult | None:
     """Raises `LeftOut` for a suite that is not there, and what `bench run` raises."""
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.run.run_config import RunConfig
     from ...benchmarks.run.run_settings import write_run_settings
     from ...benchmarks.run.runner import check_folders

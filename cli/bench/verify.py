@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -14,19 +13,15 @@ from ..options import Json, Trust
 
 @exit_code_command
 def verify(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="Result folder of `bench run`.")],
-    data: Annotated[Path | None, typer.Option("--data", help="Current data folder. Default: the recorded one.")] = None,
-    outputs: Annotated[
-        Path | None, typer.Option("--outputs", help="Current outputs folder. Default: the recorded one.")
-    ] = None,
-    experts: Annotated[
-        list[str] | None,
-        typer.Option("--experts", help="Experts, as in `bench run`. Default: the recorded ones. Repeatable."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Keep the new results in this folder. Default: a temporary folder."),
-    ] = None,
+    results: Path = typer.Argument(metavar="RESULTS", help="Result folder of `bench run`."),
+    data: Path | None = typer.Option(None, help="Current data folder. Default: the recorded one."),
+    outputs: Path | None = typer.Option(None, help="Current outputs folder. Default: the recorded one."),
+    experts: list[str] | None = typer.Option(
+        None, help="Experts, as in `bench run`. Default: the recorded ones. Repeatable."
+    ),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", help="Keep the new results in this folder. Default: a temporary folder."
+    ),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:

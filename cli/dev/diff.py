@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -13,17 +12,13 @@ from ..options import Json
 
 @exit_code_command
 def diff(
-    before: Annotated[Path, typer.Argument(help="The first image.")],
-    after: Annotated[Path, typer.Argument(help="The edited image; it is resized to the size of the first.")],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Write a contact sheet (PNG) with a pair of crops per region.")
-    ] = None,
-    threshold: Annotated[
-        int, typer.Option("--threshold", help="Minimum pixel difference (0 to 254) after denoising.")
-    ] = 24,
-    max_regions: Annotated[
-        int, typer.Option("--max-regions", min=1, help="Maximum number of regions, largest first.")
-    ] = 32,
+    before: Path = typer.Argument(help="The first image."),
+    after: Path = typer.Argument(help="The edited image; it is resized to the size of the first."),
+    out: Path | None = typer.Option(
+        None, "-o", "--out", help="Write a contact sheet (PNG) with a pair of crops per region."
+    ),
+    threshold: int = typer.Option(24, help="Minimum pixel difference (0 to 254) after denoising."),
+    max_regions: int = typer.Option(32, min=1, help="Maximum number of regions, largest first."),
     as_json: Json = False,
 ) -> int:
     """Report where two images differ beyond noise, and how strongly. No model is needed.

@@ -27,10 +27,8 @@ _BACKGROUND, _INK = "#ffffff", "#202020"
 
 @dataclass(frozen=True)
 class ImageDiff:
-    """Two images and the regions in which the second differs, the largest first, with a pair of crops each.
-
-    after: resized to the size of `before`; size: its original size.
-    """
+    """Two images and the regions in which the second differs, the largest first, with a pair of crops each. after:
+    resized to the size of `before`; size: its original size."""
 
     before: Image
     after: Image
@@ -103,7 +101,6 @@ def write_sheet(out: Path, diff: ImageDiff) -> None:
 
 
 def _fit_to_tile(image: Image) -> PIL.Image.Image:
-    """The image scaled to a tile of the sheet, enlarged at most four times."""
     scale = min(_COLUMN / image.width, _HEIGHT / image.height, 4.0)
     size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
     return image.resized(*size).pil()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import Json, Protocol, Trust
 from ..score import render_report
@@ -18,16 +19,13 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def replay(
-    arguments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[REWARD] FILE",
-            help="A recording (written by `score --record`) or golden cases of EdiVal. REWARD is scored on "
-            "the recorded answers; - or no REWARD replays the recorded one.",
-        ),
-    ],
+    arguments: list[str] = typer.Argument(
+        metavar="[REWARD] FILE",
+        help="A recording (written by `score --record`) or golden cases of EdiVal. REWARD is scored on "
+        "the recorded answers; - or no REWARD replays the recorded one.",
+    ),
     protocol: Protocol = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write the scores of a recording as JSONL.")] = None,
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write the scores of a recording as JSONL."),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -37,7 +35,6 @@ def replay(
 
     Example: editcritic dev replay - run.db
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.run.replay import RecordingReader, is_golden, replay_golden, replay_recording
     from ...benchmarks.run.scoring_run import open_scores_file

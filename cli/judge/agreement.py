@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar
 from ..options import (
     DEFAULT_REWARD,
@@ -35,111 +36,72 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def agreement(
-    results: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[RESULTS...]", help="Result folders of one suite, or folders that contain them. None with --set."
-        ),
-    ] = None,
-    labels: Annotated[
-        list[Path] | None,
-        typer.Option("--labels", help="File of human labels (JSONL, written by `judge label`). Repeatable."),
-    ] = None,
-    gold_labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--gold-labels",
-            help="Labels with known answers, as of `judge label --check`: a dimension of which more than a tenth of an "
-            "annotator's labels differ is void.",
-        ),
-    ] = None,
-    swap_results: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--swap-results",
-            help="Results of the same outputs scored with other experts, one folder per editor. Repeatable.",
-        ),
-    ] = None,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="NAME=FOLDER: a public set of human preferences (edit-reward-bench, edit-score-bench, genai-bench, "
-            "imagenhub, vc-reward-bench, edit-reward-compass); NAME alone: from the hub's cache, or with --download "
-            "from the hub. Repeatable.",
-        ),
-    ] = None,
-    reward: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reward",
-            help="With --set: a reward as in `score`, or pairwise-judge, which sees both edits. Repeatable: they are "
-            "compared side by side. Default: any-edit.",
-        ),
-    ] = None,
+    results: list[Path] | None = typer.Argument(
+        None, metavar="[RESULTS...]", help="Result folders of one suite, or folders that contain them. None with --set."
+    ),
+    labels: list[Path] | None = typer.Option(
+        None, help="File of human labels (JSONL, written by `judge label`). Repeatable."
+    ),
+    gold_labels: Path | None = typer.Option(
+        None,
+        help="Labels with known answers, as of `judge label --check`: a dimension of which more than a tenth of an "
+        "annotator's labels differ is void.",
+    ),
+    swap_results: list[Path] | None = typer.Option(
+        None, help="Results of the same outputs scored with other experts, one folder per editor. Repeatable."
+    ),
+    sets: list[str] | None = typer.Option(
+        None,
+        "--set",
+        help="NAME=FOLDER: a public set of human preferences (edit-reward-bench, edit-score-bench, genai-bench, "
+        "imagenhub, vc-reward-bench, edit-reward-compass); NAME alone: from the hub's cache, or with --download "
+        "from the hub. Repeatable.",
+    ),
+    reward: list[str] | None = typer.Option(
+        None,
+        help="With --set: a reward as in `score`, or pairwise-judge, which sees both edits. Repeatable: they are "
+        "compared side by side. Default: any-edit.",
+    ),
     experts: Experts = None,
     cache: AnswerCache = None,
     download: Download = False,
-    num_items: Annotated[
-        int | None, typer.Option("--num-items", min=1, help="With --set: only this many rows of it. Default: all.")
-    ] = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            help="DIMENSION=METRIC: the metric compared with a dimension of the labels, or a part of one, as "
-            "in following=complex-edit-o/following. Default: the metric of the same name. With "
-            "--swap-results: the metric.",
-        ),
-    ] = None,
-    ranges: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--range", help="DIMENSION=LOW,HIGH: value range of its metric, as in following=0,10. Default: 0,1."
-        ),
-    ] = None,
-    thresholds: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--threshold", help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5."
-        ),
-    ] = None,
-    tie_margins: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tie-margin", help="DIMENSION=WIDTH: score differences up to this width count as ties. Default: 0."
-        ),
-    ] = None,
-    group_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--group-by",
-            help="Item label to group by, or `editor`. Repeatable. Default: type (with --swap-results: turn, "
-            "else type; with --set: those of the set, such as task or dimension).",
-        ),
-    ] = None,
-    pool: Annotated[
-        str, typer.Option("--pool", help="each: one value per judgement; item: the mean or majority per item.")
-    ] = "each",
-    min_raters: Annotated[int, typer.Option("--min-raters", min=1, help="Skip items with fewer annotators.")] = 1,
-    average_metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--average-metric",
-            help="Average these metrics, and compare the mean with the labels of `overall`. Repeatable.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            help="Output folder for the tables (Markdown, CSV and LaTeX); with --set also for all values.",
-        ),
-    ] = None,
-    window: Annotated[
-        int, typer.Option("--max-in-flight", min=1, help="With --set: edits in flight; bounds memory.")
-    ] = 64,
+    num_items: int | None = typer.Option(None, min=1, help="With --set: only this many rows of it. Default: all."),
+    metric: list[str] | None = typer.Option(
+        None,
+        help="DIMENSION=METRIC: the metric compared with a dimension of the labels, or a part of one, as "
+        "in following=complex-edit-o/following. Default: the metric of the same name. With "
+        "--swap-results: the metric.",
+    ),
+    ranges: list[str] | None = typer.Option(
+        None, "--range", help="DIMENSION=LOW,HIGH: value range of its metric, as in following=0,10. Default: 0,1."
+    ),
+    thresholds: list[str] | None = typer.Option(
+        None,
+        "--threshold",
+        help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5.",
+    ),
+    tie_margins: list[str] | None = typer.Option(
+        None, "--tie-margin", help="DIMENSION=WIDTH: score differences up to this width count as ties. Default: 0."
+    ),
+    group_by: list[str] | None = typer.Option(
+        None,
+        help="Item label to group by, or `editor`. Repeatable. Default: type (with --swap-results: turn, "
+        "else type; with --set: those of the set, such as task or dimension).",
+    ),
+    pool: str = typer.Option("each", help="each: one value per judgement; item: the mean or majority per item."),
+    min_raters: int = typer.Option(1, min=1, help="Skip items with fewer annotators."),
+    average_metrics: list[str] | None = typer.Option(
+        None,
+        "--average-metric",
+        help="Average these metrics, and compare the mean with the labels of `overall`. Repeatable.",
+    ),
+    out: Path | None = typer.Option(
+        None,
+        "-o",
+        "--out",
+        help="Output folder for the tables (Markdown, CSV and LaTeX); with --set also for all values.",
+    ),
+    window: int = typer.Option(64, "--max-in-flight", min=1, help="With --set: edits in flight; bounds memory."),
     max_failure_rate: MaxFailureRate = 0.5,
     on_failures: OnFailures = "raise",
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
@@ -155,17 +117,15 @@ def agreement(
 
     Example: editcritic judge agreement --set genai-bench=data/genai --reward any-edit --reward clip-directional
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval import agreement_tables, expert_swap
-    from ...benchmarks.human_eval.annotator_checks import check_annotators, known_answers, without_void
+    from ...benchmarks.human_eval.agreement_tables import compute_tables, report_tables
+    from ...benchmarks.human_eval.annotation_plan import check_annotators, known_answers, without_void
     from ...benchmarks.human_eval.label_matching import ScoreLookup
-    from ...benchmarks.human_eval.table_output import compute_tables, report_tables
     from ...benchmarks.suites.human_labels import read_labels
     from ...benchmarks.suites.results import load_results
 
     if sets:
-        _refuse_with(
-            "--set",
+        _refuse(
             {
                 "RESULTS": results,
                 "--labels": labels,
@@ -177,6 +137,7 @@ def agreement(
                 "--tie-margin": tie_margins,
                 "--average-metric": average_metrics,
             },
+            "and --set do not go together: --set reads what people say itself",
         )
         return compare_on_sets(
             [_locate(text, download) for text in sets],
@@ -191,9 +152,9 @@ def agreement(
             bootstrap_samples=bootstrap_samples,
             as_json=as_json,
         )
-    _refuse_without(
-        "--set",
+    _refuse(
         {"--reward": reward, "--experts": experts, "--cache": cache, "--download": download, "--num-items": num_items},
+        "is for --set: scores of results are computed by `bench run`",
     )
     if not results:
         raise InputError("give result folders with --labels or --swap-results, or --set for a public set")
@@ -237,23 +198,12 @@ def agreement(
     return 0
 
 
-def _refuse_with(option: str, others: Mapping[str, object]) -> None:
-    from ...benchmarks.common.errors import InputError
-
+def _refuse(others: Mapping[str, object], reason: str) -> None:
     if given := [name for name, value in others.items() if value]:
-        raise InputError(f"{', '.join(given)} and {option} do not go together: {option} reads what people say itself")
-
-
-def _refuse_without(option: str, others: Mapping[str, object]) -> None:
-    from ...benchmarks.common.errors import InputError
-
-    if given := [name for name, value in others.items() if value]:
-        raise InputError(f"{', '.join(given)} is for {option}: scores of results are computed by `bench run`")
+        raise InputError(f"{', '.join(given)} {reason}")
 
 
 def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, str]:
-    from ...benchmarks.common.errors import InputError
-
     assignments = {}
     for text in values or ():
         name, equals, value = text.partition("=")
@@ -266,8 +216,6 @@ def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, s
 
 
 def _number(option: str, text: str) -> float:
-    from ...benchmarks.common.errors import InputError
-
     try:
         number = float(text)
     except ValueError:
@@ -283,7 +231,6 @@ def _dimension_metrics(
     threshold: Sequence[str] | None,
     tie_margin: Sequence[str] | None,
 ) -> dict[str, LabelMetric]:
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.label_matching import LabelMetric
 
     names, value_ranges = _parse_assignments("--metric", metric), _parse_assignments("--range", ranges)
@@ -309,7 +256,6 @@ def _swap_metric(
     ranges: Sequence[str] | None,
     threshold: Sequence[str] | None,
 ) -> LabelMetric:
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.label_matching import LabelMetric, ScoreLookup
 
     metric_names = ScoreLookup(loaded).metrics
@@ -342,9 +288,9 @@ def compare_on_sets(
     as_json: bool,
 ) -> int:
     """Score every set with every reward, and print the tables. 0 done, 1 scores failed, 2 rows were invalid."""
+    from ...benchmarks.human_eval.agreement_tables import compute_tables
     from ...benchmarks.human_eval.preference_scoring import load_rewards, score_comparisons
     from ...benchmarks.human_eval.preference_tables import SetReport, preference_tables, write_reports
-    from ...benchmarks.human_eval.table_output import compute_tables
     from ...benchmarks.run.scoring_run import forward_warnings
     from ...reward import AnswerLog, Engine, TooManyFailures
 
@@ -405,8 +351,6 @@ def compare_on_sets(
 
 
 def _locate(text: str, download: bool) -> tuple[PreferenceSet, Path]:
-    """A set and its folder, from NAME=FOLDER or NAME. Raises `InputError`."""
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.suites.construction.download import cached_snapshot
     from ...benchmarks.suites.human_preferences.catalogue import PREFERENCE_SETS
 

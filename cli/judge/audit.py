@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import (
     echo,
     echo_first,
@@ -31,50 +32,35 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def audit(
-    samples: Annotated[
-        str,
-        typer.Argument(
-            metavar="SAMPLES", help="A file or folder of samples, as in `score`; or, with --outputs, a suite."
-        ),
-    ],
-    outputs: Annotated[
-        Path | None, typer.Option("--outputs", help="Folder of an editor's outputs; SAMPLES names their suite then.")
-    ] = None,
+    samples: str = typer.Argument(
+        metavar="SAMPLES", help="A file or folder of samples, as in `score`; or, with --outputs, a suite."
+    ),
+    outputs: Path | None = typer.Option(None, help="Folder of an editor's outputs; SAMPLES names their suite then."),
     data: Data = None,
-    reward: Annotated[
-        str | None,
-        typer.Option(
-            "--reward",
-            help="Measure draws, picture sizes and obedience on this reward's score, as in `score`; the other faults "
-            "on its judge. Default: the judge alone, with the question of judge-yes-no.",
-        ),
-    ] = None,
+    reward: str | None = typer.Option(
+        None,
+        help="Measure draws, picture sizes and obedience on this reward's score, as in `score`; the other faults "
+        "on its judge. Default: the judge alone, with the question of judge-yes-no.",
+    ),
     experts: Experts = None,
-    fault: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fault",
-            help="Only this one of position, order, yes-bias, wording, size, jpeg, draws, grade-draws, picture-words, "
-            "instruction-words, readings. Repeatable. Default: all.",
-        ),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=2, help="Number of samples, of as many sources as possible.")
-    ] = 48,
-    repeats: Annotated[int, typer.Option("--repeats", min=2, help="How often the plain question is asked.")] = 4,
-    scales: Annotated[
-        str, typer.Option("--scales", help="Sides of smaller pictures as shares of the full ones, comma-separated.")
-    ] = "0.5,0.25",
-    qualities: Annotated[str, typer.Option("--jpeg", help="JPEG qualities, comma-separated.")] = "75,30",
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", help="Limits, e.g. judge_calls=1000,seconds=600,cost=5. The rest has no answer."),
-    ] = None,
+    fault: list[str] | None = typer.Option(
+        None,
+        help="Only this one of position, order, yes-bias, wording, size, jpeg, draws, grade-draws, picture-words, "
+        "instruction-words, readings. Repeatable. Default: all.",
+    ),
+    limit: int = typer.Option(48, min=2, help="Number of samples, of as many sources as possible."),
+    repeats: int = typer.Option(4, min=2, help="How often the plain question is asked."),
+    scales: str = typer.Option(
+        "0.5,0.25", help="Sides of smaller pictures as shares of the full ones, comma-separated."
+    ),
+    qualities: str = typer.Option("75,30", "--jpeg", help="JPEG qualities, comma-separated."),
+    budget: str | None = typer.Option(
+        None, help="Limits, e.g. judge_calls=1000,seconds=600,cost=5. The rest has no answer."
+    ),
     cache: AnswerCache = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Write the report: Markdown (.md), a page (.html) or JSON (.json)."),
-    ] = None,
+    out: Path | None = typer.Option(
+        None, "-o", "--out", help="Write the report: Markdown (.md), a page (.html) or JSON (.json)."
+    ),
     seed: Seed = 0,
     trust: Trust = None,
     as_json: Json = False,
@@ -90,7 +76,6 @@ def audit(
     Example: editcritic judge audit sceneedit --outputs made/tiny --reward edit-score --experts judge=qwen3-vl-8b
     """
     from ...benchmarks.audit.chosen_edits import READ_AHEAD
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import load_reward, spec_argument
     from ...benchmarks.human_eval.judge_audit.runner import audit as audit_judge
     from ...benchmarks.human_eval.judge_audit.runner import choose, selected_faults
@@ -149,8 +134,6 @@ def _written(result: JudgeAudit, suffix: str) -> str:
 
 def _numbers(option: str, text: str, *, below: float) -> list[float]:
     """Numbers above 0, from the largest on: the mildest first."""
-    from ...benchmarks.common.errors import InputError
-
     try:
         numbers = sorted({float(number) for number in text.split(",")}, reverse=True)
     except ValueError:

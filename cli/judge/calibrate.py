@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
 from ..options import Json, Trust, command_group
 
@@ -19,60 +20,34 @@ CalibrationName = Annotated[str, typer.Argument(metavar="CALIBRATION", help="Nam
 _KNOTS_SHOWN = 20
 
 
-# -- fit ---------------------------------------------------------------------------------------------------------------
-
-
 @exit_code_command
 def fit(
-    scores: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SCORES...",
-            help="Result folders, or files written by `editcritic score -o`; use EDITOR=FILE if the labels "
-            "name editors. Files of one editor are merged by id, so several judges can be fitted "
-            "together.",
-        ),
-    ],
-    labels: Annotated[
-        list[Path], typer.Option("--labels", help="File of human labels (written by `judge label`). Repeatable.")
-    ],
-    out: Annotated[
-        Path,
-        typer.Option("-o", "--out", help="NAME.json for one calibration, or a folder for one calibration per metric."),
-    ],
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric", help="Fit only this metric; parts after a /. Repeat to fit several on one scale. Default: all."
-        ),
-    ] = None,
-    reward: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--reward",
-            help="The reward that produced the scores; the calibration then rejects rewards built from other "
-            "parts. Repeatable.",
-        ),
-    ] = None,
-    label_kind: Annotated[
-        str | None, typer.Option("--label-kind", help="Label kind to use, if there are several.")
-    ] = None,
-    dimension: Annotated[
-        str | None, typer.Option("--dimension", help="Dimension to use, if there are several.")
-    ] = None,
-    scale: Annotated[
-        str,
-        typer.Option(
-            "--scale",
-            help="Pairwise labels only: log-odds, or share (probability of being preferred to the mean edit).",
-        ),
-    ] = "log-odds",
-    smoothing: Annotated[
-        float | None,
-        typer.Option(
-            "--smoothing", help="Pairwise labels only: smoothness penalty. Default: chosen by cross-validation."
-        ),
-    ] = None,
+    scores: list[str] = typer.Argument(
+        metavar="SCORES...",
+        help="Result folders, or files written by `editcritic score -o`; use EDITOR=FILE if the labels "
+        "name editors. Files of one editor are merged by id, so several judges can be fitted "
+        "together.",
+    ),
+    labels: list[Path] = typer.Option(..., help="File of human labels (written by `judge label`). Repeatable."),
+    out: Path = typer.Option(
+        ..., "-o", "--out", help="NAME.json for one calibration, or a folder for one calibration per metric."
+    ),
+    metric: list[str] | None = typer.Option(
+        None, help="Fit only this metric; parts after a /. Repeat to fit several on one scale. Default: all."
+    ),
+    reward: list[str] | None = typer.Option(
+        None,
+        help="The reward that produced the scores; the calibration then rejects rewards built from other "
+        "parts. Repeatable.",
+    ),
+    label_kind: str | None = typer.Option(None, help="Label kind to use, if there are several."),
+    dimension: str | None = typer.Option(None, help="Dimension to use, if there are several."),
+    scale: str = typer.Option(
+        "log-odds", help="Pairwise labels only: log-odds, or share (probability of being preferred to the mean edit)."
+    ),
+    smoothing: float | None = typer.Option(
+        None, help="Pairwise labels only: smoothness penalty. Default: chosen by cross-validation."
+    ),
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -83,10 +58,15 @@ def fit(
 
     Example: editcritic judge calibrate fit scores.jsonl --labels labels.jsonl -o maps/people.json
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import spec_argument
-    from ...benchmarks.human_eval.calibration_fit import SCALES, LabelSet, build_metric, check_rewards, fit_calibrations
-    from ...benchmarks.human_eval.score_loading import load_score_source
+    from ...benchmarks.human_eval.calibration_fit import (
+        SCALES,
+        LabelSet,
+        build_metric,
+        check_rewards,
+        fit_calibrations,
+        load_score_source,
+    )
 
     if (chosen_scale := next((name for name in SCALES if name == scale), None)) is None:
         raise InputError(f"--scale is {' or '.join(SCALES)}, got {scale!r}")
@@ -123,9 +103,6 @@ def fit(
 
 
 def _save(calibrations: Mapping[str, CalibrationMap], out: Path) -> dict[Path, CalibrationMap]:
-    """Save each calibration; a missing folder is created. Raises `InputError`, OSError."""
-    from ...benchmarks.common.errors import InputError
-
     if out.suffix == ".json":
         if len(calibrations) > 1:
             raise InputError(
@@ -140,9 +117,6 @@ def _save(calibrations: Mapping[str, CalibrationMap], out: Path) -> dict[Path, C
         calibration.save(path)
         saved[path] = type(calibration).load(path)
     return saved
-
-
-# -- list --------------------------------------------------------------------------------------------------------------
 
 
 @exit_code_command
@@ -188,9 +162,6 @@ def list_calibrations(as_json: Json = False) -> int:
     return int(bool(invalid))
 
 
-# -- show --------------------------------------------------------------------------------------------------------------
-
-
 @exit_code_command
 def show_calibration(name: CalibrationName, as_json: Json = False) -> int:
     """Show a calibration: its input, output and knots, and how it was fitted.
@@ -200,7 +171,6 @@ def show_calibration(name: CalibrationName, as_json: Json = False) -> int:
     from rich.table import Table
     from rich.text import Text
 
-    from ...benchmarks.common.errors import InputError
     from ...reward.metrics.calibration import CalibrationMap, find_calibration
     from ...reward.plain_text import one_line
 
@@ -279,26 +249,20 @@ def _format_held_out(held_out: Mapping[str, Any]) -> str:
     return "; ".join(parts) + (f" ({held_out['judgements']} judgements, {held_out['folds']} folds)" if parts else "")
 
 
-# -- apply -------------------------------------------------------------------------------------------------------------
-
-
 @exit_code_command
 def apply(
     name: CalibrationName,
-    scores: Annotated[Path, typer.Argument(help="A file written by `editcritic score -o`.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Calibrated scores (JSONL); - writes to stdout.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Apply it even to scores of a metric it was not fitted on.")
-    ] = False,
+    scores: Path = typer.Argument(help="A file written by `editcritic score -o`."),
+    out: Path = typer.Option(..., "-o", "--out", help="Calibrated scores (JSONL); - writes to stdout."),
+    force: bool = typer.Option(False, "--force", help="Apply it even to scores of a metric it was not fitted on."),
     as_json: Json = False,
 ) -> int:
     """Apply a calibration to existing scores. The reward `calibrated` applies it while scoring.
 
     Example: editcritic judge calibrate apply maps/people.json scores.jsonl -o calibrated.jsonl
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
-    from ...benchmarks.human_eval.score_loading import read_scores
+    from ...benchmarks.human_eval.calibration_fit import read_scores
     from ...benchmarks.run.scoring_run import open_scores_file
     from ...reward.metrics.calibration import CalibrationMap, calibrate
     from ...reward.score import score_line
@@ -333,9 +297,6 @@ def apply(
             stderr=out == Path("-"),
         )
     return 0
-
-
-# -- shared -----------------------------------------------------------------------------------------------------------
 
 
 def calibration_to_json(calibration: CalibrationMap) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, render
 from ..options import Json, Seed, Trust
 
@@ -17,29 +18,19 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def drift(
-    results: Annotated[
-        list[Path],
-        typer.Argument(metavar="RESULTS...", help="Result folders of a suite, or a recording of `score --record`."),
-    ],
-    golden: Annotated[
-        Path | None,
-        typer.Option(
-            "--golden",
-            help="Compare the results with this golden set. Exit code 1 for drift, and for scores that failed.",
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Store the results as a golden set (JSONL).")] = None,
-    repeat_results: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--repeat-results",
-            help="With -o: results of the same outputs scored again; measures the judge's own variance. Repeatable.",
-        ),
-    ] = None,
-    num_images: Annotated[
-        int | None,
-        typer.Option("--num-images", min=1, help="With -o: number of randomly chosen images to keep. Default: all."),
-    ] = None,
+    results: list[Path] = typer.Argument(
+        metavar="RESULTS...", help="Result folders of a suite, or a recording of `score --record`."
+    ),
+    golden: Path | None = typer.Option(
+        None, help="Compare the results with this golden set. Exit code 1 for drift, and for scores that failed."
+    ),
+    out: Path | None = typer.Option(None, "-o", "--out", help="Store the results as a golden set (JSONL)."),
+    repeat_results: list[Path] | None = typer.Option(
+        None, help="With -o: results of the same outputs scored again; measures the judge's own variance. Repeatable."
+    ),
+    num_images: int | None = typer.Option(
+        None, min=1, help="With -o: number of randomly chosen images to keep. Default: all."
+    ),
     seed: Seed = 0,
     trust: Trust = None,
     as_json: Json = False,
@@ -50,8 +41,6 @@ def drift(
 
     Example: editcritic judge drift results/now --golden golden.jsonl
     """
-    from ...benchmarks.common.errors import InputError
-
     if (golden is None) == (out is None):
         raise InputError("give either --golden FILE, to compare with a golden set, or -o FILE, to store one")
     if golden is not None:
@@ -65,7 +54,6 @@ def drift(
 def _store(
     out: Path, results: Sequence[Path], repeats: Sequence[Path], num_images: int | None, seed: int, as_json: bool
 ) -> int:
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.human_eval.judge_drift import build_golden_set, is_answered, load_answers, write_golden_set
 

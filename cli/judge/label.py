@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
 from ..options import Data, Json, Seed, Trust
 
@@ -16,94 +17,61 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def label(
-    suite: Annotated[
-        str,
-        typer.Argument(
-            metavar="SUITE|RESULTS|SAMPLES",
-            help="Suite spec, a result folder whose outputs are shown, or samples as in `score`.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Label file (JSONL); existing labels are kept and counted.")],
+    suite: str = typer.Argument(
+        metavar="SUITE|RESULTS|SAMPLES",
+        help="Suite spec, a result folder whose outputs are shown, or samples as in `score`.",
+    ),
+    out: Path = typer.Option(..., "-o", "--out", help="Label file (JSONL); existing labels are kept and counted."),
     data: Data = None,
-    outputs: Annotated[
-        list[str] | None,
-        typer.Option("--outputs", help="NAME=FOLDER of an editor's outputs, or another result folder. Repeatable."),
-    ] = None,
-    question: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--question",
-            help="KIND:DIMENSION, e.g. pair:overall, yes-no:following, four-level:consistency, "
-            "stars:realism, boxes:target, reference:reference. Repeatable. Default: pair:overall for several edits "
-            "of a source, yes-no:following for one.",
-        ),
-    ] = None,
-    num_items: Annotated[
-        int | None,
-        typer.Option(
-            "--num-items",
-            min=1,
-            help="Number of randomly chosen items of each question; of samples, of sources with their instruction. "
-            "Default: all.",
-        ),
-    ] = None,
-    editors_per_dimension: Annotated[
-        int | None,
-        typer.Option(
-            "--editors-per-dimension",
-            min=2,
-            help="Pairs of edits of one source compare another set of so many editors for each dimension. Default: "
-            "all editors.",
-        ),
-    ] = None,
-    check: Annotated[
-        Path | None,
-        typer.Option(
-            "--check",
-            help="Ask about a random fifth (--recheck-share) of each annotator's labels in this file, of each "
-            "dimension, without practice. The answers are --gold-labels of `judge agreement`.",
-        ),
-    ] = None,
-    gold_labels: Annotated[
-        Path | None,
-        typer.Option(
-            "--gold-labels", help="Labels with known answers, for feedback during practice and for annotator checks."
-        ),
-    ] = None,
-    definition: Annotated[
-        list[str] | None, typer.Option("--definition", help="DIMENSION=TEXT shown to annotators. Repeatable.")
-    ] = None,
-    scores: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scores",
-            help="Scores that the page compares labels with: a file of `score -o`, EDITOR=FILE, or a result folder. "
-            "Repeatable. Those of RESULTS are taken anyway.",
-        ),
-    ] = None,
-    practice_questions: Annotated[
-        int, typer.Option("--practice-questions", min=0, help="Number of practice questions.")
-    ] = 30,
-    recheck_share: Annotated[
-        float,
-        typer.Option("--recheck-share", min=0, max=1, help="Fraction of questions repeated to measure consistency."),
-    ] = 0.2,
-    imported: Annotated[
-        Path | None,
-        typer.Option("--import", help="Add the labels of a CSV or JSONL file, or an answered question sheet; no page."),
-    ] = None,
-    export: Annotated[
-        Path | None, typer.Option("--export", help="Write all labels as FILE.csv or FILE.jsonl; no page.")
-    ] = None,
-    sheet: Annotated[
-        Path | None,
-        typer.Option(
-            "--sheet", help="Write the unanswered questions of --annotator and their pictures to a new folder; no page."
-        ),
-    ] = None,
-    annotator: Annotated[str | None, typer.Option("--annotator", help="Who answers --sheet.")] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 picks a free one.")] = 0,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    outputs: list[str] | None = typer.Option(
+        None, help="NAME=FOLDER of an editor's outputs, or another result folder. Repeatable."
+    ),
+    question: list[str] | None = typer.Option(
+        None,
+        help="KIND:DIMENSION, e.g. pair:overall, yes-no:following, four-level:consistency, "
+        "stars:realism, boxes:target, reference:reference. Repeatable. Default: pair:overall for several edits "
+        "of a source, yes-no:following for one.",
+    ),
+    num_items: int | None = typer.Option(
+        None,
+        min=1,
+        help="Number of randomly chosen items of each question; of samples, of sources with their instruction. "
+        "Default: all.",
+    ),
+    editors_per_dimension: int | None = typer.Option(
+        None,
+        min=2,
+        help="Pairs of edits of one source compare another set of so many editors for each dimension. Default: "
+        "all editors.",
+    ),
+    check: Path | None = typer.Option(
+        None,
+        help="Ask about a random fifth (--recheck-share) of each annotator's labels in this file, of each "
+        "dimension, without practice. The answers are --gold-labels of `judge agreement`.",
+    ),
+    gold_labels: Path | None = typer.Option(
+        None, help="Labels with known answers, for feedback during practice and for annotator checks."
+    ),
+    definition: list[str] | None = typer.Option(None, help="DIMENSION=TEXT shown to annotators. Repeatable."),
+    scores: list[str] | None = typer.Option(
+        None,
+        help="Scores that the page compares labels with: a file of `score -o`, EDITOR=FILE, or a result folder. "
+        "Repeatable. Those of RESULTS are taken anyway.",
+    ),
+    practice_questions: int = typer.Option(30, min=0, help="Number of practice questions."),
+    recheck_share: float = typer.Option(
+        0.2, min=0, max=1, help="Fraction of questions repeated to measure consistency."
+    ),
+    imported: Path | None = typer.Option(
+        None, "--import", help="Add the labels of a CSV or JSONL file, or an answered question sheet; no page."
+    ),
+    export: Path | None = typer.Option(None, help="Write all labels as FILE.csv or FILE.jsonl; no page."),
+    sheet: Path | None = typer.Option(
+        None, help="Write the unanswered questions of --annotator and their pictures to a new folder; no page."
+    ),
+    annotator: str | None = typer.Option(None, help="Who answers --sheet."),
+    port: int = typer.Option(0, min=0, max=65535, help="Port; 0 picks a free one."),
+    open_page: bool = typer.Option(False, "--open/--no-open", help="Open the page in a browser."),
     seed: Seed = 0,
     trust: Trust = None,
     as_json: Json = False,
@@ -117,12 +85,10 @@ def label(
 
     Example: editcritic judge label results/tiny -o labels.jsonl --sheet sheets/ann --annotator ann
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.common.optional_imports import require_app
-    from ...benchmarks.human_eval.annotation_plan import QuestionType
+    from ...benchmarks.human_eval.annotation_plan import QuestionType, known_answers, labels_to_check
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
-    from ...benchmarks.human_eval.annotator_checks import known_answers, labels_to_check
     from ...benchmarks.human_eval.question_pools import SuitePool, open_source
     from ...benchmarks.suites.human_labels import read_labels
 
@@ -224,7 +190,6 @@ def _export(session: AnnotationSession, path: Path) -> None:
 
 
 def _write_sheet(session: AnnotationSession, annotator: str, folder: Path) -> int:
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.annotation_session import AnnotationError
     from ...benchmarks.human_eval.label_sheets import write_question_sheet
 
@@ -239,8 +204,6 @@ def _write_sheet(session: AnnotationSession, annotator: str, folder: Path) -> in
 
 
 def _definition(text: str) -> tuple[str, str]:
-    from ...benchmarks.common.errors import InputError
-
     name, _, value = text.partition("=")
     if not (name and value):
         raise InputError(f"--definition is DIMENSION=TEXT, got {text!r}")

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar, render
 from ..edit import file_entries
 from ..options import AnswerCache, Data, Experts, Json, Seed, SuiteProtocol, Trust
@@ -24,46 +25,30 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def variance(
-    suite: Annotated[
-        str,
-        typer.Argument(
-            metavar="SAMPLES", help="A file or folder of samples, as in `score`; or, with --outputs, a suite."
-        ),
-    ],
-    metric: Annotated[
-        str,
-        typer.Option(
-            "--metric",
-            help="A reward as in `score`, or a metric of the suite; its part: METRIC/PART or METRIC/PART?n=1.",
-        ),
-    ],
-    outputs: Annotated[
-        Path | None, typer.Option("--outputs", help="Folder of an editor's outputs; SAMPLES names their suite then.")
-    ] = None,
+    suite: str = typer.Argument(
+        metavar="SAMPLES", help="A file or folder of samples, as in `score`; or, with --outputs, a suite."
+    ),
+    metric: str = typer.Option(
+        ..., help="A reward as in `score`, or a metric of the suite; its part: METRIC/PART or METRIC/PART?n=1."
+    ),
+    outputs: Path | None = typer.Option(None, help="Folder of an editor's outputs; SAMPLES names their suite then."),
     data: Data = None,
-    averages: Annotated[
-        str, typer.Option("-k", "--num-averaged", help="Numbers of measurements to average, comma-separated.")
-    ] = "1,2,4,8,20",
-    num_samples: Annotated[
-        int,
-        typer.Option(
-            "--num-samples",
-            min=1,
-            help="Number of randomly chosen edits to measure, of as many sources as possible; of a file, among its "
-            "first 16 times as many.",
-        ),
-    ] = 32,
-    target_variation: Annotated[
-        float | None,
-        typer.Option(
-            "--target-variation",
-            help="Report how many measurements to average for this variation, in units of the score.",
-        ),
-    ] = None,
+    averages: str = typer.Option(
+        "1,2,4,8,20", "-k", "--num-averaged", help="Numbers of measurements to average, comma-separated."
+    ),
+    num_samples: int = typer.Option(
+        32,
+        min=1,
+        help="Number of randomly chosen edits to measure, of as many sources as possible; of a file, among its "
+        "first 16 times as many.",
+    ),
+    target_variation: float | None = typer.Option(
+        None, help="Report how many measurements to average for this variation, in units of the score."
+    ),
     experts: Experts = None,
     protocol: SuiteProtocol = None,
     cache: AnswerCache = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Write all measurements as JSON.")] = None,
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write all measurements as JSON."),
     seed: Seed = 0,
     trust: Trust = None,
     as_json: Json = False,
@@ -77,7 +62,6 @@ def variance(
 
     Example: editcritic judge variance sceneedit --outputs made/tiny --metric judge-quality
     """
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.common.inputs import require_distinct_files, require_no_picture
     from ...benchmarks.human_eval.measurement_variance import SUBSAMPLE_MEANS, measure_repeatedly
     from ...benchmarks.run.editor_outputs import Outputs
@@ -123,12 +107,9 @@ def variance(
 
 
 def _file_edits(entries: Iterable[SampleEntry], reward: Reward, count: int, seed: int) -> list[MeasuredEdit]:
-    """`count` samples that the reward can score, of as many sources as possible; the others are said.
-
-    Raises `InputError` if there are none.
-    """
+    """`count` samples that the reward can score, of as many sources as possible; the others are said. Raises
+    `InputError` if there are none."""
     from ...benchmarks.audit.chosen_edits import of_many_sources, valid_samples
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.measurement_variance import MeasuredEdit
 
     problems: list[str] = []
@@ -141,7 +122,6 @@ def _file_edits(entries: Iterable[SampleEntry], reward: Reward, count: int, seed
 
 def _suite_edits(outputs: Outputs, reward: Reward, count: int, seed: int) -> list[MeasuredEdit]:
     """`count` outputs, less those that the reward cannot score. Raises `InputError` if none are left."""
-    from ...benchmarks.common.errors import InputError
     from ...benchmarks.human_eval.measurement_variance import MeasuredEdit, sample_items
     from ...benchmarks.run.editor_outputs import MissingOutput, UnnamedOutputs, layout_text
 
@@ -168,8 +148,6 @@ def _suite_edits(outputs: Outputs, reward: Reward, count: int, seed: int) -> lis
 
 
 def _counts(text: str) -> list[int]:
-    from ...benchmarks.common.errors import InputError
-
     try:
         counts = sorted({int(number) for number in text.split(",")})
     except ValueError:

@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any
 
 from editcritic.benchmarks.common.markdown import table_lines
-from editcritic.benchmarks.inspection.device_memory import format_size
-from editcritic.benchmarks.inspection.models_page import bundle_facts, spec_words
+from editcritic.benchmarks.inspection.local_weights import format_size
 from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.experts.loading.model_registry import Bundle, ModelEntry, bundles, registered_models
 from editcritic.reward.queries.expert import Expert
@@ -17,6 +16,7 @@ from editcritic.reward.queries.kinds import Query
 from editcritic.reward.queries.specs import Group, entry_point_names
 
 from .docstring_markdown import docstring_markdown
+from .models_page import bundle_facts, spec_words
 from .options import option_list, options_of, own_entry_points
 
 GROUP: Group = "editcritic.experts"

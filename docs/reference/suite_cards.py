@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 
 from editcritic.benchmarks.common.markdown import table_lines
-from editcritic.benchmarks.inspection.device_memory import format_size
+from editcritic.benchmarks.inspection.local_weights import format_size
 from editcritic.benchmarks.suites.construction.download import MANUAL_SUITES, SOURCES, DatasetSource
 from editcritic.benchmarks.suites.suite import Suite
 from editcritic.reward.queries.specs import entry_point_names

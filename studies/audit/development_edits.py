@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import demo_tasks
 from editcritic.benchmarks.demo.photographs import PHOTOS, AnnotatedPhoto, ellipse
 
 from .good_edits import Copy, GoodEdit, Move, PackagedPhoto, Recolouring, Removal, Retouching, Writing

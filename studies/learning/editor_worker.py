@@ -33,7 +33,7 @@ from editcritic.integrations.diffusion_rl import DiffusionConfig, DiffusionTrain
 from editcritic.reward import Card, EditSample, Program, Reward, Score, ask
 from editcritic.reward.metrics import Gate, Threshold
 from editcritic.reward.metrics.any_edit.overall import any_edit
-from editcritic.reward.metrics.baselines.single_question import JudgeYesNo
+from editcritic.reward.metrics.baselines.reward_models import JudgeYesNo
 from editcritic.reward.metrics.compose import Metric
 from editcritic.reward.metrics.guards import all_guards
 from editcritic.reward.planners.rule_planner import RulePlanner

@@ -5,7 +5,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.demo import command
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import demo_tasks
 from editcritic.reward import Score
 
 app = Typer()

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.demo import retouch
-from editcritic.benchmarks.demo.candidate_edits import CANDIDATES, candidates, perturb
-from editcritic.benchmarks.demo.demo_scenes import DemoScene, demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import CANDIDATES, DemoScene, candidates, demo_tasks, perturb
 from editcritic.benchmarks.demo.photographs import MAX_SIDE, PHOTOS
 from editcritic.benchmarks.demo.retouch_operations import (
     DuplicateObject,

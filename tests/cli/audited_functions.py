@@ -1,7 +1,5 @@
 """Rewards that are plain functions, as users have them, with known faults."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

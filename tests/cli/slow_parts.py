@@ -1,7 +1,5 @@
 """Experts and an editor that take their time, for what is interrupted."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Sequence

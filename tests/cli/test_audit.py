@@ -1,7 +1,5 @@
 """`editcritic audit`: functions, rewards, servers; files, suites, the demo; what is written, and what ends it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -43,17 +41,12 @@ def samples(folder: Folder) -> Path:
     return folder.samples(*(folder.row(id=f"edit {number}", edited=f"{number}.png") for number in range(4)))
 
 
-def figures(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("audit", *arguments, "--json", code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def figures(editcritic, *arguments, code=0):
+    return json.loads(editcritic("audit", *arguments, "--json", code=code).stdout)
 
 
 def violations(document: dict[str, Any]) -> dict[str, int]:
     return {row["family"]: row["violations"] for row in document["families"]}
-
-
-# -- what is audited ---------------------------------------------------------------------------------------------------
 
 
 def test_a_function_on_the_photographs_of_the_demo(editcritic: Command, tmp_path: Path) -> None:
@@ -85,9 +78,7 @@ def test_every_family_is_audited_by_default(editcritic: Command, samples: Path) 
     assert ours["trials"] == theirs["trials"]
 
 
-def test_the_tolerance_is_of_harmless_variants_and_what_is_random_of_the_seed(
-    editcritic: Command, samples: Path
-) -> None:
+def test_the_tolerance_is_of_harmless_variants_and_what_is_random_of_the_seed(editcritic, samples):
     harmless = (samples, *CONTRAST, "--family", "reencoded", "--family", "faint-brightness")
     strict, lenient = (figures(editcritic, *harmless, "--tolerance", share) for share in (0, 1))
     assert (strict["tolerance"], lenient["tolerance"]) == (0, 1)
@@ -105,8 +96,7 @@ def test_a_reward_with_experts_says_what_they_take(editcritic: Command, samples:
     (cost,) = first["expert_costs"]
     assert (cost["expert"], cost["roles"]) == ("coin@1", ["judge"])
     assert cost["queries"] > 300
-    assert sum(later["calls"] for later in again["expert_costs"]) == 0
-    assert again["trials"] == first["trials"]
+    assert (sum(later["calls"] for later in again["expert_costs"]), again["trials"]) == (0, first["trials"])
     # Whether an answer repeats is asked for again.
     assert figures(editcritic, *arguments, "--family", "repeated")["expert_costs"][0]["calls"] > 0
     text = " ".join(editcritic("audit", *arguments[:-2]).stdout.split())
@@ -144,18 +134,13 @@ def test_of_many_edits_those_of_as_many_sources_as_possible_are_audited(editcrit
     assert "--limit" in editcritic("audit", path, *CONTRAST, *FEW, "--limit", "3").stderr
 
 
-# -- judge servers -----------------------------------------------------------------------------------------------------
-
-
 def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samples: Path) -> None:
     here = figures(editcritic, samples, "--reward", folder.cheap, *FEW)
     service = ScoringService(load_reward(spec_argument(str(folder.cheap))))
     with contextlib.closing(service), serve_in_thread(service) as url:
         there = figures(editcritic, samples, "--reward", url, *FEW)
         refused = editcritic("audit", samples, "--reward", url, "--experts", "cpu")
-    assert there["trials"] == here["trials"]
-    assert there["identity"] == here["identity"]
-    assert there["expert_costs"] == []
+    assert (there["trials"], there["identity"], there["expert_costs"]) == (here["trials"], here["identity"], [])
     assert refused.exit_code == 2
     assert "leave --experts out" in refused.stderr
     editcritic(
@@ -163,9 +148,7 @@ def test_a_judge_server_by_its_address(editcritic: Command, folder: Folder, samp
     )
 
 
-def test_without_a_terminal_a_line_says_how_far_it_is(
-    editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_terminal_a_line_says_how_far_it_is(editcritic, samples, monkeypatch):
     often = partial(run_budget.progress_reporter, every_s=0.0)
     monkeypatch.setattr(run_budget, "progress_reporter", often)
     result = editcritic("audit", samples, *CONTRAST, *FEW, "--json")
@@ -173,9 +156,6 @@ def test_without_a_terminal_a_line_says_how_far_it_is(
     lines = [line for line in result.stderr.splitlines() if line.startswith("editcritic: auditing: ")]
     assert lines[0] == "editcritic: auditing: 0 of 4"
     assert lines[-1].startswith("editcritic: auditing: 4 of 4")
-
-
-# -- exit codes and ends -----------------------------------------------------------------------------------------------
 
 
 def test_the_exit_code_is_for_continuous_integration(editcritic: Command, samples: Path) -> None:
@@ -189,9 +169,7 @@ def test_the_exit_code_is_for_continuous_integration(editcritic: Command, sample
     ("function", "words"),
     [("broken", "no edit has a score."), ("lowest", "each edit has no score or the lowest already")],
 )
-def test_a_reward_whose_edits_cannot_be_compared_has_failed(
-    editcritic: Command, samples: Path, function: str, words: str
-) -> None:
+def test_a_reward_whose_edits_cannot_be_compared_has_failed(editcritic, samples, function, words):
     result = editcritic(
         "audit", samples, "--reward", f"tests.cli.audited_functions:{function}", "--family", "blurred", code=1
     )
@@ -229,15 +207,12 @@ def test_beyond_the_budget_nothing_is_compared(editcritic: Command, samples: Pat
     assert ended["stopped"] == "the budget of 0.001 seconds is spent"
 
 
-def test_seconds_that_are_spent_in_between_are_an_exit_code(
-    editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seconds_that_are_spent_in_between_are_an_exit_code(editcritic, samples, monkeypatch):
     clock = count()  # a second passes each time that somebody asks
     monkeypatch.setattr(audit, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     document = figures(editcritic, samples, *CONTRAST, "--family", "blurred", "--budget", "seconds=8", code=1)
     assert document["stopped"] == "the budget of 8 seconds is spent"
-    assert len({trial["id"] for trial in document["trials"]}) == 2
-    assert document["overall"]["rate"] == 0
+    assert (len({trial["id"] for trial in document["trials"]}), document["overall"]["rate"]) == (2, 0)
     assert document["infrastructure_failures"] == 0
 
 
@@ -267,8 +242,7 @@ def test_what_is_scored_is_reported_after_ctrl_c(tmp_path: Path) -> None:
         stdout, stderr = process.communicate(timeout=60)
     check_interrupted(process.returncode, stderr)
     document = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
-    assert document["stopped"] == "interrupted"
-    assert document["edits"] == 8
+    assert (document["stopped"], document["edits"]) == ("interrupted", 8)
     assert 0 < len(document["trials"]) < 8 * 3 * sum(family.relation == "lower" for family in all_families())
     assert "incomplete" in stdout
     assert "</html>" in page.read_text(encoding="utf-8")
@@ -282,12 +256,7 @@ def test_what_a_function_prints_is_not_in_the_document(editcritic: Command, samp
     assert "scoring 4 samples" in editcritic(*arguments).stdout
 
 
-# -- what users get wrong ----------------------------------------------------------------------------------------------
-
-
-def test_lines_that_are_no_samples_are_named_and_the_others_audited(
-    editcritic: Command, folder: Folder, samples: Path
-) -> None:
+def test_lines_that_are_no_samples_are_named_and_the_others_audited(editcritic, folder, samples):
     lacking = (f"{samples}:1: the reward needs metadata, which 'edit 0' lacks", "has no edit that can be audited")
     editcritic("audit", samples, "--reward", "truth-followed", code=2, says=lacking)
     hostile = "Remove [/helmet] \x1b[2J <script>alert(1)</script>"
@@ -323,9 +292,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_named(
-    mistake: str, editcritic: Command, samples: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_mistake_is_named(mistake, editcritic, samples, monkeypatch, tmp_path):
     options, words = MISTAKES[mistake]
     monkeypatch.chdir(tmp_path)
     result = editcritic("audit", samples, *options, code=2)

@@ -79,8 +79,7 @@ def test_score_with_cpu_is_score(pair: tuple[Path, Path], editcritic: Command) -
         json.loads(editcritic("score", *pair, "make it red", *options, "--json").stdout)
         for options in ((), ("--experts", "cpu"))
     )
-    assert named["scores"] == plain["scores"]
-    assert named["reward"] == plain["reward"]
+    assert (named["scores"], named["reward"]) == (plain["scores"], plain["reward"])
 
 
 def test_the_doctor_tells_of_a_bundle(editcritic: Command) -> None:
@@ -105,8 +104,7 @@ def test_the_doctor_tells_of_a_bundle(editcritic: Command) -> None:
     assert [bundle["name"] for bundle in document["bundles"]] == ["edival-official"]
     by_role = {role: entry for entry in document["experts"] for role in entry["roles"]}
     assert by_role["features"]["gated"]
-    assert by_role["features"]["licence"] == "DINOv3 License"
-    assert by_role["judge"]["download"] == 16_582_800_000
+    assert (by_role["features"]["licence"], by_role["judge"]["download"]) == ("DINOv3 License", 16_582_800_000)
     assert by_role["preference"]["download"] is None
 
 

@@ -1,7 +1,5 @@
 """All commands: help, an example that is valid as typed, and JSON; showing help loads nothing heavy."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

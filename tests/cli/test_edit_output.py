@@ -124,12 +124,7 @@ def edit(editcritic: Command, session: Session) -> Edit:
     return run
 
 
-# -- what comes out ----------------------------------------------------------------------------------------------------
-
-
-def test_the_best_candidate_is_written_with_a_report_and_the_same_command_asks_nothing(
-    edit: Edit, session: Session
-) -> None:
+def test_the_best_candidate_is_written_with_a_report_and_the_same_command_asks_nothing(edit, session):
     result = edit("--seed", 3, code=0)
     (selection,) = session.report["selections"]
     values = {candidate["id"]: candidate["score"]["value"] for candidate in selection["candidates"]}
@@ -144,8 +139,7 @@ def test_the_best_candidate_is_written_with_a_report_and_the_same_command_asks_n
     assert session.report["config"]["selector"] == {"use": "best-of", "n": 6}
     made, before = list(session.painter.calls), session.report
     again = edit("--seed", 3, code=0)
-    assert session.painter.calls == made
-    assert session.report == before | {"cached_cost": before["spent"]}
+    assert (session.painter.calls, session.report) == (made, before | {"cached_cost": before["spent"]})
     assert "48 NFE, 6 judge calls" in again.stdout.partition("of that")[2]
     document = json.loads(edit("--seed", 3, "--json").stdout)
     assert document == session.report | {"out": str(session.out), "exit_code": 0}
@@ -198,17 +192,13 @@ def test_nothing_is_written_where_nothing_can_be_chosen(edit: Edit, session: Ses
     assert session.report["selections"][0]["winner"] is None
 
 
-# -- breaking off and going on -----------------------------------------------------------------------------------------
-
-
 def test_an_interrupted_run_goes_on(edit: Edit, session: Session) -> None:
     session.mine.painter = broken_off = Interrupting(batch_size=2)
     edit(code=130, says=f"the candidates are in {session.out / 'journal'}")
     assert not (session.out / "report.json").exists()
     assert broken_off.evaluated == 2 * EVALUATIONS
     session.mine.painter = Painter(batch_size=2)
-    assert edit().exit_code == 0
-    assert session.mine.painter.evaluated == 4 * EVALUATIONS
+    assert (edit().exit_code, session.mine.painter.evaluated) == (0, 4 * EVALUATIONS)
     assert session.report["cached_cost"]["nfe"] == 2 * EVALUATIONS
 
 
@@ -234,11 +224,8 @@ def test_files_that_are_not_ours_are_not_written_over(edit: Edit, session: Sessi
     (session.out / "report.json").write_text("[]")
     edit(code=2, says="is not a report")
     edit("--overwrite", sources=["out/edited.png"], code=2, says="is a source")
-    assert (session.out / "edited.png").read_bytes() == there
-    assert session.painter.calls == []
+    assert ((session.out / "edited.png").read_bytes(), session.painter.calls) == (there, [])
 
-
-# -- what is refused, before anything is made --------------------------------------------------------------------------
 
 REFUSED = {
     "selector": ({"selector": "best-off?n=2"}, "unknown selector 'best-off': did you mean best-of"),
@@ -271,8 +258,7 @@ def test_what_cannot_work_is_refused_before_the_work(case: str, edit: Edit, sess
     monkeypatch.chdir(session.path)
     options, message = REFUSED[case]
     result = edit(**options, code=2, says=message)
-    assert result.stdout == ""
-    assert session.painter.calls == []
+    assert (result.stdout, session.painter.calls) == ("", [])
 
 
 @pytest.mark.parametrize(
@@ -284,9 +270,7 @@ def test_what_cannot_work_is_refused_before_the_work(case: str, edit: Edit, sess
         ({"boxes": '{"cup": [[0, 0, 1, 900]]}'}, "lies outside"),
     ],
 )
-def test_pictures_and_folders_that_cannot_be_used_are_named(
-    options: dict[str, Any], message: str, edit: Edit, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_and_folders_that_cannot_be_used_are_named(options, message, edit, session, monkeypatch):
     monkeypatch.chdir(session.path)
     (session.path / "bad.png").write_bytes(b"no picture")
     (session.path / "file").touch()
@@ -310,9 +294,7 @@ def pipeline_of(folder: Path, name: str) -> Path:
         ("FluxKontextPipeline", "takes one source image, got 2"),
     ],
 )
-def test_a_pipeline_that_cannot_edit_this_is_refused_without_its_weights(
-    kind: str, message: str, edit: Edit, session: Session
-) -> None:
+def test_a_pipeline_that_cannot_edit_this_is_refused_without_its_weights(kind, message, edit, session):
     folder = pipeline_of(session.path / "pipeline", kind)
     edit(pipeline=folder, sources=["source.png", "other.png"], code=2, says=message)
     if kind == "FluxKontextPipeline":
@@ -331,9 +313,7 @@ def test_a_pipelines_files_import_no_module(edit: Edit, session: Session) -> Non
     assert not (session.path / "ran").exists()
 
 
-def test_without_diffusers_the_extra_is_named_and_a_function_needs_none(
-    edit: Edit, session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_diffusers_the_extra_is_named_and_a_function_needs_none(edit, session, monkeypatch):
     monkeypatch.setitem(sys.modules, "diffusers", None)
     for name in ("sceneedit", "some/pipeline"):
         edit(pipeline=name, code=2, says="pip install 'editcritic[diffusers]'")
@@ -344,9 +324,6 @@ def test_without_diffusers_the_extra_is_named_and_a_function_needs_none(
 
 def darker(image: PIL.Image.Image, instruction: str, seed: int) -> PIL.Image.Image:
     return image.point(lambda value: value // (2 + seed))
-
-
-# -- pipelines ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_pipeline_is_loaded_from_its_folder_and_called_with_the_settings(edit: Edit, session: Session) -> None:
@@ -383,9 +360,6 @@ def test_a_function_is_an_editor_or_makes_one(name: str, edit: Edit, session: Se
     session.mine.edits, session.mine.made = edits, lambda: session.painter
     edit(pipeline=f"mine:{name}", code=0)
     assert len(session.report["selections"][0]["candidates"]) == 6
-
-
-# -- the contact sheet -------------------------------------------------------------------------------------------------
 
 
 def test_the_sheet_holds_all_candidates_the_chosen_one_first(edit: Edit, session: Session) -> None:
@@ -452,12 +426,8 @@ def test_where_none_is_chosen_none_has_a_rank() -> None:
         (selection,) = select(BestOfN(4), scenes(1), editor=Painter(), reward=reward)
         return [attempt.rank for attempt in list_attempts(selection)]
 
-    assert ranks(0.7, judge()) == [1, 2, 3, 4]
-    assert ranks(1.1, judge()) == [1, 2, 3, 4]
+    assert (ranks(0.7, judge()), ranks(1.1, judge())) == ([1, 2, 3, 4], [1, 2, 3, 4])
     assert ranks(0.7, judge(rule=lambda query: Abstention("too bright"))) == [None] * 4
-
-
-# -- selectors by name -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", entry_point_names("editcritic.selectors"))

@@ -1,7 +1,5 @@
 """Sample files of strangers: what a line names is not opened, what it says is bounded, and the rest is scored."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -60,9 +58,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("field", ["edited", "source", "mask", "reference"])
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_a_line_reads_regular_files_of_its_folder_only(
-    kind: str, field: str, editcritic: Command, folder: Folder, secret: Path
-) -> None:
+def test_a_line_reads_regular_files_of_its_folder_only(kind, field, editcritic, folder, secret):
     os.mkfifo(folder / "fifo.png")
     (folder / "zero.png").symlink_to("/dev/zero")
     (folder / "link.png").symlink_to(secret)
@@ -75,9 +71,7 @@ def test_a_line_reads_regular_files_of_its_folder_only(
     assert re.search(says, line), line
 
 
-def test_what_is_trusted_or_typed_is_read_and_links_inside_of_the_folder(
-    editcritic: Command, folder: Folder, secret: Path
-) -> None:
+def test_what_is_trusted_or_typed_is_read_and_links_inside_of_the_folder(editcritic, folder, secret):
     (folder / "link.png").symlink_to(secret)
     (folder / "deep").mkdir()
     (folder / "deep" / "link.png").symlink_to("../patched.png")
@@ -124,7 +118,6 @@ ODD_LINES = {
     "sixteen bits": ("\ufeff{".encode("utf-16").decode("latin-1"), "not JSON"),
 }
 
-
 ODD_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
     "an id with a lone surrogate": ({"id": "a\ud800"}, "lone surrogate"),
     "a group with a lone surrogate": ({"group": "\udfff"}, "lone surrogate"),
@@ -161,9 +154,7 @@ def test_an_odd_line_or_field_is_named_in_one_line(kind: str, editcritic: Comman
 
 
 @pytest.mark.parametrize("command", ["score", "rank"])
-def test_what_is_printed_neither_writes_to_the_terminal_nor_is_markup(
-    command: str, editcritic: Command, folder: Folder
-) -> None:
+def test_what_is_printed_neither_writes_to_the_terminal_nor_is_markup(command, editcritic, folder):
     instruction = f"Remove [/helmet] {_ESCAPE} [link=file:///etc/passwd]x"
     samples = folder.samples(*(folder.row(id=f"[/{name}]", instruction=instruction) for name in "ab"))
     options = ("--reward", folder.cheap) if command == "rank" else ()
@@ -201,8 +192,6 @@ def test_boxes_are_given_once_and_files_are_regular(editcritic: Command, folder:
     for path in (folder / "fifo.json", "/dev/zero"):
         editcritic("score", path, code=2, says="is neither a file nor a folder")
 
-
-# -- fuzz --------------------------------------------------------------------------------------------------------------
 
 _GOOD: dict[str, Any] = {
     "id": "cup",

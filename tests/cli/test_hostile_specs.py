@@ -4,8 +4,6 @@ Each file is a real one, written by a command, in which one spec is exchanged fo
 leaves a marker.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -73,9 +71,6 @@ def refused(result: Result, marker: Path) -> None:
     (line,) = result.stderr.strip().splitlines()
     assert "files run no code, contact nobody and read nothing by themselves" in line
     assert "add `--trust " in line
-
-
-# -- files of every kind, with one spec exchanged ----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -244,14 +239,10 @@ def test_no_file_runs_code(editcritic: Command, written: Path, marker: Path, pla
     assert "evil" not in sys.modules
 
 
-# -- addresses, variables, paths ---------------------------------------------------------------------------------------
-
 SECRET = "a-key-of-the-user"
 
 
-def test_no_file_contacts_a_server_or_sends_it_a_key(
-    editcritic: Command, three: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_file_contacts_a_server_or_sends_it_a_key(editcritic, three, tmp_path, monkeypatch):
     """A registered expert with a foreign address sends pictures and a secret there once both are trusted, and nothing
     before."""
     monkeypatch.setenv("THEIR_CLOUD_KEY", SECRET)
@@ -310,9 +301,7 @@ def test_rows_are_not_written_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "victim").exists()
 
 
-def test_a_run_writes_no_journal_through_a_link_of_its_settings(
-    editcritic: Command, written: Path, tmp_path: Path
-) -> None:
+def test_a_run_writes_no_journal_through_a_link_of_its_settings(editcritic, written, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     Path("results/journal").rename("journal-before")
     Path("results/journal").symlink_to(tmp_path / "elsewhere")
@@ -378,9 +367,7 @@ def test_a_recorded_path_that_is_none_is_said(editcritic: Command, written: Path
         (["nothing"], "has no metric"),
     ],
 )
-def test_recorded_metrics_that_are_none_are_said(
-    editcritic: Command, written: Path, metrics: list[object], says: str
-) -> None:
+def test_recorded_metrics_that_are_none_are_said(editcritic, written, metrics, says):
     in_results("run.json", lambda run: run["invocation"].update(metrics=metrics))
     editcritic("bench", "verify", "results", "--trust", "results", code=2, says=says)
 
@@ -392,8 +379,7 @@ def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
         ran = subprocess.run(
             [sys.executable, "-uc", script, "bench", "report", "none", "--json"], stdout=full, stderr=subprocess.PIPE
         )
-    assert ran.returncode == 2
-    assert len(ran.stderr.splitlines()) == 1
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1)
 
 
 def test_trust_that_cannot_be_read_is_said(editcritic: Command, written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,9 +429,7 @@ def test_options_that_are_no_values_are_texts(editcritic: Command, written: Path
     assert len(result.stderr) < 1000
 
 
-def test_what_is_trusted_changes_with_no_command_that_ended_before(
-    editcritic: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_trusted_changes_with_no_command_that_ended_before(editcritic, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     assert editcritic("score", "a.png", "--max-failure-rate", "7").exit_code == 2  # click leaves its context open
     monkeypatch.setenv(VARIABLE, "theirs")

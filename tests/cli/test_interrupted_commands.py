@@ -1,7 +1,5 @@
 """Ctrl-C to the commands that build, compare, measure and replay, as real processes: one line, and 130 or 143."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -9,7 +7,6 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +22,7 @@ from .test_interruption import ROOT, SLOW, SUITE, check_interrupted, program, st
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")
 
-MOMENTS = (0.0, 0.7, 2.0)
-"""Seconds after the process handles signals: while it imports, and while it works."""
+MOMENTS = (0.0, 0.7, 2.0)  # seconds after the process handles signals: while it imports, and while it works
 MARK = "EDITCRITIC_TEST_MARK"
 TRUST = {"EDITCRITIC_TRUST": "tests.cli.slow_parts tests.benchmarks.suites.tiny_suite"}
 
@@ -89,59 +85,25 @@ def write_scores(folder: Path, count: int = 400) -> None:
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-Words = Callable[[Path, Path], list[str]]
-"""A command, of the folder that was made and one to write to."""
+COMMANDS = {
+    "build": "bench build edival {made}/photos -o {out}/data --judge tests.cli.slow_parts:SlowScript --turns 5 "
+    "--detector tests.benchmarks.suites.construction.scripted_experts:Places",
+    "run all": f"bench run all --outputs {{made}} -o {{out}}/all --suite outputs={SUITE} --experts {SLOW}",
+    "verify": "bench verify {made}/results",
+    "report": f"bench report {{made}}/results -o {{out}}/page.html --bootstrap-samples 3000000 --suite {SUITE}",
+    "agreement": "judge agreement {made}/results --labels {made}/labels.jsonl --bootstrap-samples 1000000",
+    "variance": f"judge variance {SUITE} --outputs {{made}}/outputs --metric following -k 1,4 --num-samples 8 "
+    f"--experts {SLOW}",
+    "drift": "judge drift {made}/results --golden {made}/golden.jsonl",
+    "calibrate": "judge calibrate fit {made}/raw.jsonl --labels {made}/pairs.jsonl -o {out}/map.json",
+    "replay": "dev replay - {made}/run.db -o {out}/replayed.jsonl",
+    "audit": f"audit {{made}}/samples.jsonl --reward judge-yes-no --experts {SLOW} -o {{out}}/audit.html",
+}
+"""made: the folder of that fixture. out: one to write to."""
 
 
-def build(made: Path, out: Path) -> list[str]:
-    places = "tests.benchmarks.suites.construction.scripted_experts:Places"
-    options = ("--judge", "tests.cli.slow_parts:SlowScript", "--detector", places, "--turns", "5")
-    return program("bench", "build", "edival", made / "photos", "-o", out / "data", *options)
-
-
-def run_all(made: Path, out: Path) -> list[str]:
-    options = ("--outputs", made, "-o", out / "all", "--suite", f"outputs={SUITE}", "--experts", SLOW)
-    return program("bench", "run", "all", *options)
-
-
-def verify(made: Path, out: Path) -> list[str]:
-    return program("bench", "verify", made / "results")
-
-
-def report(made: Path, out: Path) -> list[str]:
-    options = ("--bootstrap-samples", "3000000", "--suite", SUITE)
-    return program("bench", "report", made / "results", "-o", out / "page.html", *options)
-
-
-def agreement(made: Path, out: Path) -> list[str]:
-    options = ("--labels", made / "labels.jsonl", "--bootstrap-samples", "1000000")
-    return program("judge", "agreement", made / "results", *options)
-
-
-def variance(made: Path, out: Path) -> list[str]:
-    options = ("--metric", "following", "-k", "1,4", "--num-samples", "8", "--experts", SLOW)
-    return program("judge", "variance", SUITE, "--outputs", made / "outputs", *options)
-
-
-def drift(made: Path, out: Path) -> list[str]:
-    return program("judge", "drift", made / "results", "--golden", made / "golden.jsonl")
-
-
-def calibrate(made: Path, out: Path) -> list[str]:
-    options = ("--labels", made / "pairs.jsonl", "-o", out / "map.json")
-    return program("judge", "calibrate", "fit", made / "raw.jsonl", *options)
-
-
-def replay(made: Path, out: Path) -> list[str]:
-    return program("dev", "replay", "-", made / "run.db", "-o", out / "replayed.jsonl")
-
-
-def audit(made: Path, out: Path) -> list[str]:
-    options = ("--reward", "judge-yes-no", "--experts", SLOW, "-o", out / "audit.html")
-    return program("audit", made / "samples.jsonl", *options)
-
-
-COMMANDS: list[Words] = [build, run_all, verify, report, agreement, variance, drift, calibrate, replay, audit]
+def words_of(command: str, made: Path, out: Path) -> list[str]:
+    return program(*(word.format(made=made, out=out) for word in COMMANDS[command].split()))
 
 
 def ended_by(command: list[str], delay: float, number: int, *, whole_group: bool) -> tuple[int, str, str, list[int]]:
@@ -176,33 +138,35 @@ def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words.__name__)
-def test_ctrl_c_ends_a_command_with_a_line_at_any_moment(words: Words, made: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_ctrl_c_ends_a_command_with_a_line_at_any_moment(command: str, made: Path, tmp_path: Path) -> None:
     count = 0
     for number, delay in enumerate(MOMENTS):
         out = tmp_path / str(number)
         out.mkdir()
         is_last = number == len(MOMENTS) - 1
-        code, _, stderr, left = ended_by(words(made, out), delay, signal.SIGINT, whole_group=is_last)
+        code, _, stderr, left = ended_by(words_of(command, made, out), delay, signal.SIGINT, whole_group=is_last)
         assert not left, "it has left processes behind"
         if code == 0 and number:  # it had ended
             continue
         check_interrupted(code, stderr)
         count += 1
         assert not list(out.rglob("*.tmp"))
-    assert count >= 2 or words in (drift, replay)  # which take a moment
+    assert count >= 2 or command in ("drift", "replay")  # which take a moment
 
 
 def test_sigterm_ends_a_command_with_its_own_code(made: Path, tmp_path: Path) -> None:
-    code, _, stderr, left = ended_by(build(made, tmp_path), 1.5, signal.SIGTERM, whole_group=False)
+    code, _, stderr, left = ended_by(words_of("build", made, tmp_path), 1.5, signal.SIGTERM, whole_group=False)
     assert not left
     check_interrupted(code, stderr, signal.SIGTERM)
 
 
 def test_a_build_that_was_interrupted_goes_on(made: Path, tmp_path: Path) -> None:
-    code, _, stderr, _ = ended_by(build(made, tmp_path), 2.5, signal.SIGINT, whole_group=True)
+    code, _, stderr, _ = ended_by(words_of("build", made, tmp_path), 2.5, signal.SIGINT, whole_group=True)
     check_interrupted(code, stderr)
-    done = subprocess.run(build(made, tmp_path), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        words_of("build", made, tmp_path), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "4 chains constructed" in done.stdout
 
@@ -211,12 +175,10 @@ def test_a_build_that_was_interrupted_goes_on(made: Path, tmp_path: Path) -> Non
     ("command", "number"),
     [("score", signal.SIGINT), ("score", signal.SIGTERM), ("score", signal.SIGHUP), ("replay", signal.SIGINT)],
 )
-def test_a_json_document_has_the_exit_code_of_the_process(
-    command: str, number: int, made: Path, tmp_path: Path
-) -> None:
+def test_a_json_document_has_the_exit_code_of_the_process(command, number, made, tmp_path):
     """A document is written although the command was interrupted: it does not say that by another number."""
     if command == "replay":
-        words, rows = [*replay(made, tmp_path), "--json"], tmp_path / "replayed.jsonl"
+        words, rows = [*words_of("replay", made, tmp_path), "--json"], tmp_path / "replayed.jsonl"
     else:
         rows = tmp_path / "scores.jsonl"
         options = ("--reward", "judge-yes-no", "--experts", SLOW, "-o", rows, "--json")

@@ -1,7 +1,5 @@
 """Ctrl-C and other signals, at seeded moments, to real processes."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

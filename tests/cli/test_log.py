@@ -31,9 +31,7 @@ def test_recordings_of_one_reward_become_one_that_is_replayed_and_a_cache(editcr
     assert (profile["unique"], profile["cache_hits"] + profile["coalesced"]) == (0, profile["queries"])
 
 
-def test_recordings_that_do_not_fit_are_refused_and_their_answers_are_merged(
-    editcritic: Command, folder: Folder
-) -> None:
+def test_recordings_that_do_not_fit_are_refused_and_their_answers_are_merged(editcritic, folder):
     first = record(editcritic, folder, "first", "copy")
     other, merged = folder / "other.toml", folder / "merged.db"
     other.write_text('reward = "guard-not-blank"\n')
@@ -47,9 +45,7 @@ def test_recordings_that_do_not_fit_are_refused_and_their_answers_are_merged(
     editcritic("log", "merge", first, third, "-o", folder / "other.db", code=2, says=says)
 
 
-def test_conflicts_are_shown_and_end_with_exit_code_1_unless_it_is_said_what_to_keep(
-    editcritic: Command, folder: Folder
-) -> None:
+def test_conflicts_are_shown_and_end_with_exit_code_1_unless_it_is_said_what_to_keep(editcritic, folder):
     first = record(editcritic, folder, "first", "patched")
     second = folder / "second.db"
     second.write_bytes(first.read_bytes())
@@ -68,8 +64,7 @@ def test_conflicts_are_shown_and_end_with_exit_code_1_unless_it_is_said_what_to_
         result = editcritic("log", "merge", first, second, "-o", merged, "--keep", keep, "--json", code=0)
         printed = json.loads(result.stdout)
         assert printed["num_conflicts"] == printed["counts"][0]["conflicts"] == 1
-        assert printed["answers"] == answers - 1 + kept
-        assert printed["conflicts"][0]["other_log"] == str(second)
+        assert (printed["answers"], printed["conflicts"][0]["other_log"]) == (answers - 1 + kept, str(second))
 
 
 def change_an_answer(path: Path) -> None:

@@ -23,8 +23,6 @@ from editcritic.reward import AnswerLog, Score, Scores
 from ..benchmarks.conftest import SIDE, Command, Folder, patched, photograph, read_jsonl
 from ..reward.test_encoded_images import exif_junk, im_in_webp, many_scans, segment, with_segments
 
-# -- rewards ----------------------------------------------------------------------------------------------------------
-
 
 def test_the_list_has_every_reward_and_says_what_needs_no_download_and_what_needs_parts(editcritic: Command) -> None:
     editcritic("rewards", code=0, shows=entry_points(group="editcritic.rewards").names)
@@ -53,9 +51,7 @@ def test_an_unknown_reward_gets_the_nearest_names(editcritic: Command) -> None:
     assert "did you mean edival-if" in json.loads(result.stdout)["error"]
 
 
-def test_rewards_of_other_distributions_are_listed_and_broken_ones_named(
-    editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rewards_of_other_distributions_are_listed_and_broken_ones_named(editcritic, tmp_path, monkeypatch):
     info = tmp_path / "theirs-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
@@ -74,18 +70,12 @@ def test_rewards_of_other_distributions_are_listed_and_broken_ones_named(
     monkeypatch.syspath_prepend(tmp_path)
     result = editcritic("rewards", "--json", code=1)
     rewards = {entry["name"]: entry for entry in json.loads(result.stdout)}
-    assert rewards["theirs"]["summary"] == "it is theirs"
-    assert rewards["theirs"]["unserved_roles"] == ["oracle"]
+    assert (rewards["theirs"]["summary"], rewards["theirs"]["unserved_roles"]) == ("it is theirs", ["oracle"])
     assert "theirs_lost" in rewards["lost"]["problem"]
     assert "no expert for oracle" in editcritic("rewards").stdout
 
 
-# -- score ------------------------------------------------------------------------------------------------------------
-
-
-def test_scores_are_written_as_the_library_writes_them_and_summed_up(
-    editcritic: Command, folder: Folder, three: Path
-) -> None:
+def test_scores_are_written_as_the_library_writes_them_and_summed_up(editcritic, folder, three):
     out = folder / "scores.jsonl"
     result = editcritic("score", three, "--reward", folder.cheap, "-o", out, code=0)
     rows = list(read_jsonl(out))
@@ -138,11 +128,7 @@ def test_a_cache_answers_instead_of_the_experts(editcritic: Command, folder: Fol
     first, second = (json.loads(editcritic(*run).stdout) for _ in range(2))
     assert first["scores"] == second["scores"]
     assert first["profile"]["unique"] > 0
-    assert second["profile"]["unique"] == 0
-    assert second["profile"]["experts"] == {}
-
-
-# -- wrong input: named, and the rest is done --------------------------------------------------------------------------
+    assert (second["profile"]["unique"], second["profile"]["experts"]) == (0, {})
 
 
 def png_of(width: int, height: int) -> bytes:
@@ -177,9 +163,7 @@ BAD_PICTURES: dict[str, tuple[Callable[[], bytes], str]] = {
 
 
 @pytest.mark.parametrize("kind", BAD_PICTURES)
-def test_a_picture_that_cannot_be_read_is_named_and_the_others_scored(
-    kind: str, editcritic: Command, folder: Folder
-) -> None:
+def test_a_picture_that_cannot_be_read_is_named_and_the_others_scored(kind, editcritic, folder):
     make, says = BAD_PICTURES[kind]
     (folder / "bad.png").write_bytes(make())
     samples = folder.samples(folder.row(id="first"), folder.row(id="bad", edited="bad.png"), folder.row(id="last"))
@@ -239,9 +223,7 @@ def test_of_many_problems_the_first_are_named_and_all_are_counted(editcritic: Co
 
 
 @pytest.mark.parametrize("instruction", ["把杯子变成蓝色", "Make it look nicer", "اجعل الكوب أزرق", "\ud83d\ude00"])
-def test_an_instruction_nobody_understands_is_named_and_its_row_written(
-    instruction: str, editcritic: Command, folder: Folder
-) -> None:
+def test_an_instruction_nobody_understands_is_named_and_its_row_written(instruction, editcritic, folder):
     known = {"type": "subject_remove", "object": "helmet"}
     boxes = {"helmet": [[70, 85, 127, 127]]}
     samples = folder.samples(
@@ -296,9 +278,7 @@ def test_pictures_in_unusual_forms_are_converted(form: str, editcritic: Command,
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20_000, 100), (100, 20_000), (5, 5)])
-def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(
-    size: tuple[int, int], editcritic: Command, folder: Folder
-) -> None:
+def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(size, editcritic, folder):
     source, edited = (np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), np.uint8) for seed in (1, 2))
     PIL.Image.fromarray(source).save(folder / "a.png")
     PIL.Image.fromarray(edited).save(folder / "b.png")
@@ -308,8 +288,6 @@ def test_extreme_sizes_are_scored_or_abstained_on_with_a_reason(
     (score,) = json.loads(result.stdout)["scores"]
     assert score["status"] in ("scored", "abstained")
 
-
-# -- wrong usage -------------------------------------------------------------------------------------------------------
 
 WRONG_USAGE = {
     "no such file": (["{folder}/gone.jsonl"], "gone.jsonl does not exist"),
@@ -363,8 +341,6 @@ def test_wrong_usage_is_explained(case: str, editcritic: Command, folder: Folder
     assert three.read_bytes() == before
 
 
-# -- failures ----------------------------------------------------------------------------------------------------------
-
 SLOW = """
 import time
 from pathlib import Path
@@ -408,9 +384,7 @@ class ShortSighted(Expert):
 """
 
 
-def test_a_detector_that_does_not_look_far_enough_is_refused_with_what_to_do(
-    editcritic: Command, folder: Folder, three: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_detector_that_does_not_look_far_enough_is_refused_with_what_to_do(editcritic, folder, three, monkeypatch):
     monkeypatch.syspath_prepend(folder.path)
     (folder / "short_sighted.py").write_text(SHORT_SIGHTED)
     reward = folder / "short.toml"
@@ -430,9 +404,7 @@ def twenty(folder: Folder) -> Path:
     return folder.samples(*(folder.row(id=str(number), edited=f"edit{number}.png") for number in range(20)))
 
 
-def test_too_many_failures_end_a_run_and_lose_nothing(
-    editcritic: Command, folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_failures_end_a_run_and_lose_nothing(editcritic, folder, monkeypatch):
     monkeypatch.syspath_prepend(folder.path)
     monkeypatch.setenv("EDITCRITIC_TRUST", "their_experts")
     reward, samples, out = with_expert(folder, "Fails"), twenty(folder), folder / "out.jsonl"
@@ -488,9 +460,6 @@ def answers_in(path: Path) -> int:
             return int(db.execute("select count(*) from answers").fetchone()[0])
         except sqlite3.OperationalError:  # it is being made just now
             return 0
-
-
-# -- the whole ---------------------------------------------------------------------------------------------------------
 
 
 def test_letters_that_the_encoding_lacks_end_no_command_and_are_not_lost_in_scores(folder: Folder) -> None:

@@ -1,7 +1,5 @@
 """`editcritic plan`: measured on the demo, on a file, or by an earlier measurement; mistakes are told in a line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,9 +83,7 @@ def test_the_demo_is_measured_with_the_experts_that_need_no_download(editcritic:
     assert "GPU hours" not in result.stdout
 
 
-def test_a_file_is_measured_and_the_measurement_serves_again_without_a_question(
-    samples: Path, tmp_path: Path, editcritic: Command
-) -> None:
+def test_a_file_is_measured_and_the_measurement_serves_again_without_a_question(samples, tmp_path, editcritic):
     kept = tmp_path / "measured.json"
     asked = document(
         editcritic("plan", samples, *REWARD, *EXPERTS, "--samples", "640", "--rollouts", "16", "-o", kept, "--json")
@@ -103,13 +99,10 @@ def test_a_file_is_measured_and_the_measurement_serves_again_without_a_question(
     assert one_group["by"]["queries", "counted@1"]["value"] == pytest.approx(3)
 
 
-def test_limit_bounds_what_is_asked_and_a_judge_without_prices_costs_an_unknown_amount(
-    samples: Path, editcritic: Command
-) -> None:
+def test_limit_bounds_what_is_asked_and_a_judge_without_prices_costs_an_unknown_amount(samples, editcritic):
     command = ("plan", samples, *REWARD, *EXPERTS)
     found = document(editcritic(*command, "--rollouts", "2", "--limit", "6", "--json"))
-    assert found["calibration"]["statuses"] == {"scored": 6}
-    assert len(found["calibration"]["blocks"]) == 3
+    assert (found["calibration"]["statuses"], len(found["calibration"]["blocks"])) == ({"scored": 6}, 3)
     single = document(editcritic(*command, "--json"))
     assert single["calibration"]["statuses"] == {"scored": 6}  # of each source one, without rollouts
     result = editcritic(*command, code=0, says="the cost of counted@1 is unknown")
@@ -146,9 +139,7 @@ def test_edits_that_tell_nothing_of_several_rollouts(samples: Path, editcritic: 
         ('{"a": NaN}', "NaN"),
     ],
 )
-def test_a_calibration_of_a_stranger_is_told_in_a_line(
-    text: str, words: str, tmp_path: Path, editcritic: Command
-) -> None:
+def test_a_calibration_of_a_stranger_is_told_in_a_line(text, words, tmp_path, editcritic):
     path = tmp_path / "calibration.json"
     path.write_text(text)
     result = editcritic("plan", "--calibration", path)

@@ -69,9 +69,7 @@ def test_json_has_the_same(editcritic: Command, data: Path) -> None:
     assert "\x1b" not in shown
 
 
-def test_a_reward_is_asked_for_its_card_wherever_it_is(
-    editcritic: Command, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reward_is_asked_for_its_card_wherever_it_is(editcritic, data, monkeypatch):
     command = ("rows", write(data, GOOD), "--trainer", "flow-grpo", "--reward")
     editcritic(*command, "compound", code=1, shows="unscored: 1 row: the reward does not apply")
     service = ScoringService({"rated": Reward(Rated(), {"preference": Fake()})})
@@ -101,9 +99,7 @@ def test_a_reward_is_asked_for_its_card_wherever_it_is(
         ([], ("--trainer", "flow-grpo"), 1, ["there are no rows"]),
     ],
 )
-def test_the_last_lines_say_whether_a_data_set_is_usable(
-    rows: list[Any], options: tuple[str, ...], code: int, lines: list[str], editcritic: Command, data: Path
-) -> None:
+def test_the_last_lines_say_whether_a_data_set_is_usable(rows, options, code, lines, editcritic, data):
     path = write(data, *rows)
     path.write_text(path.read_text() + "\n\n")
     printed = editcritic("rows", path, *options, code=code).stdout.splitlines()
@@ -133,9 +129,7 @@ def test_wrong_usage_is_told(editcritic: Command, data: Path, options: tuple[str
         ("a.parquet", b"no parquet at all", "cannot be read as parquet"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told(
-    editcritic: Command, tmp_path: Path, name: str, content: bytes | None, words: str
-) -> None:
+def test_a_file_that_cannot_be_read_is_told(editcritic, tmp_path, name, content, words):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     for options in ((), ("--trainer", "trl")):

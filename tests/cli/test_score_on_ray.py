@@ -43,9 +43,7 @@ def table(folder: Folder) -> Path:
         (["--block-rows", "1000"], "are for --ray"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
-    options: list[str], problem: str, table: Path, folder: Folder, editcritic: Command
-) -> None:
+def test_what_cannot_be_meant_is_refused(options, problem, table, folder, editcritic):
     words = [word.replace("DATA", str(table.parent)).replace("OUT", str(folder / "out")) for word in options]
     editcritic("score", table, "--reward", folder.cheap, *words, code=2, says=problem)
     assert not (folder / "out").exists()

@@ -1,7 +1,5 @@
 """`editcritic score` of one edit: two images and a sentence; what is known is shown, what nobody knows is said."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -53,9 +51,7 @@ def test_what_is_known_without_a_judge(pair: tuple[Path, Path], editcritic: Comm
 
 
 @pytest.mark.parametrize("command", ["score", "rank"])
-def test_boxes_in_fractions_are_refused_with_their_pixels(
-    command: str, pair: tuple[Path, Path], editcritic: Command
-) -> None:
+def test_boxes_in_fractions_are_refused_with_their_pixels(command, pair, editcritic):
     boxes = ("--boxes", '{"coffee": [[0.34, 0.24, 0.62, 0.49]]}')
     source, edited = pair
     words = (
@@ -82,9 +78,7 @@ def test_with_a_box_the_colour_is_judged(pair: tuple[Path, Path], editcritic: Co
     assert "passed" not in copy.stdout
 
 
-def test_what_is_lacking_is_told_for_a_row_and_a_plan_that_keeps_nothing_lacks_nothing(
-    pair: tuple[Path, Path], editcritic: Command
-) -> None:
+def test_what_is_lacking_is_told_for_a_row_and_a_plan_that_keeps_nothing_lacks_nothing(pair, editcritic):
     rows, flipped = pair[0].parent / "rows.jsonl", pair[0].parent / "flipped.png"
     rows.write_text(json.dumps({"source": "a.png", "edited": "b.png", "instruction": SENTENCE}))
     words = " ".join(editcritic("score", rows).stdout.split())
@@ -94,9 +88,7 @@ def test_what_is_lacking_is_told_for_a_row_and_a_plan_that_keeps_nothing_lacks_n
     assert "problems with the input" not in result.stderr
 
 
-def test_the_picture_shows_where_something_changed_and_is_bounded(
-    pair: tuple[Path, Path], editcritic: Command, tmp_path: Path
-) -> None:
+def test_the_picture_shows_where_something_changed_and_is_bounded(pair, editcritic, tmp_path):
     picture = tmp_path / "result.png"
     editcritic("score", *pair, SENTENCE, "--boxes", BOXES, "--picture", picture, says=f"drawn in {picture}")
     pixels = np.asarray(PIL.Image.open(picture)).astype(int)

@@ -47,9 +47,7 @@ def test_with_json_the_address_is_a_document(tmp_path: Path) -> None:
         (["--cache", "/nowhere/answers.db"], "/nowhere/answers.db"),
     ],
 )
-def test_a_mistake_is_said_before_the_page_is_opened(
-    editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
+def test_a_mistake_is_said_before_the_page_is_opened(editcritic, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     run = editcritic("app", *arguments, code=2)
     assert message in " ".join(run.stderr.split())

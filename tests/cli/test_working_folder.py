@@ -1,7 +1,5 @@
 """Modules of the working folder, where a stranger's may lie: only one that the user names is run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -104,9 +102,7 @@ def test_a_file_names_it_only_if_it_is_trusted(tmp_path: Path, in_process: Comma
     assert (ran.exit_code, (tmp_path / "was-run").exists()) == (0, True), ran.stderr
 
 
-def test_a_module_without_its_function_and_a_function_for_a_role_are_told_how_they_are_written(
-    tmp_path: Path, in_process: Command
-) -> None:
+def test_a_module_without_its_function_and_a_function_for_a_role_are_told_how_they_are_written(tmp_path, in_process):
     (tmp_path / "my_experts.py").write_text(MINE)
     for written, told in (
         ("my_experts", "as in my_experts:experts"),

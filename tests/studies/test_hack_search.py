@@ -13,8 +13,7 @@ import numpy as np
 import PIL.ImageOps
 import pytest
 
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.sceneedit import toy
 from editcritic.cli.editor_spec import EditorSpec
 from editcritic.reward import EditSample, Image

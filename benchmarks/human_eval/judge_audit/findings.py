@@ -12,8 +12,7 @@ import numpy as np
 from ....reward.bootstrap_intervals import Numbers, percentile_interval, resampled_rows
 from .questions import Cost
 
-ERROR_RATE = 0.05
-"""Probability that an audit reports any fault of a judge without one."""
+ERROR_RATE = 0.05  # probability that an audit reports any fault of a judge without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +30,7 @@ def mean_over_sources(
     values: Sequence[float], sources: Sequence[str], bounds: tuple[float, float], share: float = 0.95
 ) -> Estimate | None:
     """The mean of a number for each sample, with the interval that holds `share` of its bootstrap over sources.
-
-    sources: of each sample. bounds: the lowest and the highest number possible. None without samples.
-    """
+    sources: of each sample. bounds: the lowest and the highest number possible. None without samples."""
     if not values:
         return None
     totals: Mapping[str, list[float]] = {source: [0.0, 0.0] for source in sources}
@@ -58,11 +55,8 @@ def mean_over_sources(
 
 
 def excess_change(answers: Sequence[float], variants: Sequence[float], repeats: Sequence[float]) -> float:
-    """How much more an answer changes with the condition than by asking again, in [-1, 1].
-
-    answers: to the plain question; only the first is compared. variants: under the condition. repeats: to the plain
-    question, asked again.
-    """
+    """How much more an answer changes with the condition than by asking again, in [-1, 1]. answers: to the plain
+    question; only the first is compared. variants: under the condition. repeats: to the plain question, asked again."""
     first = answers[0]
     changed = sum(abs(value - first) for value in variants) / len(variants)
     by_itself = sum(abs(value - first) for value in repeats) / len(repeats) if repeats else 0.0
@@ -71,10 +65,8 @@ def excess_change(answers: Sequence[float], variants: Sequence[float], repeats: 
 
 def reliability(rows: Sequence[Sequence[float]]) -> float | None:
     """The share of the variance of one answer that lies between samples, in [0, 1]: the intraclass correlation ICC(1)
-    of a one-way analysis of variance (Shrout and Fleiss 1979).
-
-    rows: the answers of each sample, as many of each. None for fewer than two samples or answers, or if all are equal.
-    """
+    of a one-way analysis of variance (Shrout and Fleiss 1979). rows: the answers of each sample, as many of each. None
+    for fewer than two samples or answers, or if all are equal."""
     if len(rows) < 2 or len(rows[0]) < 2:
         return None
     table = np.array(rows, np.float64)
@@ -86,18 +78,14 @@ def reliability(rows: Sequence[Sequence[float]]) -> float | None:
     return None if total <= 0 else max(0.0, (between - within) / total)
 
 
-SIGNED, SHARE = (-1.0, 1.0), (0.0, 1.0)
-"""Ranges of a sample's number."""
+SIGNED, SHARE = (-1.0, 1.0), (0.0, 1.0)  # ranges of a sample's number
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A fault under one condition.
-
-    measure: what the number says. values, sources: of every sample with one. missing: samples without. bounds: of a
-    number. exact: any value above a hundredth is the fault, since a sound judge has exactly 0; otherwise its interval
-    has to exclude 0. root: the figure is the root of the mean.
-    """
+    """A fault under one condition. measure: what the number says. values, sources: of every sample with one. missing:
+    samples without. bounds: of a number. exact: any value above a hundredth is the fault, since a sound judge has
+    exactly 0; otherwise its interval has to exclude 0. root: the figure is the root of the mean."""
 
     fault: str
     condition: str
@@ -111,19 +99,15 @@ class Condition:
     root: bool = False
 
 
-TOLERANCE = 0.01
-"""What counts as nothing for a fault whose measure is exactly 0 in a sound judge."""
-
+TOLERANCE = 0.01  # what counts as nothing for a fault whose measure is exactly 0 in a sound judge
 SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A fault under one condition.
-
-    value: see `measure`; None if no sample has one. low, high: the 95 % interval over sources. found: whether the judge
-    has the fault; None if that cannot be told. missing: samples without an answer, and the most frequent reason.
-    """
+    """A fault under one condition. value: see `measure`; None if no sample has one. low, high: the 95 % interval over
+    sources. found: whether the judge has the fault; None if that cannot be told. missing: samples without an answer,
+    and the most frequent reason."""
 
     fault: str
     condition: str
@@ -140,11 +124,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class JudgeAudit:
-    """judge: its id. question: what was asked for draws, sizes and words. costs: fault -> what it took.
-
-    reliability: of one answer, by name and reading, in [0, 1]. replies: number of scores by status. exhausted: the
-    limit of the budget that was reached, or an empty text. recommendations: what to do, most important first.
-    """
+    """judge: its id. question: what was asked for draws, sizes and words. costs: fault -> what it took. reliability: of
+    one answer, by name and reading, in [0, 1]. replies: number of scores by status. exhausted: the limit of the budget
+    that was reached, or an empty text. recommendations: what to do, most important first."""
 
     judge: str
     question: str
@@ -201,11 +183,9 @@ class JudgeAudit:
 
 
 def findings_of(conditions: Sequence[Condition]) -> list[Finding]:
-    """A figure with its 95 % interval for each condition.
-
-    A fault is found where the interval excludes 0 that holds all tested figures together: of each, it covers
-    1 - 0.05 / number of tests (Bonferroni). An exact measure is found above `TOLERANCE`.
-    """
+    """A figure with its 95 % interval for each condition. A fault is found where the interval excludes 0 that holds all
+    tested figures together: of each, it covers 1 - 0.05 / number of tests (Bonferroni). An exact measure is found above
+    `TOLERANCE`."""
     tests = sum(not condition.exact for condition in conditions)
     return [_finding(condition, 1 - ERROR_RATE / max(1, tests)) for condition in conditions]
 

@@ -27,22 +27,18 @@ WORD, EXPECTED, MOST_PROBABLE = "word", "expected", "most-probable"
 was written is the most probable one. Each only where the reply has it."""
 
 HIGHEST_GRADE = 10
-WORDINGS = 3
-"""Paraphrases of each question."""
-
+WORDINGS = 3  # paraphrases of each question
 _TIE = 0.01
 """Probabilities that differ by less are equal: the words and the probabilities may come from two forward passes."""
 
 
 @dataclass(frozen=True)
 class AuditQuestion:
-    """How far the instruction was followed, in [0, 1], from one reply of a judge, with its readings in `parts`.
-
-    topic: of the query; what experts without a language model answer. package, prompt: the file of the words.
-    graded: the answer is an integer from 0 to 10 instead of yes or no. temperature: of a grade. swapped: the edited
-    picture is shown first, and the words say so. appended: words after the instruction, in the text alone: the slots
-    keep what was asked for.
-    """
+    """How far the instruction was followed, in [0, 1], from one reply of a judge, with its readings in `parts`. topic:
+    of the query; what experts without a language model answer. package, prompt: the file of the words. graded: the
+    answer is an integer from 0 to 10 instead of yes or no. temperature: of a grade. swapped: the edited picture is
+    shown first, and the words say so. appended: words after the instruction, in the text alone: the slots keep what was
+    asked for."""
 
     topic: str
     package: str
@@ -125,10 +121,8 @@ GRADED_SAMPLED = AuditQuestion("audit/grade", AUDIT_PACKAGE, "grade", graded=Tru
 
 
 def differing_pairs(samples: Iterable[EditSample]) -> list[tuple[EditSample, EditSample]]:
-    """Two different edits of the same pictures by the same instruction each, for a comparison.
-
-    Edits in the order of the samples, each with the next; an edit that is alone is compared with its unedited source.
-    """
+    """Two different edits of the same pictures by the same instruction each, for a comparison. Edits in the order of
+    the samples, each with the next; an edit that is alone is compared with its unedited source."""
     groups: dict[tuple[str, ...], list[EditSample]] = {}
     for sample in samples:
         key = (sample.instruction, *(image.digest for image in sample.sources))
@@ -152,8 +146,7 @@ def unedited(sample: EditSample) -> EditSample:
 @dataclass(frozen=True, slots=True)
 class Cost:
     """questions: of a fault's measure. calls: of experts, without those answered before. judge_calls: of judges alone.
-    tokens, usd: as far as experts report them; None if none does. seconds: of the clock.
-    """
+    tokens, usd: as far as experts report them; None if none does. seconds: of the clock."""
 
     questions: int = 0
     calls: int = 0
@@ -172,11 +165,9 @@ class Answers:
 
 
 class Session:
-    """Asks a judge about samples.
-
-    samples: the audited edits. experts: role -> expert; `judge` is the audited one. metric: what is scored for draws,
-    sizes and words; by default the yes/no question. repeats: how often the plain question is asked, 2 or more.
-    """
+    """Asks a judge about samples. samples: the audited edits. experts: role -> expert; `judge` is the audited one.
+    metric: what is scored for draws, sizes and words; by default the yes/no question. repeats: how often the plain
+    question is asked, 2 or more."""
 
     def __init__(
         self,

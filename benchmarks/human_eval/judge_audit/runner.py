@@ -24,14 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-TARGET_RELIABILITY = 0.9
-"""Of the mean of several draws: a tenth of its variance is noise."""
-
-MAX_DRAWS = 32
-"""More are not recommended: another judge is cheaper."""
-
-HARMLESS = 0.1
-"""A change of the answer that a smaller picture may cost at most, with 95 % confidence."""
+TARGET_RELIABILITY = 0.9  # of the mean of several draws: a tenth of its variance is noise
+MAX_DRAWS = 32  # more are not recommended: another judge is cheaper
+HARMLESS = 0.1  # a change of the answer that a smaller picture may cost at most, with 95 % confidence
 
 
 def draws_for(reliability: float, target: float = TARGET_RELIABILITY) -> int | None:
@@ -155,8 +150,7 @@ class Table:
 
 def table(audit: JudgeAudit) -> Table:
     """What was found and what it cost, which stands in the first row of a fault. Costs that are unknown of all faults
-    have no column.
-    """
+    have no column."""
     costs = dict(audit.costs)
     rows = []
     for finding in audit.findings:
@@ -186,7 +180,6 @@ def _cost_cells(cost: Cost) -> list[str]:
 
 
 def _total_cost(audit: JudgeAudit) -> Cost:
-    """The cost of all faults."""
     costs = list(audit.costs.values())
     tokens = [cost.tokens for cost in costs if cost.tokens is not None]
     usd = [cost.usd for cost in costs if cost.usd is not None]
@@ -255,13 +248,9 @@ def html(audit: JudgeAudit) -> str:
     )
 
 
-SCALES = (0.5, 0.25)
-"""Of the sides of pictures, from the mildest on."""
-QUALITIES = (75, 30)
-"""Of JPEG, from the mildest on."""
-REPEATS = 4
-"""How often the plain question, and a sampled grade, is asked."""
-
+SCALES = (0.5, 0.25)  # of the sides of pictures, from the mildest on
+QUALITIES = (75, 30)  # of JPEG, from the mildest on
+REPEATS = 4  # how often the plain question, and a sampled grade, is asked
 FAULTS = tuple(probes(SCALES, QUALITIES))
 
 
@@ -277,18 +266,14 @@ def audit(
     log: AnswerLog | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> JudgeAudit:
-    """Measure the faults of a judge on edits. No label is needed: each fault is a question answered in two ways.
-
-    judge: an expert for `Judge` queries; or a reward, whose draws, picture sizes and obedience are measured on its own
-    score, and the other faults on its judge, if it has one. samples: edits, of several sources; better two or more of
-    each. faults: some of `FAULTS`; by default all that can be measured. repeats: of the plain question. scales,
-    qualities: reductions of pictures, from the mildest on. limits: what may be asked; beyond, answers are failures, and
-    none is a number. log: keeps answers, so that an interrupted audit asks nothing again. step: called after each
-    fault.
-
-    Raises `InputError` for no samples, unknown faults, and a reward without a bounded range or whose fields the samples
-    lack.
-    """
+    """Measure the faults of a judge on edits. No label is needed: each fault is a question answered in two ways. judge:
+    an expert for `Judge` queries; or a reward, whose draws, picture sizes and obedience are measured on its own score,
+    and the other faults on its judge, if it has one. samples: edits, of several sources; better two or more of each.
+    faults: some of `FAULTS`; by default all that can be measured. repeats: of the plain question. scales, qualities:
+    reductions of pictures, from the mildest on. limits: what may be asked; beyond, answers are failures, and none is a
+    number. log: keeps answers, so that an interrupted audit asks nothing again. step: called after each fault. Raises
+    `InputError` for no samples, unknown faults, and a reward without a bounded range or whose fields the samples
+    lack."""
     asked = selected_faults(faults)
     _check(samples, repeats, scales, qualities)
     if isinstance(judge, Reward):

@@ -1,7 +1,5 @@
 """An audit ends where its last scores all failed for want of an expert, and not for a single time-out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

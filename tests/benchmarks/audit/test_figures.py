@@ -1,7 +1,5 @@
 """Figures of an audit: what is read is what was written, and what a stranger wrote is checked."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

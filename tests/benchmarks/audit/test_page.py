@@ -1,23 +1,30 @@
 """The page of an audit, in a browser: the report's figures, bounded pictures, and hostile words that are words."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from editcritic.benchmarks.audit.page import Album, part_rows, write_audit_page
+from editcritic.benchmarks.audit.page import (
+    Album,
+    gain_chart,
+    part_rows,
+    rate_chart,
+    sensitivity_chart,
+    write_audit_page,
+)
 from editcritic.benchmarks.audit.report_text import interval_text, mean_text, percent, signed, verdict
+from editcritic.benchmarks.report.charts import Chart
 from editcritic.reward import EditSample, Score
-from editcritic.reward.audit import AuditReport, AuditRun, all_families, select_families
-
-from ...reward.audit.audit_cases import photographs
-from ..chromium import needed, opened
+from editcritic.reward.audit import AuditReport, AuditRun, FamilyFinding, all_families, select_families
+from editcritic.reward.audit.findings import Mean, Rate
+from tests.benchmarks.chromium import needed, opened
+from tests.reward.audit.audit_cases import darker, photographs, scripted_report
 
 HOSTILE = "</title><img src=x onerror=alert(1)><script>alert(1)</script>\"'&"
 LONG = "x" * 300
@@ -63,9 +70,6 @@ def cells(page: Path) -> dict[str, list[str]]:
 
 def _words(markup: str) -> str:
     return html.unescape(" ".join(re.sub(r"<[^>]*>", " ", markup).split()))
-
-
-# -- the file ---------------------------------------------------------------------------------------------------------
 
 
 def test_it_names_nothing_outside_of_it_and_has_no_scripts(made: tuple[AuditReport, Path]) -> None:
@@ -120,8 +124,7 @@ def test_the_worst_examples_are_those_of_the_report(made: tuple[AuditReport, Pat
             for trial in report.worst(family, 2)
             for row in (("edit", f"{trial.edit.value:.3f}"), ("variant", f"{trial.variant.value:.3f}"))
         ]
-        assert captions == expected
-        assert len(expected) == 4
+        assert (captions, len(expected)) == (expected, 4)
 
 
 def test_what_cannot_be_shown_is_said(made: tuple[AuditReport, Path]) -> None:
@@ -154,9 +157,6 @@ def test_a_page_of_every_family_and_of_no_violation(tmp_path: Path) -> None:
     assert set(cells(path)) == {family.name for family in all_families()}
 
 
-# -- its parts ---------------------------------------------------------------------------------------------------------
-
-
 def test_parts_of_both_scores_stand_side_by_side() -> None:
     deep = Score.of(0.5, parts={"b": Score.of(0.25, parts={"c": Score.of(1.0, parts={"d": Score.of(0.0)})})})
     other = Score.of(0.1, parts={"b": Score.abstained("nobody knows"), "e": Score.of(0.1)})
@@ -175,19 +175,14 @@ def test_an_album_keeps_a_picture_once() -> None:
     sample = photographs()[0]
     first, again = album.shot("source", sample.source), album.shot("the same", sample.source)
     assert (first.key, again.key, again.caption) == ("0", "0", "the same")
-    assert len(album.thumbnails) == 1
-    assert album.num_bytes == len(album.thumbnails[0][2])
-
-
-# -- in a browser -----------------------------------------------------------------------------------------------------
+    assert (len(album.thumbnails), album.num_bytes) == (1, len(album.thumbnails[0][2]))
 
 
 @needed
 def test_it_shows_every_section_and_the_console_stays_silent(made: tuple[AuditReport, Path]) -> None:
     report, page = made
     shown = opened(page)
-    assert shown.console == []
-    assert shown.title == "Audit of spread"
+    assert (shown.console, shown.title) == ([], "Audit of spread")
     sections = ("summary", "families", "worst", "sensitivity", "gallery", "reading")
     assert [name for name in sections if not shown.text(name)] == []
     assert "<img" not in shown.dom
@@ -221,3 +216,96 @@ def test_nothing_is_wider_than_the_window(made: tuple[AuditReport, Path], tmp_pa
     assert width - 20 < inside <= width  # beside a scroll bar
     assert pictures > 20
     assert 0 < headings <= inside  # of a table that is scrolled
+
+
+OFTEN, RARELY, NEAR = darker("lower", "often", "following"), darker("lower", "rarely"), darker("equal", "near")
+NEVER = darker("lower", "never")
+Scores = Sequence[Sequence[Score | float | None]]
+
+
+@pytest.fixture(scope="module")
+def report() -> AuditReport:
+    """Ten sources; of each, `often` is paid more than the edit in one severity or in two."""
+    often: Scores = [[0.7, 0.7, 0.1] if number % 2 else [0.7, 0.1, 0.1] for number in range(10)]
+    rarely: Scores = [[0.7 if number == 3 else 0.4, 0.4, 0.4] for number in range(10)]
+    variants = {"rarely": rarely, "often": often, "near": [[0.5, 0.5, 0.9]] * 10}
+    return scripted_report([0.5] * 10, variants, [NEVER, RARELY, OFTEN, NEAR])
+
+
+def finding(report: AuditReport, name: str) -> FamilyFinding:
+    return next(one for one in report.findings if one.family.name == name)
+
+
+def drawn(chart: Chart) -> ElementTree.Element:
+    return ElementTree.fromstring(str(chart.svg))
+
+
+def names(chart: Chart) -> list[str | None]:
+    """Of the rows, from above."""
+    return [one.text for one in drawn(chart).iter("text") if one.get("text-anchor") == "end"]
+
+
+def intervals(chart: Chart) -> list[tuple[float, float]]:
+    """From where to where lines are drawn, in units of the axis, which its labels tell."""
+    svg = drawn(chart)
+    ticks = {}
+    for one in svg.iter("text"):
+        label = (one.text or "").replace("−", "-")
+        if one.get("text-anchor") == "middle" and re.fullmatch(r"[-+]?[\d.]+(\u00a0%)?", label):
+            value = float(label.rstrip("%")) / (100 if label.endswith("%") else 1)
+            ticks[value] = float(one.attrib["x"])
+    low, high = min(ticks), max(ticks)
+
+    def unit(x: str) -> float:
+        return low + (float(x) - ticks[low]) / (ticks[high] - ticks[low]) * (high - low)
+
+    lines = [one for one in svg.iter("line") if one.attrib["class"].startswith("range")]
+    return [(unit(one.attrib["x1"]), unit(one.attrib["x2"])) for one in lines]
+
+
+def titles(chart: Chart) -> list[str | None]:
+    """Of the points."""
+    return [title.text for mark in drawn(chart) if mark.tag != "title" for title in mark.iter("title")]
+
+
+def ends(interval: Rate | Mean | None) -> tuple[Any, Any]:
+    assert interval is not None
+    assert interval.low is not None
+    assert interval.high is not None
+    assert interval.low < interval.high
+    return pytest.approx(interval.low, abs=1e-3), pytest.approx(interval.high, abs=1e-3)
+
+
+def test_rates_are_drawn_with_their_intervals_the_highest_of_a_demand_first(report: AuditReport) -> None:
+    chart = rate_chart(report)
+    assert names(chart) == ["often", "rarely", "never", "near"]
+    assert intervals(chart) == [ends(finding(report, name).rate) for name in ("often", "rarely", "near")]
+    assert [text and text.replace("\u00a0", " ") for text in titles(chart)] == [
+        "often: 50 % (40 % to 60 %), 15 of 30",
+        "rarely: 3.3 % (0 % to 10 %), 1 of 30",
+        "near: 33 % (13 % to 63 %), 10 of 30",
+    ]
+    assert str(chart.svg).count("nothing to compare</text>") == 1
+
+
+def test_gains_are_of_worse_variants_only_those_that_pay_most_first(report: AuditReport) -> None:
+    chart = gain_chart(report)
+    assert chart is not None
+    assert names(chart) == ["rarely", "often"]
+    assert intervals(chart) == [ends(finding(report, name).gain) for name in ("rarely", "often")]
+    assert titles(chart) == ["rarely: −0.090", "often: −0.100"]
+
+
+def test_the_loss_of_what_is_damaged_is_drawn_beside_its_name(report: AuditReport) -> None:
+    chart = sensitivity_chart(report)
+    assert chart is not None
+    assert names(chart) == ["following", "preservation"]
+    assert titles(chart) == ["following: +0.100", "preservation: +0.090"]
+    assert intervals(chart) == [ends(report.sensitivity(name)) for name in ("following", "preservation")]
+
+
+def test_without_worse_variants_there_are_rates_alone() -> None:
+    report = scripted_report([0.5] * 2, {"near": [[0.5, 0.5, 0.9]] * 2}, [NEAR])
+    assert names(rate_chart(report)) == ["near"]
+    assert gain_chart(report) is None
+    assert sensitivity_chart(report) is None

@@ -1,7 +1,5 @@
 """Results and labels written out: rows with values, and what people say of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone

@@ -1,7 +1,5 @@
 """Annotation sessions: what is shown, what is saved, practice, repetitions, and answers that are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
@@ -11,14 +9,13 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
+from editcritic.benchmarks.human_eval.annotation_plan import QuestionType, known_answers
 from editcritic.benchmarks.human_eval.annotation_session import (
     AnnotationError,
     AnnotationSession,
     AnsweredElsewhere,
     clean_annotator_name,
 )
-from editcritic.benchmarks.human_eval.annotator_checks import known_answers
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
 from editcritic.benchmarks.human_eval.shown_questions import Feedback, ShownQuestion
 from editcritic.benchmarks.suites.human_labels import Label, LabelAnswer, effective_labels, read_labels
@@ -80,8 +77,7 @@ def test_an_annotator_goes_through_to_the_end_and_every_answer_is_in_the_file(op
     session = opened(practice_questions=2, clock=lambda: datetime(2026, 3, 1, tzinfo=timezone.utc))
     questions = answered(session, "left")
     assert [question.is_practice for question in questions] == [True] * 2 + [False] * 7  # 6 of 8, a fifth again
-    assert len(opened.labels) == 9
-    assert {label.phase for label in opened.labels} == {"trial", "main", "recheck"}
+    assert (len(opened.labels), {label.phase for label in opened.labels}) == (9, {"trial", "main", "recheck"})
     assert {(label.label, label.swapped) for label in opened.labels} == {("B", True), ("A", False)}
     assert len(session.checks("ann")) == 1
 

@@ -1,7 +1,5 @@
 """What annotators of DLEBench and I2I-Bench read and see, which prompts a dimension is asked about, and table 3."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
@@ -21,14 +19,12 @@ from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.benchmarks.suites.suite import published_figures
 from editcritic.benchmarks.web_app.question_view import PictureStore, question_html
-from editcritic.reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING, LabelScale
+from editcritic.reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 
 from ..suites.dlebench.layout import written as written_dlebench
 from ..suites.i2ibench.layout import rows, written
 from ..suites.tiny_suite import outputs
-
-# -- DLEBench ----------------------------------------------------------------------------------------------------------
 
 
 def session(folder: Path, kind: str) -> AnnotationSession:
@@ -68,9 +64,7 @@ def test_following_counts_what_the_target_should_have_kept_and_consistency_no_li
 
 
 @pytest.mark.parametrize(("dimension", "scale"), [("IF", FOLLOWING), ("consistency", CONSISTENCY)])
-def test_every_label_is_explained_and_the_steps_lead_to_all_four(
-    tmp_path: Path, dimension: str, scale: LabelScale
-) -> None:
+def test_every_label_is_explained_and_the_steps_lead_to_all_four(tmp_path, dimension, scale):
     shown, store = asked(tmp_path, f"four-level:{dimension}"), PictureStore(str(tmp_path))
     _, *rubric = shown.definition.split("\n")
     levels = [f"{label} ({scale.rubric_score(label)}): " for label in scale.labels]
@@ -89,9 +83,6 @@ def test_a_sheet_has_the_guide_too(tmp_path: Path) -> None:
     assert "Scene Collapse (1): " in row["definition"]
     with PIL.Image.open(tmp_path / "sheet" / row["picture"]) as picture:
         assert picture.width == 3 * 64 + 2 * 12
-
-
-# -- I2I-Bench ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """An audit of a judge: which fault it has, how much of it, at what cost; and no figure from what was not answered."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,9 +61,6 @@ def scene_judge() -> Expert:
 
 def faulty(**faults: float) -> FaultyJudge:
     return study.faulty_judge(scene_judge(), Faults(**faults), edits(), SEED)
-
-
-# -- faults of known size ----------------------------------------------------------------------------------------------
 
 
 ADVICE = {
@@ -130,9 +125,6 @@ def test_a_fault_is_the_same_when_asked_again_and_noise_is_not(fault: str, texts
     queries = [replace(PLAIN.query(edits()[0]), draw=draw) for draw in range(12)]
     replies = faulty(**{fault: 0.5})(queries)
     assert len({reply.text for reply in replies if isinstance(reply, Reply)}) == texts
-
-
-# -- what cannot be answered -------------------------------------------------------------------------------------------
 
 
 class Scripted(Expert):
@@ -204,9 +196,6 @@ def test_one_source_gives_a_value_but_no_interval_and_no_verdict() -> None:
     assert (finding.value, finding.low, finding.found) == (1.0, None, None)
 
 
-# -- cost --------------------------------------------------------------------------------------------------------------
-
-
 def test_equal_questions_are_asked_once_and_the_log_answers_the_next_audit(tmp_path: Path) -> None:
     judge = Scripted()
     with AnswerLog(tmp_path / "answers.sqlite") as log:
@@ -236,9 +225,6 @@ def test_tokens_and_money_of_a_served_judge_are_in_the_table() -> None:
     assert (cost.calls, cost.tokens) == (8, 8 * 102)
     assert cost.usd == pytest.approx(8 * (100 + 20) / 1e6)
     assert "816" in result.markdown()
-
-
-# -- questions and variants --------------------------------------------------------------------------------------------
 
 
 def test_words_for_the_judge_are_in_the_text_alone_and_fit_after_the_longest_instruction() -> None:
@@ -276,8 +262,7 @@ def test_pictures_are_scaled_and_compressed_together() -> None:
     sample = edits()[0]
     smaller, worse = scaled(sample, 0.5), compressed(sample, 30)
     assert smaller.source.size == smaller.edited.size == tuple(side // 2 for side in sample.source.size)
-    assert min(scaled(sample, 0.01).edited.size) == MIN_SIDE
-    assert worse.edited.size == sample.edited.size
+    assert (min(scaled(sample, 0.01).edited.size), worse.edited.size) == (MIN_SIDE, sample.edited.size)
     assert worse.edited.digest != sample.edited.digest
 
 
@@ -305,15 +290,11 @@ def test_the_paraphrases_share_no_sentence_with_what_they_paraphrase() -> None:
         assert not any(a & b for index, a in enumerate(sentences) for b in sentences[:index])
 
 
-# -- rewards -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("metric", [JudgeLevels(), EditScore()])
 def test_a_reward_is_audited_on_its_own_score_and_its_judge_with_our_questions(metric: JudgeLevels | EditScore) -> None:
     judge = Scripted()
     result = audit(Reward(metric, {"judge": judge}), edits()[:6])
-    assert result.question == metric.card.name
-    assert {finding.fault for finding in result.findings} == set(FAULTS)
+    assert (result.question, {finding.fault for finding in result.findings}) == (metric.card.name, set(FAULTS))
     assert {query.topic for query in judge.seen} >= {"baselines/yes_no", "audit/negated", "pairwise"}
     own = [q for q in judge.seen if q.topic in ("baselines/level", "baselines/edit_score")]
     assert any(words in str(q.messages) for q in own for words in DEMANDS)
@@ -341,14 +322,9 @@ class _Unbounded(JudgeLevels):
         (Reward(_Unbounded(), {"judge": Scripted()}), 2, {}, "no bounded range"),
     ],
 )
-def test_a_mistake_is_named_before_anything_is_asked(
-    judge: Expert | Reward, samples: int, options: dict[str, object], words: str
-) -> None:
+def test_a_mistake_is_named_before_anything_is_asked(judge, samples, options, words):
     with pytest.raises(InputError, match=words):
         audit(judge, edits()[:samples], **options)  # type: ignore[arg-type]
-
-
-# -- statistics --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.05, 0.2, 0.5])
@@ -390,9 +366,6 @@ def test_reliability_is_the_intraclass_correlation() -> None:
 @pytest.mark.parametrize(("single", "count"), [(1.0, 1), (0.9, 1), (0.5, 9), (0.75, 3), (0.1, None), (0.0, None)])
 def test_draws_for_a_reliability(single: float, count: int | None) -> None:
     assert draws_for(single) == count
-
-
-# -- reports -----------------------------------------------------------------------------------------------------------
 
 
 def test_reports_escape_what_the_judge_brings() -> None:

@@ -68,8 +68,7 @@ def test_how_many_measurements_a_wanted_variation_takes():
 
 def test_items_that_are_drawn_are_of_many_cases():
     items = Toy(count=6).items
-    assert len({item.case for item in sample_items(items, 6)}) == 6
-    assert len(sample_items(items, 100)) == 12
+    assert (len({item.case for item in sample_items(items, 6)}), len(sample_items(items, 100))) == (6, 12)
     assert sample_items(items, 5, 1) != sample_items(items, 5, 2)
 
 
@@ -99,8 +98,7 @@ def test_noise_as_a_command(editcritic, tmp_path):
     assert [len(row) for row in document["measurements"].values()] == [16, 16]
     assert [row["k"] for row in document["variation"]] == [1, 4]
     rerun = editcritic(*command, "--cache", tmp_path / "answers", "--json")
-    assert json.loads(rerun.stdout) == document
-    assert editcritic(*command, "-k", "0").exit_code == 2
+    assert (json.loads(rerun.stdout), editcritic(*command, "-k", "0").exit_code) == (document, 2)
 
 
 def test_a_part_stands_before_the_options_which_may_hold_paths(editcritic, tmp_path):

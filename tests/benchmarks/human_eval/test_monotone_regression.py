@@ -153,9 +153,6 @@ def test_how_smooth_it_is_held_out_judgements_decide(pairs):
     assert chosen.settings["smoothing"] in (0.3, 3.0, 30.0)
 
 
-# -- what cannot be, or is of little use -------------------------------------------------------------------------------
-
-
 def test_a_score_that_people_go_against_gives_a_flat_map_that_says_so():
     a, b = NORMAL
     fit = fit_pairs(a, b, a < b)

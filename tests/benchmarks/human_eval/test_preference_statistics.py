@@ -1,7 +1,5 @@
 """Agreement by the rules of the preference sets: counted by hand, and as the sets' released code counts it."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence
@@ -109,9 +107,6 @@ def test_missing_values_never_pay(statistic: object) -> None:
         assert statistic(hidden, 40).value <= statistic(rows, 40).value + 1e-12
 
 
-# -- groups ------------------------------------------------------------------------------------------------------------
-
-
 def groups(*all_rows: Sequence[tuple[int, float | None]]) -> list[PairGroup]:
     """Of pairs; a group that ends with a pair without a label is not complete."""
     return [
@@ -132,8 +127,7 @@ def test_a_group_is_right_if_all_its_pairs_are() -> None:
 
 def test_a_group_with_a_missing_value_is_wrong_or_at_best_as_right_as_the_rest_of_it() -> None:
     statistic = groups_right(groups([(1, 3.0), (1, None)], [(1, -3.0), (1, None)], [(1, None)]), 3)
-    assert bounds(statistic)[::2] == pytest.approx((0, 2 / 3))
-    assert statistic.num_missing == 3
+    assert (bounds(statistic)[::2], statistic.num_missing) == (pytest.approx((0, 2 / 3)), 3)
 
 
 def test_groups_of_two_share_a_threshold() -> None:
@@ -143,9 +137,6 @@ def test_groups_of_two_share_a_threshold() -> None:
     assert groups_right(some, 5, released=True).value == 1.0  # and in order all the same
     longer = PairGroup(5, (LabelledPair(5, 1, 1.0), LabelledPair(5, 1, -1.0)), True)
     assert groups_right([*some, longer], 6).value == pytest.approx(4 / 6)
-
-
-# -- ratings -----------------------------------------------------------------------------------------------------------
 
 
 def edits(ratings: Sequence[float], values: Sequence[float | None]) -> list[RatedEdit]:

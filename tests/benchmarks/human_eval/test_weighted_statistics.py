@@ -124,8 +124,6 @@ def test_a_correlation_over_editors_leaves_out_one_without_a_number():
     assert weighted_statistics.spearman_over(xs, ys).value == pytest.approx(0.5)
 
 
-# -- Krippendorff's alpha ----------------------------------------------------------------------------------------------
-
 # Krippendorff (2011), example C: four observers, twelve units; 0 is a missing rating.
 OBSERVERS = (
     (1, 2, 3, 3, 2, 1, 4, 1, 2, 0, 0, 0),

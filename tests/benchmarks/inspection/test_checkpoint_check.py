@@ -113,8 +113,7 @@ def changed(folder: str, place: Path) -> str:
 
 def test_what_one_load_answered_the_next_one_answers(rater: str, tmp_path: Path, images: Path) -> None:
     check = checkpoint_check.check_model(str(rated(rater, tmp_path, images)), images)
-    assert [row.verdict for row in check.rows] == ["agrees", "agrees"]
-    assert check.exit_code == 0
+    assert ([row.verdict for row in check.rows], check.exit_code) == (["agrees", "agrees"], 0)
 
 
 def test_a_changed_weight_is_seen(rater: str, tmp_path: Path, images: Path) -> None:
@@ -126,9 +125,7 @@ def test_a_changed_weight_is_seen(rater: str, tmp_path: Path, images: Path) -> N
     assert check.exit_code == 1
 
 
-def test_boxes_and_features_and_nearness_are_compared_as_well(
-    detector: str, features: str, rater: str, tmp_path: Path, images: Path
-) -> None:
+def test_boxes_and_features_and_nearness_are_compared_as_well(detector, features, rater, tmp_path, images):
     image = Image.of(images / "0.png")
     options = "device=cpu&backend=pil"
     finder = f"grounding-dino:{detector}?{options}&min_score=0"
@@ -144,8 +141,7 @@ def test_boxes_and_features_and_nearness_are_compared_as_well(
     assert [row.verdict for row in check.rows] == ["agrees", "agrees"]
     moved = {**full_item, "box": [side + 1 for side in corners]}
     check = checkpoint_check.check_model(str(reference(tmp_path, finder, moved)), images)
-    assert check.rows[1].difference == pytest.approx(1, abs=0.2)
-    assert check.exit_code == 1
+    assert (check.rows[1].difference, check.exit_code) == (pytest.approx(1, abs=0.2), 1)
 
     (vectors,) = experts["features"]([Embed(image, (Region("cls"),))])
     first = {"image": "0.png", "query": "embed", "values": vectors.values[0][:5].tolist(), "tolerance": 1e-4}
@@ -174,9 +170,7 @@ def test_what_the_expert_cannot_answer_is_failed_and_not_a_number(rater: str, tm
     assert check.exit_code == 1
 
 
-def test_missing_pictures_are_named_with_where_they_are_from(
-    rater: str, tmp_path: Path, images: Path, editcritic: Command
-) -> None:
+def test_missing_pictures_are_named_with_where_they_are_from(rater, tmp_path, images, editcritic):
     item = {"prompt": "a cat", "value": 1.0, "tolerance": 0.1}
     path = reference(
         tmp_path,
@@ -192,9 +186,7 @@ def test_missing_pictures_are_named_with_where_they_are_from(
     assert "0.png" not in refused.stderr
 
 
-def test_missing_weights_are_named_with_how_to_get_them(
-    tmp_path: Path, images: Path, editcritic: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_weights_are_named_with_how_to_get_them(tmp_path, images, editcritic, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     shutil.copy(images / "0.png", images / "000000077595.jpg")
     refused = editcritic("doctor", "--check-model", "sam3", "--images", images)
@@ -220,12 +212,9 @@ def test_the_picture_may_lie_there_in_another_format(rater: str, tmp_path: Path,
     assert checkpoint_check.check_model(str(reference(tmp_path, spec(rater), item)), images).exit_code == 0
 
 
-def test_the_command_prints_what_was_expected_and_got(
-    rater: str, tmp_path: Path, images: Path, editcritic: Command
-) -> None:
+def test_the_command_prints_what_was_expected_and_got(rater, tmp_path, images, editcritic):
     path = rated(rater, tmp_path, images)
-    shown = editcritic("doctor", "--check-model", path, "--images", images)
-    assert shown.exit_code == 0
+    shown = editcritic("doctor", "--check-model", path, "--images", images, code=0)
     for text in ["0.png", "1.png", "preference", "agrees", "PickScore@", "Published: made here"]:
         assert text in shown.stdout
     document = json.loads(editcritic("doctor", "--check-model", path, "--images", images, "--json").stdout)
@@ -242,9 +231,7 @@ def test_the_command_prints_what_was_expected_and_got(
     ],
 )
 def test_nonsense_is_told_in_one_line(name: str, experts: list[str], message: str, editcritic: Command) -> None:
-    refused = editcritic("doctor", "--check-model", name, *experts)
-    assert refused.exit_code == 2
-    assert message in refused.stderr
+    refused = editcritic("doctor", "--check-model", name, *experts, code=2, says=message)
     assert len(refused.stderr.splitlines()) == 1
 
 

@@ -12,8 +12,6 @@ from editcritic.benchmarks.inspection.expert_probe import synthetic_image
 from editcritic.reward import default_experts
 from editcritic.reward.queries.specs import entry_point_names
 
-from ..conftest import Command
-
 NOT_RUN = {"clip", "openai", "no-segmenter", "vlm"}
 """Some that need weights, a server, or do nothing: each of the others starts a process that says the same."""
 
@@ -95,9 +93,7 @@ EXPERT = (
         ("raise RuntimeError('out of order')\n", "failed", "RuntimeError: out of order", ""),
     ],
 )
-def test_what_cannot_run_is_told_with_what_to_install(
-    module: str, status: str, message: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_run_is_told_with_what_to_install(module, status, message, install, tmp_path, monkeypatch):
     theirs(tmp_path, module)
     (tmp_path / "openai.py").write_text("raise ModuleNotFoundError('No module named openai', name='openai')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
@@ -137,14 +133,19 @@ def test_the_synthetic_pictures_differ_and_are_the_same_every_time() -> None:
     assert synthetic_image(0).size == (512, 512)
 
 
-def test_the_command_prints_the_report(
-    editcritic: Command, report: doctor.DoctorReport, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_prints_the_report(editcritic, report, monkeypatch):
     monkeypatch.setattr(doctor, "run_diagnostics", lambda: report)
-    shown = editcritic("doctor")
-    assert shown.exit_code == 0
+    shown = editcritic("doctor", code=0)
     for text in ["numpy", "rapidocr", "ms per query at 512 x 512", "torch", "read_text"]:
         assert text in shown.stdout
     document = json.loads(editcritic("doctor", "--json").stdout)
     assert {one["name"] for one in document["experts"]} == {one.name for one in report.experts}
     assert document["system"]["python"] in shown.stdout
+
+
+def test_torch_and_its_device_are_told() -> None:
+    torch = pytest.importorskip("torch")
+    report = doctor.torch_report()
+    assert report["installed"]
+    assert report["version"] == torch.__version__
+    assert report["device"].startswith("cuda" if torch.cuda.is_available() else ("cpu", "mps"))

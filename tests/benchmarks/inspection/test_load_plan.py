@@ -15,8 +15,8 @@ from huggingface_hub import constants
 from safetensors.torch import save_file
 
 from editcritic.benchmarks.inspection import local_weights
-from editcritic.benchmarks.inspection.device_memory import DeviceMemory
 from editcritic.benchmarks.inspection.load_plan import LoadPlan, plan_load
+from editcritic.benchmarks.inspection.local_weights import DeviceMemory
 from editcritic.reward import SpecError
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.loading.checkpoint import Checkpoint
@@ -208,8 +208,7 @@ def test_what_would_not_load_is_told_with_its_reason(spec: str, message: str, di
 def test_what_does_not_fit_is_told() -> None:
     device = DeviceMemory("cuda:0", 3 * 2**30, 2**30, True, (), 2 * 2**30, 4 * 2**30)
     assert device.fits is False
-    assert device.verdict == "does not fit: 1.0 GiB too large"
-    assert LoadPlan((), (device,)).exit_code == 1
+    assert (device.verdict, LoadPlan((), (device,)).exit_code) == ("does not fit: 1.0 GiB too large", 1)
     close = DeviceMemory("cuda:0", 3 * 2**30, 2 * 2**30, True, (), 4 * 2**30, 8 * 2**30)
     assert close.fits
     assert "lower cache_bytes" in close.verdict
@@ -252,8 +251,7 @@ def test_nothing_is_looked_up_for_a_name_of_unknown_kind(hub: Path) -> None:
 
 def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub: Path) -> None:
     line = f"detector=grounding-dino-tiny features={dino} judge=openai:http://127.0.0.1:8000/v1"
-    shown = editcritic("doctor", "--experts", line, "--experts", "reader=rapidocr")
-    assert shown.exit_code == 0
+    shown = editcritic("doctor", "--experts", line, "--experts", "reader=rapidocr", code=0)
     for text in ["IDEA-Research/grounding-dino-tiny", "would be downloaded", "Apache-2.0", "my-dino", "RapidOcr"]:
         assert text in shown.stdout
     document = json.loads(editcritic("doctor", "--experts", line, "--json").stdout)
@@ -273,9 +271,7 @@ def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub
     ],
 )
 def test_nonsense_is_told_in_one_line(options: list[str], message: str, editcritic: Command) -> None:
-    refused = editcritic("doctor", *options)
-    assert refused.exit_code == 2
-    assert message in refused.stderr
+    refused = editcritic("doctor", *options, code=2, says=message)
     assert len(refused.stderr.splitlines()) == 1
 
 

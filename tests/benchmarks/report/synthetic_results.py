@@ -1,7 +1,5 @@
 """A suite with data for every section of a report, and synthetic results of it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`bench report` and `bench compare` as a user runs them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -11,22 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from .synthetic_results import Drawn, outputs, scored, write
+from .synthetic_results import Drawn
 
 Command = Callable[..., Result]
 
 SUITE = ("--suite", f"{Drawn.__module__}:Drawn")
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Path:
-    """Results of two editors; the second records its outputs folder."""
-    suite = Drawn(count=5)
-    write(tmp_path / "results" / "good", scored(suite, "good", 0.9))
-    second = write(tmp_path / "results" / "bad", scored(suite, "bad", 0.3))
-    pictures = outputs(tmp_path / "pictures", suite, 0.3)
-    (second / "run.json").write_text(json.dumps({"invocation": {"outputs": str(pictures)}}))
-    return tmp_path / "results"
 
 
 def test_tables_side_by_side_in_three_forms(editcritic: Command, folders: Path) -> None:
@@ -56,13 +43,10 @@ def test_one_document_of_json(editcritic: Command, folders: Path) -> None:
     assert document["tables"][0]["rows"]["good"]["following turn 1"]["count"] > 0
 
 
-def test_a_report_finds_pictures_where_the_run_found_them(
-    editcritic: Command, folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_finds_pictures_where_the_run_found_them(editcritic, folders, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = tmp_path / "report.html"
-    result = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json")
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("bench", "report", folders, *SUITE, "-o", page, "--folder", "--json", code=0)
     document = json.loads(result.stdout)
     assert (document["report"], document["folder"]) == (str(page), str(tmp_path / "report_files"))
     assert len(list((tmp_path / "report_files").glob("*.webp"))) == 5 + 1 + 15
@@ -70,9 +54,7 @@ def test_a_report_finds_pictures_where_the_run_found_them(
 
 
 def test_a_comparison_tells_whether_it_matters(editcritic: Command, folders: Path) -> None:
-    result = editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE)
-    assert result.exit_code == 0
-    assert "significant" in result.stdout
+    editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE, code=0, shows="significant")
     data = json.loads(editcritic("bench", "compare", folders / "bad", folders / "good", *SUITE, "--json").stdout)
     assert (data["a"], data["b"], data["items"]["both"]) == ("bad", "good", 15)
     assert data["provenance"] == {"editor": ["bad", "good"]}
@@ -101,12 +83,8 @@ def test_a_comparison_does_without_a_suite_that_is_not_there(editcritic: Command
         (("compare", "{}", "{}/bad", *SUITE), "expected two folders of results, got 3"),
     ],
 )
-def test_mistakes_are_told_in_a_line(
-    editcritic: Command, folders: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    result = editcritic("bench", *(argument.replace("{}", str(folders)) for argument in arguments))
-    assert result.exit_code == 2
-    assert message in result.stderr
+def test_mistakes_are_told_in_a_line(editcritic, folders, arguments, message):
+    editcritic("bench", *(argument.replace("{}", str(folders)) for argument in arguments), code=2, says=message)
 
 
 def test_results_of_other_data_are_refused(editcritic: Command, folders: Path) -> None:

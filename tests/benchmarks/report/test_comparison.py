@@ -1,7 +1,5 @@
 """Comparisons of two results."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 
@@ -42,8 +40,7 @@ def test_what_flipped_is_told_by_direction_and_tested() -> None:
     comparison = compare_results(results("a", *before), results("b", *after)).metrics[0]
     assert [one.id for one in comparison.crossed_up] == [str(n) for n in range(9)]
     assert [one.id for one in comparison.crossed_down] == ["9"]
-    assert comparison.mcnemar == pytest.approx(0.021484375)
-    assert comparison.both == 12
+    assert (comparison.mcnemar, comparison.both) == (pytest.approx(0.021484375), 12)
     assert comparison.significance.value == pytest.approx(8 / 12)
     assert comparison.is_significant
 
@@ -70,10 +67,7 @@ def test_statuses_that_changed_are_told_and_are_in_no_mean() -> None:
     one = results("a", Score.of(1.0), Score.failed("down"), Score.of(0.5))
     other = results("b", Score.abstained("nobody knows"), None, Score.of(0.5))
     comparison = compare_results(one, other).metrics[0]
-    assert [change.statuses for change in comparison.status_changes] == [
-        ("scored", "abstained"),
-        ("failed", "missing"),
-    ]
+    assert [change.statuses for change in comparison.status_changes] == [("scored", "abstained"), ("failed", "missing")]
     assert (comparison.both, comparison.significance.value, comparison.is_significant) == (1, 0.0, False)
 
 
@@ -85,8 +79,7 @@ def test_a_run_is_not_better_because_its_bad_edits_have_no_value() -> None:
     before = results("a", *values(*[0.5, 0.7] * 10), **RANGES)
     spoiled = results("b", *values(*[0.9, 0.8] * 5), *[dark] * 10, **RANGES)
     comparison = compare_results(before, spoiled).metrics[0]
-    assert comparison.both == 10
-    assert comparison.significance.value == pytest.approx(0.25)
+    assert (comparison.both, comparison.significance.value) == (10, pytest.approx(0.25))
     assert comparison.significance.adjusted_p == 1.0
     assert not comparison.is_significant
     honest = results("b", *values(*[0.9, 0.8] * 9), dark, dark, **RANGES)

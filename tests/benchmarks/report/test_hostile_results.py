@@ -1,7 +1,5 @@
 """Result folders of strangers: a line and exit code 2, or tables and a page, whatever stands in them."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from ..conftest import Command
-from .synthetic_results import Drawn, outputs, scored, write
+from .synthetic_results import Drawn
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or device files")
 SUITE = ("--suite", f"{Drawn.__module__}:Drawn")
@@ -37,16 +35,6 @@ _ODD: tuple[Any, ...] = (
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    suite = Drawn(count=5)
-    write(tmp_path / "results" / "good", scored(suite, "good", 0.9))
-    second = write(tmp_path / "results" / "bad", scored(suite, "bad", 0.3))
-    pictures = outputs(tmp_path / "pictures", suite, 0.3)
-    (second / "run.json").write_text(json.dumps({"invocation": {"outputs": str(pictures)}}))
-    return tmp_path / "results"
-
-
 def mutated(value: Any, chance: random.Random) -> Any:
     """JSON with one value of it replaced, removed or renamed."""
     if not isinstance(value, dict | list) or not value or chance.random() < 0.1:
@@ -59,9 +47,9 @@ def mutated(value: Any, chance: random.Random) -> Any:
     return rest if chance.random() < 0.1 else {**rest, name: mutated(value[name], chance)}
 
 
-def test_mutated_results_are_compared_or_refused(editcritic: Command, folder: Path, tmp_path: Path) -> None:
+def test_mutated_results_are_compared_or_refused(editcritic: Command, folders: Path, tmp_path: Path) -> None:
     chance = random.Random(28)
-    files = [folder / "bad" / name for name in ("result.json", "scores.jsonl", "scores.jsonl", "run.json")]
+    files = [folders / "bad" / name for name in ("result.json", "scores.jsonl", "scores.jsonl", "run.json")]
     generated = tmp_path / "pictures" / "generated.jsonl"
     codes = []
     for number in range(60):
@@ -72,8 +60,8 @@ def test_mutated_results_are_compared_or_refused(editcritic: Command, folder: Pa
         lines[place] = json.dumps(mutated(json.loads(lines[place]), chance))
         path.write_text("\n".join(lines), encoding="utf-8")
         page = tmp_path / "report.html"
-        command = ("report", folder, *SUITE, "-o", page) if number % 2 else ("compare", *folder.iterdir(), *SUITE)
-        result = editcritic("bench", *command, "--trust", SUITE[1].partition(":")[0], "--trust", folder / "bad")
+        command = ("report", folders, *SUITE, "-o", page) if number % 2 else ("compare", *folders.iterdir(), *SUITE)
+        result = editcritic("bench", *command, "--trust", SUITE[1].partition(":")[0], "--trust", folders / "bad")
         codes.append(result.exit_code)
         assert result.exit_code in (0, 1, 2), lines[place]
         assert "\x1b" not in result.stdout + result.stderr
@@ -87,16 +75,14 @@ def test_mutated_results_are_compared_or_refused(editcritic: Command, folder: Pa
 
 @pytest.mark.parametrize("name", ["result.json", "scores.jsonl"])
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
-def test_results_are_regular_files(name: str, kind: str, editcritic: Command, folder: Path) -> None:
-    path = folder / "bad" / name
+def test_results_are_regular_files(name: str, kind: str, editcritic: Command, folders: Path) -> None:
+    path = folders / "bad" / name
     path.unlink()
     {"fifo": os.mkfifo, "device": lambda one: one.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
-    result = editcritic("bench", "report", folder / "good", folder / "bad", *SUITE)
-    assert result.exit_code == 2
-    assert "it is a " in result.stderr
+    editcritic("bench", "report", folders / "good", folders / "bad", *SUITE, code=2, says="it is a ")
 
 
-def test_an_editors_outputs_lie_in_their_folder(editcritic: Command, folder: Path, tmp_path: Path) -> None:
+def test_an_editors_outputs_lie_in_their_folder(editcritic: Command, folders: Path, tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     first, second, third = sorted(pictures.glob("*.png"))[:3]
     (tmp_path / "secret.png").write_bytes(first.read_bytes())
@@ -106,22 +92,17 @@ def test_an_editors_outputs_lie_in_their_folder(editcritic: Command, folder: Pat
     third.unlink()
     os.mkfifo(third)
     page = tmp_path / "report.html"
-    result = editcritic("bench", "report", folder, *SUITE, "--outputs", f"bad={pictures}", "-o", page)
-    assert result.exit_code == 0, result.stderr
+    editcritic("bench", "report", folders, *SUITE, "--outputs", f"bad={pictures}", "-o", page, code=0)
     assert "it leads out of" in page.read_text(encoding="utf-8")
 
 
-def test_results_show_no_pictures_of_a_place_that_only_they_name(
-    editcritic: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder / "good")
+def test_results_show_no_pictures_of_a_place_that_only_they_name(editcritic, folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(folders / "good")
     page, pictures = tmp_path / "report.html", tmp_path / "pictures"
-    command = ("bench", "report", folder, *SUITE, "-o", page)
-    result = editcritic(*command)
-    assert result.exit_code == 2
-    assert f"add `--trust {pictures}`" in result.stderr
+    command = ("bench", "report", folders, *SUITE, "-o", page)
+    editcritic(*command, code=2, says=f"add `--trust {pictures}`")
     assert not page.exists()
-    for said in (("--trust", pictures), ("--trust", folder / "bad"), ("--outputs", f"bad={pictures}")):
+    for said in (("--trust", pictures), ("--trust", folders / "bad"), ("--outputs", f"bad={pictures}")):
         assert editcritic(*command, *said).exit_code == 0
     monkeypatch.chdir(tmp_path)
     assert editcritic(*command).exit_code == 0

@@ -1,8 +1,6 @@
 """Every page that is written, with an attack in each text that a stranger can choose: no element and no attribute of
 theirs is in it, no address to run or to fetch, and no word of theirs in what a browser takes as script or style."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -184,11 +182,7 @@ def test_a_report(single_file: bool, hostile: Hostile, tmp_path: Path) -> None:
     for number, skill in enumerate((0.9, 0.3)):
         plain = scored(suite, f"editor {number}", skill)
         rows = [ResultRow.from_json(everywhere(row.to_json(), hostile, _KEPT)) for row in plain.rows]
-        provenance = {
-            **plain.provenance,
-            hostile("name"): {hostile("inner"): hostile("value")},
-            "protocol": ATTACKS[1],
-        }
+        provenance = {**plain.provenance, hostile("name"): {hostile("inner"): hostile("value")}, "protocol": ATTACKS[1]}
         results.append(Results(hostile(plain.editor), rows, provenance))
     folders = {one.editor: outputs(tmp_path / str(number), suite, 0.9) for number, one in enumerate(results)}
     data = ReportData(EditorComparison.of(suite, results, count=100), folders)

@@ -1,7 +1,5 @@
 """The page in a browser: its sections, filters and sorting, and hostile texts."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -39,9 +37,6 @@ def page(report: ReportData, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-# -- the file ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_page_names_nothing_outside_of_it(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', text) == []
@@ -65,9 +60,7 @@ def test_every_chart_has_a_title_a_description_and_its_numbers(page: Path) -> No
     assert all(re.search(r"<title>[^<]+</title><desc>[^<]+</desc>", drawing) for drawing in drawings)
 
 
-def test_a_later_page_takes_the_place_of_an_earlier_ones_folder_but_not_of_other_files(
-    report: ReportData, tmp_path: Path
-) -> None:
+def test_a_later_page_takes_the_place_of_an_earlier_ones_folder_but_not_of_other_files(report, tmp_path):
     path = tmp_path / "report.html"
     folder = thumbnail_folder(path)
     assert write_page(path, report, single_file=False) == folder
@@ -78,19 +71,14 @@ def test_a_later_page_takes_the_place_of_an_earlier_ones_folder_but_not_of_other
     assert (folder / "mine.txt").read_text() == "kept"
 
 
-# -- in a browser -----------------------------------------------------------------------------------------------------
-
-
 @needed
 def test_it_shows_every_section_and_the_console_stays_silent(page: Path) -> None:
     shown = opened(page)
-    assert shown.console == []
-    assert shown.title == "Drawn edits: 2 editors"
+    assert (shown.console, shown.title) == ([], "Drawn edits: 2 editors")
     tables = ["leaderboard", "differences", "tables", "radar", "categories", "sources", "statuses"]
     sections = [*tables, "turns", "levels", "pareto", "latency", "scale", "labels", "luminance", "shapes"]
     assert [name for name in sections if not shown.text(name)] == []
-    assert shown.text("count") == "72 of 72 edits, page 1 of 3"
-    assert len(shown.articles()) == 24
+    assert (shown.text("count"), len(shown.articles())) == ("72 of 72 edits, page 1 of 3", 24)
     assert HOSTILE.split(">", 1)[1] not in shown.text("data")
 
 
@@ -103,8 +91,7 @@ def test_what_is_in_the_address_is_what_is_shown(page: Path) -> None:
     assert rows
     assert all(row.startswith("good ") and "type color alter" in row for row in rows)
     values = [float(re.search(r"consistency (\d\.\d+)", row)[1]) for row in rows]  # type: ignore[index]
-    assert values == sorted(values, reverse=True)
-    assert shown.text("count") == f"{len(rows)} of 72 edits"
+    assert (values, shown.text("count")) == (sorted(values, reverse=True), f"{len(rows)} of 72 edits")
 
 
 @needed
@@ -138,8 +125,7 @@ def test_thousands_of_edits_are_paged_and_lie_beside_the_page(tmp_path: Path) ->
     assert folder is not None
     assert path.stat().st_size < 1.3e6
     shown = opened(path, "#browser?metric=consistency&sort=highest&page=80")
-    assert shown.console == []
-    assert shown.text("count") == "2100 of 2100 edits, page 80 of 88"
+    assert (shown.console, shown.text("count")) == ([], "2100 of 2100 edits, page 80 of 88")
     assert len(shown.articles()) == 24
     assert len(re.findall(r'<img [^>]*src="report_files/\d+\.webp"', shown.dom)) >= 24
 
@@ -151,9 +137,6 @@ def test_a_page_that_lost_its_folder_says_so(report: ReportData, tmp_path: Path)
     assert folder is not None
     folder.rename(tmp_path / "elsewhere")
     assert "the folder report_files must lie beside this page" in opened(path).text("count")
-
-
-# -- rows -------------------------------------------------------------------------------------------------------------
 
 
 def data_of(page: Path, name: str) -> object:
@@ -169,8 +152,7 @@ def test_pictures_are_kept_once_and_rows_name_them(page: Path) -> None:
     assert isinstance(chunk, list)
     assert len(pictures) == 12 + 2 + 36 + 34  # sources, second ones, and what each editor made
     roles = [[shot["role"] for shot in row["p"]] for row in chunk[:6]]
-    assert roles[0] == ["source", "edited"]
-    assert roles[4] == ["input", "turn 1", "turn 2", "edited"]
+    assert (roles[0], roles[4]) == (["source", "edited"], ["input", "turn 1", "turn 2", "edited"])
     assert all(value.startswith("data:image/webp;base64,") for value in pictures.values())
 
 

@@ -26,9 +26,6 @@ def parts(**values: float) -> Score:
     return Score.of(sum(values.values()) / len(values), parts={name: Score.of(value) for name, value in values.items()})
 
 
-# -- the order ---------------------------------------------------------------------------------------------------------
-
-
 @given(
     st.dictionaries(st.text(min_size=1), st.sampled_from([0.0, 0.25, 0.5, 1.0, None]), min_size=1),
     st.randoms(use_true_random=False),
@@ -46,8 +43,7 @@ def test_the_order_is_that_of_values_then_ids_wherever_candidates_stood(values, 
     assert [one.margin for one in ranking.candidates] == [*margins, *[None] * (len(values) - len(margins))]
 
 
-Drawn = list[tuple[float, bool]]
-"""Values of candidates, and which of them a test changes."""
+Drawn = list[tuple[float, bool]]  # values of candidates, and which of them a test changes
 
 
 @given(
@@ -130,9 +126,6 @@ def test_the_tree_of_parts_is_followed_to_its_leaves_from_where_it_branches():
         "reward/consistency/cup": (0.4, 0.9),
         "reward/following": (0.7, 1.0),
     }
-
-
-# -- the command -------------------------------------------------------------------------------------------------------
 
 
 def rank_command(folder: Folder, *more: object) -> list[object]:
@@ -252,13 +245,8 @@ def test_wrong_usage_is_explained_once(case: str, editcritic: Command, folder: F
     arguments, message = WRONG[case]
     (folder / "nothing").mkdir()
     names = {name: folder / f"{name}.png" for name in ("patched", "copy", "source")} | {"nothing": folder / "nothing"}
-    result = editcritic("rank", *(argument.format(**names) for argument in arguments))
-    assert result.exit_code == 2
-    assert result.stderr.count(message) == 1
-    assert result.stdout == ""
-
-
-# -- the contact sheet -------------------------------------------------------------------------------------------------
+    result = editcritic("rank", *(argument.format(**names) for argument in arguments), code=2)
+    assert (result.stderr.count(message), result.stdout) == (1, "")
 
 
 class Reader(HTMLParser):
@@ -285,14 +273,12 @@ def page(editcritic: Command, folder: Folder) -> Reader:
     boxes.write_text('{"helmet": [[70, 85, 127, 127]], "头盔": [[10, 10, 40, 40]]}', encoding="utf-8")
     (folder / "<b>bold & co.png").write_bytes((folder / "blank.png").read_bytes())
     edits = [folder / name for name in ("patched.png", "copy.png", "<b>bold & co.png")]
-    result = editcritic(*rank_command(folder, *edits), "--boxes", boxes, "-o", folder / "sheet.html")
-    assert result.exit_code == 0, result.stderr
+    editcritic(*rank_command(folder, *edits), "--boxes", boxes, "-o", folder / "sheet.html", code=0)
     return Reader((folder / "sheet.html").read_text(encoding="utf-8"))
 
 
 def test_a_sheet_holds_all_that_it_shows(page: Reader) -> None:
-    assert page.tags.count("img") == 4
-    assert len(page.loads) == 4
+    assert (page.tags.count("img"), len(page.loads)) == (4, 4)
     assert all(source.startswith("data:image/jpeg;base64,") for source in page.loads)
     assert not {"script", "link", "iframe"} & set(page.tags)
 

@@ -63,9 +63,6 @@ def exchanged(comparison: ScoreComparison) -> dict[str, float]:
     return {pair.path: pair.exchanged for pair in comparison.parts if pair.exchanged is not None}
 
 
-# -- the sentence ------------------------------------------------------------------------------------------------------
-
-
 def gated(following: float, preservation: float, reason: str = "") -> Score:
     metric = Gate(Given("guard"), Product({"following": Given("following"), "preservation": Given("preservation")}))
     return scored(metric, guard=1.0, following=following, preservation=Score.of(preservation, reason))
@@ -103,16 +100,12 @@ def test_a_guard_decides_before_any_part() -> None:
     rejected = scored(metric, guard=Score.of(0.0, "it is a copy"), x=1.0, y=1.0)
     passed = scored(metric, guard=1.0, x=0.1, y=0.1)
     comparison = compare_scores(NAMES, rejected, passed)
-    assert comparison.sentence == "a was rejected by a guard: it is a copy"
-    assert comparison.rule == ""
+    assert (comparison.sentence, comparison.rule) == ("a was rejected by a guard: it is a copy", "")
     assert compare_scores(NAMES, rejected, rejected).sentence == "a and b score the same: both were rejected by a guard"
 
 
 def test_equal_scores_are_equal() -> None:
     assert compare_scores(NAMES, gated(0.5, 0.5), gated(0.5, 0.5)).sentence == "a and b score the same: 0.250"
-
-
-# -- what a part makes of the difference -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", COMPOSITIONS)
@@ -127,10 +120,7 @@ def test_what_one_part_alone_makes_is_what_the_composition_would_give(rule: str)
     }
 
 
-@given(
-    st.sampled_from(sorted(COMPOSITIONS)),
-    st.lists(st.sampled_from([0.0, 0.3, 0.5, 1.0]), min_size=4, max_size=4),
-)
+@given(st.sampled_from(sorted(COMPOSITIONS)), st.lists(st.sampled_from([0.0, 0.3, 0.5, 1.0]), min_size=4, max_size=4))
 def test_no_number_is_given_that_the_composition_would_not_give(rule: str, values: Sequence[float]) -> None:
     rules: Mapping[str, Callable[[Sequence[float]], float]] = {
         "product": math.prod,
@@ -187,9 +177,6 @@ def test_credits_of_a_part_are_told_once() -> None:
     assert paths == ["following", "following/operation 1", "following/operation 2", "preservation"]
 
 
-# -- candidates of a ranking -------------------------------------------------------------------------------------------
-
-
 def samples() -> list[EditSample]:
     return [EditSample(name, "Remove cup", (PICTURE,), PICTURE, group=name[0]) for name in ("a1", "a2", "b1")]
 
@@ -214,9 +201,7 @@ def test_a_candidate_that_was_not_scored_is_not_compared() -> None:
 
 def test_rank_says_why(editcritic: Command, folder: Folder, three: Path) -> None:
     arguments = ("rank", three, "--reward", folder.cheap, "--why", "blank", "patched")
-    result = editcritic(*arguments)
-    assert result.exit_code == 0
-    assert "patched is above blank by" in result.stdout
+    result = editcritic(*arguments, code=0, shows="patched is above blank by")
     why = json.loads(editcritic(*arguments, "--json").stdout)["why"]
     assert why["sentence"] in " ".join(result.stdout.split())
     (part,) = [part for part in why["parts"] if part["part"] == "not_blank"]
@@ -224,7 +209,6 @@ def test_rank_says_why(editcritic: Command, folder: Folder, three: Path) -> None
 
 
 def test_rank_compares_no_unknown_candidate(editcritic: Command, folder: Folder, three: Path) -> None:
-    result = editcritic("rank", three, "--reward", folder.cheap, "--why", "blank", "nobody")
-    assert result.exit_code == 2
+    result = editcritic("rank", three, "--reward", folder.cheap, "--why", "blank", "nobody", code=2)
     assert "no candidate is called 'nobody': there are copy, patched, blank" in " ".join(result.stderr.split())
     assert result.stdout == ""

@@ -1,7 +1,5 @@
 """The sections of a report, and their numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,12 +9,7 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.report import (
-    cross_tables,
-    leaderboard_sections,
-    pareto_sections,
-    status_sections,
-)
+from editcritic.benchmarks.report import leaderboard_sections, pareto_sections, status_sections
 from editcritic.benchmarks.report.charts import Chart, Point, ScatterPoint, Series, TableView, pareto_front, radar_chart
 from editcritic.benchmarks.report.page import build_sections
 from editcritic.benchmarks.report.report_data import ReportData, ReportSection, metric_subject, natural_order
@@ -74,9 +67,6 @@ def test_a_suite_with_one_number_has_the_sections_of_one_number() -> None:
     assert [one.name for one in build_sections(report_of(suite, Results("one", rows)))] == ["leaderboard"]
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
-
-
 def test_the_leaderboard_has_the_best_first_with_its_place(report: ReportData) -> None:
     board = grids(leaderboard_sections.leaderboard_section(report))[0]
     assert [texts(row)[:2] for row in board.rows] == [["good", "1"], ["bad", "2"]]
@@ -97,9 +87,6 @@ def test_a_radar_is_drawn_of_a_table_by_type(report: ReportData) -> None:
         "By type: consistency",
         "By type: following",
     ]
-
-
-# -- curves -----------------------------------------------------------------------------------------------------------
 
 
 def test_turn_curves_have_the_numbers_of_the_suites_own_columns(report: ReportData) -> None:
@@ -123,8 +110,7 @@ def test_curves_over_levels_are_means_of_metrics_where_no_table_has_them(report:
 
 
 def test_steps_are_in_the_order_of_their_numbers() -> None:
-    assert natural_order(["C10", "C2", "C1"]) == ["C1", "C2", "C10"]
-    assert natural_order([3, 1, 2]) == [1, 2, 3]
+    assert (natural_order(["C10", "C2", "C1"]), natural_order([3, 1, 2])) == (["C1", "C2", "C10"], [1, 2, 3])
     assert natural_order(["b", "a1", "c"]) == ["b", "a1", "c"]
 
 
@@ -174,9 +160,6 @@ def test_what_has_no_number_is_on_no_axis_of_a_radar() -> None:
     assert [area.count("L") for area in areas] == [2]
 
 
-# -- trade-offs -------------------------------------------------------------------------------------------------------
-
-
 def test_names_and_cards_tell_what_is_followed_kept_and_liked(report: ReportData) -> None:
     names = {"EdiVal-IF": "following", "O turn 3": "", "CC turn 3": "consistency", "PQ": "quality", "VC": "consistency"}
     assert {name: metric_subject(name) for name in names} == names
@@ -223,9 +206,6 @@ def test_a_line_about_latency_that_is_none_is_named(tmp_path: Path) -> None:
         pareto_sections.read_generation_times(tmp_path)
 
 
-# -- labels and statuses---------------------------------------------------------------------------------------------
-
-
 def test_labels_are_counted_the_best_first(report: ReportData) -> None:
     section = status_sections.label_section(report)
     grid = charts(section)[0].grid
@@ -258,37 +238,31 @@ def test_what_has_no_value_is_counted_with_its_reasons(report: ReportData) -> No
     assert counts.notes == ["All edits have a value of: consistency, quality."]
 
 
-# -- crossed ----------------------------------------------------------------------------------------------------------
-
-
 def test_luminance_starts_from_the_input(report: ReportData) -> None:
-    grid = charts(cross_tables.luminance_section(report))[0].grid
+    grid = charts(status_sections.luminance_section(report))[0].grid
     assert grid is not None
     assert list(grid.head) == ["", "input", "turn 1", "turn 2", "turn 3"]
     assert texts(grid.rows[0]) == ["good", "0.85", "0.88", "0.91", "0.94"]
 
 
 def test_shapes_and_categories_are_means_of_their_rows(report: ReportData) -> None:
-    grid = charts(cross_tables.shape_section(report))[2].grid
+    grid = charts(status_sections.shape_section(report))[2].grid
     assert grid is not None
     rows = report.results[0].filter(shape="padded")
     assert float(texts(grid.rows[0])[1]) == pytest.approx(
         sum(row.value("quality") or 0 for row in rows) / len(rows), rel=0.01
     )
-    table = grids(cross_tables.category_section(report))[0]
+    table = grids(status_sections.category_section(report))[0]
     assert (table.title, list(table.head)) == ("good", ["", "person", "place"])
 
 
 def test_edits_of_one_and_of_several_pictures_are_told_apart(report: ReportData) -> None:
-    grid = grids(cross_tables.source_count_section(report))[0]
+    grid = grids(status_sections.source_count_section(report))[0]
     assert list(grid.head) == ["", "single", "multi", "multi − single"]
     row = texts(grid.rows[2])
     several = [r for r in report.results[0].rows if r.id in ("4/1", "9/1") and r.value("consistency") is not None]
     assert row[0] == "consistency"
     assert float(row[2]) == pytest.approx(sum(r.value("consistency") or 0 for r in several) / len(several), rel=0.01)
-
-
-# -- drawing ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_written_into_a_drawing_is_escaped() -> None:

@@ -1,7 +1,5 @@
 """`bench report` with results of several suites: real suites in their published layouts, scored by real runs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -69,9 +67,6 @@ def report_of(results: Path) -> SuiteReport:
     return SuiteReport.of(load_result_folders([results]), count=100)
 
 
-# -- what is in it ----------------------------------------------------------------------------------------------------
-
-
 def test_the_summary_has_the_numbers_of_each_suite_s_own_report(editcritic: Command, results: Path) -> None:
     document = json.loads(editcritic("bench", "report", results, "--json", *COUNT).stdout)
     rows = {(row["suite"], row["editor"]): row for row in document["summary"]}
@@ -136,9 +131,6 @@ def test_files_of_a_suite_that_are_called_like_ours_are_no_results(results: Path
     assert [loaded.folder.name for loaded in load_result_folders([results / "one"])] == ["sceneedit"]
 
 
-# -- what cannot be compared ------------------------------------------------------------------------------------------
-
-
 def test_what_is_not_there_and_what_differs_is_said(results: Path) -> None:
     changed(results / "two" / "sceneedit", lambda provenance: provenance["experts"]["judge"].update(id="other@1"))
     changed(results / "one" / "dlebench", lambda provenance: provenance.update(complete=False))
@@ -162,30 +154,24 @@ def test_results_under_another_protocol_stand_apart(results: Path) -> None:
     assert not any("SceneEdit: no results" in note for note in report.notes)
 
 
-def test_two_options_of_a_suite_stand_apart_beside_another_suite(
-    editcritic: Command, results: Path, tmp_path: Path
-) -> None:
+def test_two_options_of_a_suite_stand_apart_beside_another_suite(editcritic, results, tmp_path):
     suite = load_suite("sceneedit?prompts=9&seed=8")
     made = outputs(tmp_path / "made", suite)
     run_suite(suite, made, editor="one", experts=everybody(), out=results / "one" / "scenes-8", options=HOW)
-    result = editcritic("bench", "report", results / "one", "--json", *COUNT)
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("bench", "report", results / "one", "--json", *COUNT, code=0)
     document = json.loads(result.stdout)
     assert [one["name"] for one in document["suites"]] == ["dlebench", "sceneedit", "sceneedit-2"]
     notes = [note for note in document["notes"] if "stands apart" in note]
     assert [note.partition(" stands")[0] for note in notes] in (["SceneEdit (seed=8)"], ["SceneEdit (seed=7)"])
 
 
-def test_one_editor_s_two_options_of_one_suite_are_two_chapters(
-    editcritic: Command, results: Path, tmp_path: Path
-) -> None:
+def test_one_editor_s_two_options_of_one_suite_are_two_chapters(editcritic, results, tmp_path):
     suite = load_suite("sceneedit?prompts=9&seed=8")
     made = outputs(tmp_path / "made", suite)
     other = tmp_path / "results" / "scenes-8"
     run_suite(suite, made, editor="one", experts=everybody(), out=other, options=HOW)
     page = tmp_path / "page.html"
-    result = editcritic("bench", "report", results / "one" / "sceneedit", other, "-o", page, "--json", *COUNT)
-    assert result.exit_code == 0, result.stderr
+    result = editcritic("bench", "report", results / "one" / "sceneedit", other, "-o", page, "--json", *COUNT, code=0)
     document = json.loads(result.stdout)
     assert [(one["name"], one["editors"]) for one in document["suites"]] == [
         ("sceneedit", ["one"]),
@@ -209,8 +195,7 @@ def test_the_default_protocol_is_no_variant_of_itself(results: Path) -> None:
 
 def test_results_without_their_data_are_named_and_the_others_shown(editcritic: Command, results: Path) -> None:
     shutil.rmtree(results.parent / "data")
-    result = editcritic("bench", "report", results, "--json", *COUNT)
-    assert result.exit_code == 1
+    result = editcritic("bench", "report", results, "--json", *COUNT, code=1)
     document = json.loads(result.stdout)
     assert [row["suite"] for row in document["summary"]] == ["sceneedit", "sceneedit"]
     assert any(note.startswith("dlebench, one: not shown: dlebench needs the folder") for note in document["notes"])
@@ -218,26 +203,19 @@ def test_results_without_their_data_are_named_and_the_others_shown(editcritic: C
 
 def test_data_of_all_suites_are_found_below_one_folder(editcritic: Command, results: Path) -> None:
     elsewhere = (results.parent / "data").rename(results.parent / "elsewhere")
-    result = editcritic("bench", "report", results, "--data", elsewhere, "--json", *COUNT)
-    assert result.exit_code == 0, result.stderr
+    editcritic("bench", "report", results, "--data", elsewhere, "--json", *COUNT, code=0)
 
 
 def test_a_suite_that_is_not_installed_is_not_run(editcritic: Command, results: Path) -> None:
     changed(results / "one" / "dlebench", lambda provenance: provenance.update(suite="os:system"))
-    result = editcritic("bench", "report", results, "--json", *COUNT)
-    assert result.exit_code == 1
+    result = editcritic("bench", "report", results, "--json", *COUNT, code=1)
     assert any("os:system" in note and "--trust" in note for note in json.loads(result.stdout)["notes"])
 
 
 def test_if_nothing_can_be_shown_the_first_reason_is_told(editcritic: Command, results: Path) -> None:
     for folder in sorted(results.glob("*/*")):
         changed(folder, lambda provenance: provenance.update(data_digest="another"))
-    result = editcritic("bench", "report", results)
-    assert result.exit_code == 2
-    assert "none of the results can be shown" in result.stderr
-
-
-# -- forms ------------------------------------------------------------------------------------------------------------
+    editcritic("bench", "report", results, code=2, says="none of the results can be shown")
 
 
 def test_tables_are_printed_and_written_by_suite(editcritic: Command, results: Path, tmp_path: Path) -> None:
@@ -260,12 +238,8 @@ def test_tables_are_printed_and_written_by_suite(editcritic: Command, results: P
         (("-o", "{}/page.html", "--one-file"), "are for results of one suite"),
     ],
 )
-def test_mistakes_are_told_in_a_line(
-    editcritic: Command, results: Path, options: tuple[str, ...], message: str
-) -> None:
-    result = editcritic("bench", "report", results, *(one.replace("{}", str(results)) for one in options))
-    assert result.exit_code == 2
-    assert message in result.stderr
+def test_mistakes_are_told_in_a_line(editcritic, results, options, message):
+    editcritic("bench", "report", results, *(one.replace("{}", str(results)) for one in options), code=2, says=message)
 
 
 def test_the_page_is_one_file_without_scripts(editcritic: Command, results: Path, tmp_path: Path) -> None:
@@ -273,8 +247,7 @@ def test_the_page_is_one_file_without_scripts(editcritic: Command, results: Path
     page = tmp_path / "page" / "report.html"
     assert editcritic("bench", "report", results, "-o", page, *COUNT).exit_code == 0
     text = page.read_text(encoding="utf-8")
-    assert list(page.parent.iterdir()) == [page]
-    assert re.findall(r'(?:src|href)="(?!#)[^"]*"', text) == []
+    assert (list(page.parent.iterdir()), re.findall(r'(?:src|href)="(?!#)[^"]*"', text)) == ([page], [])
     assert "<script" not in text
     assert "default-src 'none'" in text
     anchors = re.findall(r'href="#([^"]*)"', text)
@@ -285,9 +258,7 @@ def test_the_page_is_one_file_without_scripts(editcritic: Command, results: Path
 
 
 @needed
-def test_the_page_shows_summary_tables_and_what_cannot_be_compared(
-    editcritic: Command, results: Path, tmp_path: Path
-) -> None:
+def test_the_page_shows_summary_tables_and_what_cannot_be_compared(editcritic, results, tmp_path):
     page = tmp_path / "report.html"
     assert editcritic("bench", "report", results, "-o", page, *COUNT).exit_code == 0
     shown = opened(page)

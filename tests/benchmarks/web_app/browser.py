@@ -12,8 +12,7 @@ from editcritic.benchmarks.web_app.settings import AppSettings
 
 from ..chromium import FOUND
 
-TIMEOUT_MS = 60_000
-"""Of every step of a page; the machine may be busy."""
+TIMEOUT_MS = 60_000  # of every step of a page; the machine may be busy
 
 
 @contextmanager

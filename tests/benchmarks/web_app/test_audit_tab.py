@@ -12,8 +12,7 @@ from PIL import Image as PillowImage
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.web_app import audit_jobs
 from editcritic.benchmarks.web_app.audit_jobs import STOPPED, AuditChoice, AuditJobs
 from editcritic.benchmarks.web_app.open_files import OpenFiles
@@ -26,13 +25,11 @@ from .browser import TIMEOUT_MS, Visit, app, choose, narrow, visited
 pytestmark = needed
 
 SCENE = demo_tasks()[0]
-REWARD = "edival-if"
-"""Quick, and blind to damage: `border` is a violation."""
+REWARD = "edival-if"  # quick, and blind to damage: `border` is a violation
 HOSTILE = "<img src=x onerror=alert(1)>"
 NEW = "#audit-report iframe:not([data-old])"
 """A report that was not there when the last audit began."""
-AUDIT_MS = 3 * TIMEOUT_MS
-"""Of a short audit, on a busy machine."""
+AUDIT_MS = 3 * TIMEOUT_MS  # of a short audit, on a busy machine
 expect.set_options(timeout=TIMEOUT_MS)
 
 
@@ -186,9 +183,7 @@ def test_an_audit_that_is_stopped_has_a_report(visit: Visit, monkeypatch: pytest
     assert json.loads(downloaded(page, "audit-figures-file"))["stopped"] == STOPPED
 
 
-def test_figures_of_a_file_are_shown_and_words_in_them_are_words(
-    browser: Browser, visit: Visit, tmp_path: Path
-) -> None:
+def test_figures_of_a_file_are_shown_and_words_in_them_are_words(browser, visit, tmp_path):
     figures = json.loads(downloaded(visit.page, "audit-figures-file"))
     (tmp_path / "audit.json").write_text(json.dumps(hostile(figures)), encoding="utf-8")
     (tmp_path / "other.json").write_text('{"reward": "any-edit"}', encoding="utf-8")

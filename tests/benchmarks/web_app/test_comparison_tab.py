@@ -1,7 +1,5 @@
 """The tab "Compare results" in a browser: result folders of a real run, score files, and what cannot be compared."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

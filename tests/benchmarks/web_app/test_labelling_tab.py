@@ -1,7 +1,5 @@
 """The tab "Label" in a browser: by mouse and by key, restart, two annotators, boxes, files, agreement."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -14,8 +12,7 @@ from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool
@@ -35,8 +32,7 @@ from .browser import TIMEOUT_MS, Visit, choose, visited
 
 pytestmark = needed
 
-STEP_MS = 20_000
-"""Of every step of this tab, all of which are short."""
+STEP_MS = 20_000  # of every step of this tab, all of which are short
 AGAIN_MS = 4_000
 
 SCENE = demo_tasks()[0]
@@ -117,9 +113,7 @@ def answers(path: Path, annotator: str = "ann") -> list[Label]:
     return [label for label in read_labels([path]) if label.annotator == annotator]
 
 
-def test_pairs_are_labelled_by_mouse_and_by_key_and_a_restart_goes_on(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_pairs_are_labelled_by_mouse_and_by_key_and_a_restart_goes_on(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
     with labelling(session(folder, labels, "pair:overall")) as url, window(browser, url) as visit:
         page = visit.page
@@ -141,9 +135,7 @@ def test_pairs_are_labelled_by_mouse_and_by_key_and_a_restart_goes_on(
     assert [label.label for label in chosen] == [left, "tie", right]
 
 
-def test_an_answer_is_changed_and_a_note_is_typed_without_answering(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_an_answer_is_changed_and_a_note_is_typed_without_answering(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
     with labelling(session(folder, labels, "yes-no:following")) as url, window(browser, url) as visit:
         page = visit.page
@@ -167,9 +159,7 @@ def test_an_answer_is_changed_and_a_note_is_typed_without_answering(
     ]
 
 
-def test_two_annotators_label_at_once_and_two_windows_of_one_do_not_label_twice(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_two_annotators_label_at_once_and_two_windows_of_one_do_not_label_twice(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
     with (
         labelling(session(folder, labels, "four-level:quality")) as url,
@@ -222,9 +212,7 @@ def test_boxes_are_drawn_undone_and_saved(browser: Browser, folder: Path, tmp_pa
     assert label.label[0] == pytest.approx(expected, abs=3)
 
 
-def test_practice_is_commented_and_a_dimension_with_errors_is_repeated(
-    browser: Browser, folder: Path, tmp_path: Path
-) -> None:
+def test_practice_is_commented_and_a_dimension_with_errors_is_repeated(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
     begun = session(folder, labels, "yes-no:following", practice_questions=1, recheck_share=1.0)
     for number in range(len(begun.schedule("bob"))):

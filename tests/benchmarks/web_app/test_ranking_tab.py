@@ -10,8 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
 from editcritic.benchmarks.web_app.open_files import OpenFiles
@@ -268,9 +267,7 @@ def test_an_edit_that_is_not_in_the_list_is_a_message() -> None:
     ("range_of_card", "limits"),
     [((0.0, 1.0), (0.0, 1.0)), ((1.0, 5.0), (1.0, 5.0)), ((0.0, None), (0.0, 4.0)), ((None, None), (2.0, 4.0))],
 )
-def test_the_threshold_of_acceptance_is_on_the_scale_of_the_reward(
-    range_of_card: tuple[float | None, float | None], limits: tuple[float, float]
-) -> None:
+def test_the_threshold_of_acceptance_is_on_the_scale_of_the_reward(range_of_card, limits):
     source = Image.of(SCENE.pixels)
     samples = [EditSample(name, SCENE.instruction, (source,), source) for name in ("a", "b", "c")]
     scores = [Score.of(2.0), Score.of(4.0), Score.failed("the judge was down")]

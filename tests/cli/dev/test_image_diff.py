@@ -30,15 +30,12 @@ def test_regions_are_told_in_pixels_the_largest_first(editcritic: Command, pair)
     assert document["size"] == [300, 200]
     assert document["resized_from"] is document["sheet"] is None
     first, second = document["regions"]
-    assert first["box"] == pytest.approx(PLACE, abs=2)
-    assert second["box"] == pytest.approx(SMALL, abs=2)
+    assert (first["box"], second["box"]) == (pytest.approx(PLACE, abs=2), pytest.approx(SMALL, abs=2))
     assert first["share"] == pytest.approx(40 * 30 / 60_000, rel=0.3)
     assert 0.2 < first["strength"] < 0.6
 
 
-def test_regions_are_a_table_of_at_most_so_many_and_none_of_a_picture_and_itself(
-    editcritic: Command, pair, tmp_path
-) -> None:
+def test_regions_are_a_table_of_at_most_so_many_and_none_of_a_picture_and_itself(editcritic, pair, tmp_path):
     assert editcritic("dev", "diff", *pair, shows="share of the image").stdout.count("%") == 2
     assert len(json.loads(editcritic("dev", "diff", *pair, "--max-regions", 1, "--json").stdout)["regions"]) == 1
     editcritic("dev", "diff", *pair, "--threshold", 200, code=0, shows="no region differs")
@@ -46,9 +43,7 @@ def test_regions_are_a_table_of_at_most_so_many_and_none_of_a_picture_and_itself
     assert PIL.Image.open(tmp_path / "sheet.png").width > 1000
 
 
-def test_the_sheet_shows_both_pictures_with_red_outlines_and_a_pair_a_region(
-    editcritic: Command, pair, tmp_path
-) -> None:
+def test_the_sheet_shows_both_pictures_with_red_outlines_and_a_pair_a_region(editcritic, pair, tmp_path):
     sheet = tmp_path / "sheet.png"
     assert json.loads(editcritic("dev", "diff", *pair, "--out", sheet, "--json").stdout)["sheet"] == str(sheet)
     drawn = np.asarray(PIL.Image.open(sheet).convert("RGB")).astype(int)

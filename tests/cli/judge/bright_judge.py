@@ -1,7 +1,5 @@
 """A judge that prefers bright pictures, slowly if wanted, and writes down what it was asked."""
 
-from __future__ import annotations
-
 import os
 import time
 import warnings

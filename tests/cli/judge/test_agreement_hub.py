@@ -1,7 +1,5 @@
 """A preference set is fetched from the hub by the hub's own library, and then read from its cache."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

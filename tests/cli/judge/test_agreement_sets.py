@@ -1,7 +1,5 @@
 """`editcritic judge agreement --set`: rewards side by side on public preference sets, with real commands and files."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -26,10 +24,10 @@ ROOT = Path(__file__).parents[3]
 JUDGE = f"{__name__.rpartition('.')[0]}.bright_judge:BrightJudge"
 
 
-def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("judge", "agreement", *arguments, "--json", "--bootstrap-samples", 100, code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def run(editcritic, *arguments, code=0):
+    return json.loads(
+        editcritic("judge", "agreement", *arguments, "--json", "--bootstrap-samples", 100, code=code).stdout
+    )
 
 
 def column(document: Mapping[str, Any], reward: str, number: int = 0) -> dict[str, float | None]:
@@ -42,9 +40,6 @@ def cells(document: Mapping[str, Any], reward: str) -> dict[str, Mapping[str, An
     return {name: row[reward] for name, row in document["sets"][0]["tables"][0]["rows"].items()}
 
 
-# -- figures -----------------------------------------------------------------------------------------------------------
-
-
 def test_votes_with_ties_and_two_rewards_side_by_side(editcritic: Command, tmp_path: Path) -> None:
     folder = layouts.genai_on_hub(tmp_path)
     rewards = ["--reward", BRIGHT, "--reward", "guard-not-a-copy"]
@@ -52,12 +47,10 @@ def test_votes_with_ties_and_two_rewards_side_by_side(editcritic: Command, tmp_p
     # In order: +100 yes, -130 yes, -40 no, 0 no, +1 yes; as ties +2 and +1, but not -200. The threshold is 2: the
     # preference by 1 is wrong then, and with it right are two preferences and two ties.
     bright = column(document, "brightness")
-    assert bright["accuracy with ties"] == 4 / 8
-    assert bright["accuracy without ties"] == 3 / 5
+    assert (bright["accuracy with ties"], bright["accuracy without ties"]) == (4 / 8, 3 / 5)
     # Nothing is a copy: every pair is a tie, and three are to people.
     flat = column(document, "guard-not-a-copy")
-    assert flat["accuracy with ties"] == 3 / 8
-    assert flat["accuracy without ties"] == 0
+    assert (flat["accuracy with ties"], flat["accuracy without ties"]) == (3 / 8, 0)
     difference = document["sets"][0]["tables"][1]["rows"]["brightness - guard-not-a-copy"]["accuracy with ties"]
     assert difference["value"] == pytest.approx(1 / 8)
     assert difference["low"] <= 1 / 8 <= difference["high"]
@@ -111,8 +104,7 @@ def test_winners_by_task_and_ties_by_equal_values(editcritic: Command, tmp_path:
     values = column(document, "brightness")
     assert (values["accuracy"], values["accuracy, subject_removal"]) == (2 / 4, 1 / 2)
     values = column(document, "brightness", 1)
-    assert values["accuracy"] == 2 / 5
-    assert values["accuracy, IA"] == pytest.approx(2 / 3)
+    assert (values["accuracy"], values["accuracy, IA"]) == (2 / 5, pytest.approx(2 / 3))
     wrong = ("--set", f"edit-reward-compass={compass}", "--reward", BRIGHT, "--group-by", "task")
     message = "has no label 'task' to group by: it has dimension"
     editcritic("judge", "agreement", *wrong, code=2, says=message)
@@ -146,9 +138,6 @@ def test_a_pairwise_judge_beside_a_reward_of_one_edit(editcritic: Command, tmp_p
     # It has no value of one edit to correlate.
     assert "Spearman" not in column(document, "pairwise-judge", 1)
     assert column(document, "pairwise-judge", 1)["accuracy without ties"] == pytest.approx(6 / 7)
-
-
-# -- what is missing or broken -----------------------------------------------------------------------------------------
 
 
 def test_a_missing_picture_is_counted_and_wrong(editcritic: Command, tmp_path: Path) -> None:
@@ -210,14 +199,9 @@ def test_a_broken_row_is_named_and_the_others_are_compared(editcritic: Command, 
         (["--set", "genai-bench=."], "the other layout is valid_set2_full.json"),
     ],
 )
-def test_mistakes_are_said(
-    arguments: list[str], message: str, editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes_are_said(arguments, message, editcritic, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     editcritic("judge", "agreement", *arguments, code=2, says=message)
-
-
-# -- files and the cache -----------------------------------------------------------------------------------------------
 
 
 def test_tables_and_values_are_written(editcritic: Command, tmp_path: Path) -> None:
@@ -254,8 +238,7 @@ def test_rewards_share_queries_and_a_second_run_asks_nothing(editcritic: Command
     # Both rewards ask the same; of 16 edits, all are of different sources or levels.
     assert len(asked) == len(set(asked)) == 15
     assert column(first, "judge-yes-no") == column(first, "weighted-mean")
-    assert run(editcritic, *arguments)["sets"] == first["sets"]
-    assert paid.read_text().split() == asked
+    assert (run(editcritic, *arguments)["sets"], paid.read_text().split()) == (first["sets"], asked)
 
 
 def test_a_run_that_is_killed_resumes_and_asks_nothing_twice(tmp_path: Path) -> None:

@@ -1,12 +1,9 @@
 """`editcritic judge audit`: real commands on files of samples and on outputs of a suite."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,23 +38,18 @@ def samples(written: Path, tmp_path: Path) -> Path:
     return tmp_path / "samples.jsonl"
 
 
-def run(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic("judge", "audit", *arguments, "--json", code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def run(editcritic, *arguments, code=0):
+    return json.loads(editcritic("judge", "audit", *arguments, "--json", code=code).stdout)
 
 
-def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(
-    editcritic: Command, samples: Path, tmp_path: Path
-) -> None:
+def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(editcritic, samples, tmp_path):
     arguments = (samples, "--experts", JUDGE, "--cache", tmp_path / "answers.sqlite")
     first = run(editcritic, *arguments)
     assert list(first["costs"]) == list(FAULTS)
     assert first["samples"] == first["sources"] == 10
     assert sum(cost["judge_calls"] for cost in first["costs"].values()) > 200
     again = run(editcritic, *arguments)
-    assert sum(cost["calls"] for cost in again["costs"].values()) == 0
-    assert again["findings"] == first["findings"]
+    assert (sum(cost["calls"] for cost in again["costs"].values()), again["findings"]) == (0, first["findings"])
     assert again["recommendations"] == first["recommendations"]
 
 
@@ -90,9 +82,7 @@ def test_outputs_of_a_suite_and_a_reward_of_its_own(editcritic: Command, tmp_pat
         *("sceneedit?prompts=7", "--outputs", tmp_path, "--reward", "judge-levels", "--experts", JUDGE),
         *("--fault", "draws", "--fault", "jpeg", "--jpeg", "50"),
     )
-    assert document["question"] == "judge-levels"
-    assert document["samples"] == 6
-    assert document["left_out"] == 1
+    assert (document["question"], document["samples"], document["left_out"]) == ("judge-levels", 6, 1)
     assert [finding["condition"] for finding in document["findings"]] == ["quality 50", "asked 4 times"]
 
 
@@ -101,8 +91,7 @@ def test_a_served_judge_with_its_tokens_and_one_that_rejects_everything(editcrit
         judge = ("--experts", f"judge=openai:{server.url}?model=m", "--fault", "yes-bias")
         document = run(editcritic, samples, *judge, "--limit", 3)
     (finding,) = document["findings"]
-    assert finding["value"] == 1.0
-    assert document["costs"]["yes-bias"]["tokens"] == 6 * 102
+    assert (finding["value"], document["costs"]["yes-bias"]["tokens"]) == (1.0, 6 * 102)
     with serving(lambda *_: error(400, "no such model")) as server:
         judge = ("--experts", f"judge=openai:{server.url}?model=m", "--fault", "yes-bias")
         (finding,) = run(editcritic, samples, *judge, code=1)["findings"]

@@ -1,10 +1,7 @@
 """`editcritic judge drift` on recordings of `score --record`: the same pictures, judged before and now."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,10 +34,8 @@ def record(editcritic: Command, samples: Path, name: str, judge: str = COIN, rew
     return path
 
 
-def drift(editcritic: Command, now: Path, golden: Path, code: int) -> dict[str, Any]:
-    result = editcritic("judge", "drift", now, "--golden", golden, "--json", code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def drift(editcritic, now, golden, code):
+    return json.loads(editcritic("judge", "drift", now, "--golden", golden, "--json", code=code).stdout)
 
 
 @pytest.fixture
@@ -76,9 +71,7 @@ def test_a_warning_of_a_judge_costs_no_recording(editcritic: Command, samples: P
     assert editcritic("judge", "drift", path, "-o", samples.with_name("golden.jsonl")).exit_code == 0
 
 
-def test_scores_that_this_version_does_not_reproduce_are_refused(
-    editcritic: Command, samples: Path, golden: Path
-) -> None:
+def test_scores_that_this_version_does_not_reproduce_are_refused(editcritic, samples, golden):
     from editcritic.reward import AnswerLog
 
     now = record(editcritic, samples, "now.db")
@@ -88,9 +81,7 @@ def test_scores_that_this_version_does_not_reproduce_are_refused(
     assert "1 of 12 scores are not the recorded ones with this version (3: recorded 0.123" in result.output
 
 
-def test_a_recording_scored_again_measures_the_judges_own_variance(
-    editcritic: Command, samples: Path, golden: Path
-) -> None:
+def test_a_recording_scored_again_measures_the_judges_own_variance(editcritic, samples, golden):
     before, again = samples.with_name("before.db"), record(editcritic, samples, "again.db", BRIGHT)
     result = editcritic("judge", "drift", before, "-o", golden, "--repeat-results", again, "--json")
     assert json.loads(result.stdout) == {"golden": str(golden), "images": 12, "runs": 2}

@@ -1,7 +1,5 @@
 """Preference sets of strangers: pictures and tables of their folder only, cells of bounded size, the rest is read."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

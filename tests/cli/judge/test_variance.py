@@ -1,10 +1,7 @@
 """`editcritic judge variance` on files and folders of samples; suites are in test_measurement_variance.py."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,10 +27,8 @@ def samples(tmp_path: Path) -> Path:
     return path
 
 
-def measured(editcritic: Command, *arguments: object) -> dict[str, Any]:
-    result = editcritic("judge", "variance", *arguments, *OPTIONS, "--json", code=0)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def measured(editcritic, *arguments):
+    return json.loads(editcritic("judge", "variance", *arguments, *OPTIONS, "--json", code=0).stdout)
 
 
 def test_a_file_of_samples_is_measured_and_what_is_none_is_named(editcritic: Command, samples: Path) -> None:
@@ -46,9 +41,7 @@ def test_a_file_of_samples_is_measured_and_what_is_none_is_named(editcritic: Com
     assert document["variation"][0]["low"] is not None, "an interval over two sources"
 
 
-def test_few_samples_are_of_different_sources_and_a_folder_of_pairs_is_measured(
-    editcritic: Command, samples: Path
-) -> None:
+def test_few_samples_are_of_different_sources_and_a_folder_of_pairs_is_measured(editcritic, samples):
     for seed in range(4):
         document = measured(editcritic, samples, "--num-samples", 2, "--seed", seed)
         assert {name[0] for name in document["measurements"]} == {"0", "1"}
@@ -67,9 +60,7 @@ def test_few_samples_are_of_different_sources_and_a_folder_of_pairs_is_measured(
     ("wrong", "words"),
     [(("--data", "."), "of a suite"), (("--protocol", "paper"), "of a suite"), (("-o", "samples.jsonl"), "is both")],
 )
-def test_options_that_a_file_of_samples_has_not(
-    editcritic: Command, samples: Path, wrong: tuple[str, str], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_that_a_file_of_samples_has_not(editcritic, samples, wrong, words, monkeypatch):
     monkeypatch.chdir(samples.parent)
     before = samples.read_bytes()
     editcritic("judge", "variance", samples, *OPTIONS, *wrong, code=2, says=words)

@@ -1,10 +1,7 @@
 """The commands of docs/judges.md with one judge behind the forms of many vendors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -39,10 +36,8 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "samples.jsonl"
 
 
-def output(editcritic: Command, *arguments: object, code: int = 0) -> dict[str, Any]:
-    result = editcritic(*arguments, "--json", code=code)
-    document: dict[str, Any] = json.loads(result.stdout)
-    return document
+def output(editcritic, *arguments, code=0):
+    return json.loads(editcritic(*arguments, "--json", code=code).stdout)
 
 
 @pytest.mark.parametrize("name", VENDORS)

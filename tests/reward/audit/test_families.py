@@ -12,8 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.toy_data import toy
 from editcritic.reward import Box, EditSample, Image

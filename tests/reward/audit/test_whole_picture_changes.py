@@ -10,7 +10,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import demo_tasks
 from editcritic.reward.audit import whole_picture_changes as changes
 from editcritic.reward.audit.families.words import labelled, strip
 from editcritic.reward.image import Pixels

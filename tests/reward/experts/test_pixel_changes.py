@@ -7,8 +7,7 @@ import skimage.data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.reward import Box, Image
 from editcritic.reward.experts.pixel_changes import HARMLESS_VARIANTS, PixelChanges
 from editcritic.reward.metrics.any_edit.preservation import HARMLESS_EXCESS, preservation

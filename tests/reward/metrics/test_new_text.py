@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.reward import Box, EditPlan, EditSample, Engine, Image, PlannedOperation, Reward, Target

@@ -1,6 +1,6 @@
 """Writes docs/models.md: the registered models, and bundles with their memory.
 
-    python -m editcritic.benchmarks.inspection.models_page [--write docs/models.md | --bundles]
+    python docs/reference/models_page.py [--write docs/models.md | --bundles]
 
 Its contents come from model_registry.toml and bundles.toml in reward/experts/loading, are computed from these, or
 measured by the command beside them.
@@ -14,13 +14,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ...reward import Expert, load_experts
-from ...reward.experts.loading.local_expert import LocalExpert
-from ...reward.experts.loading.model_registry import Bundle, ModelEntry, bundles, registered_models
-from ...reward.queries.specs import Spec
-from ..common.markdown import table_lines
-from .device_memory import format_size
-from .load_plan import registry_name, weight_owner
+from editcritic.benchmarks.common.markdown import table_lines
+from editcritic.benchmarks.inspection.load_plan import registry_name, weight_owner
+from editcritic.benchmarks.inspection.local_weights import format_size
+from editcritic.reward import Expert, load_experts
+from editcritic.reward.experts.loading.local_expert import LocalExpert
+from editcritic.reward.experts.loading.model_registry import Bundle, ModelEntry, bundles, registered_models
+from editcritic.reward.queries.specs import Spec
 
 _ROLE_SECTIONS = (
     (("detector", "segmenter"), "Detectors and segmenters"),
@@ -33,7 +33,7 @@ _ROLE_SECTIONS = (
 _HEAD = """\
 # Models
 
-Written by `python -m editcritic.benchmarks.inspection.models_page --write docs/models.md` from \
+Written by `python docs/reference/models_page.py --write docs/models.md` from \
 [model_registry.toml](../reward/experts/loading/model_registry.toml). The first column is the name for `--experts`, as \
 in `--experts "detector={example}"`; [loading models](loading.md) describes the other forms. \
 `editcritic doctor --experts "..."` shows the load plan on your machine, and `editcritic doctor --check-model NAME` \
@@ -188,10 +188,8 @@ def spec_words(roles: Mapping[str, Spec]) -> Iterator[str]:
 
 
 def memory_use(experts: Mapping[str, Expert]) -> tuple[int, int]:
-    """Bytes of the weights by the registry, shared ones counted once; and maximum bytes of the caches.
-
-    Raises ValueError for a model that is not in the registry.
-    """
+    """Bytes of the weights by the registry, shared ones counted once; and maximum bytes of the caches. Raises
+    ValueError for a model that is not in the registry."""
     weights: dict[int, int] = {}
     cache_sizes: dict[int, int] = {}
     for expert in (weight_owner(bound)[0] for bound in experts.values()):

@@ -1,7 +1,7 @@
 """Draws what `any-edit` does with edits of a photograph: the plan, the target, the heat map of what should have stayed,
 and the parts of each score.
 
-    python -m editcritic.benchmarks.demo.any_edit_figure docs/any-edit.png
+    python docs/any_edit_figure.py docs/any-edit.png
 
 The edits are those of the demo, the experts those that need no download.
 """
@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ...reward import Box, EditPlan, EditSample, Reward, Score, default_experts
-from ...reward.edit_plan import plan_to_json
-from ...reward.metrics.any_edit.preservation import preservation
-from ...reward.queries.change_map import ChangeMap
-from ...reward.queries.kinds import MapChanges, Plan
-from ..common.optional_imports import bench_library
-from .command import samples, scene_candidates
+from editcritic.benchmarks.common.optional_imports import bench_library
+from editcritic.benchmarks.demo.command import samples, scene_candidates
+from editcritic.reward import Box, EditPlan, EditSample, Reward, Score, default_experts
+from editcritic.reward.edit_plan import plan_to_json
+from editcritic.reward.metrics.any_edit.preservation import preservation
+from editcritic.reward.queries.change_map import ChangeMap
+from editcritic.reward.queries.kinds import MapChanges, Plan
 
 SCENE = "Change the color of brown coffee to green"
 SHOWN = {
