@@ -185,9 +185,7 @@ def test_an_unknown_name_lists_the_bundles(word: str, suggested: str) -> None:
     assert [line.split(":")[0].strip() for line in lines] == list(bundles())
 
 
-def test_score_takes_a_bundle_or_a_line_and_keeps_what_it_means_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_score_takes_a_bundle_or_a_line_and_keeps_what_it_means_now(tmp_path, monkeypatch):
     before = Image.of(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
     same = score(before, before, "make the mug blue", experts="cpu")
     assert (same.value, same.status) == (0.0, "scored")

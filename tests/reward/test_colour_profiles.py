@@ -64,9 +64,7 @@ IN_P3 = converted(COFFEE, SRGB, DISPLAY_P3)
 
 
 @pytest.mark.parametrize(("primaries", "curve"), [(P3, srgb_curve), (ADOBE, adobe_curve)])
-def test_colours_are_those_that_the_definition_of_the_space_says(
-    primaries: tuple[tuple[float, float, float], ...], curve: Callable[[Pixels], Pixels]
-) -> None:
+def test_colours_are_those_that_the_definition_of_the_space_says(primaries, curve):
     """Worked out from the curve, the primaries and the inverse of those of sRGB, clipped to its border."""
     numbers = np.array(
         [[[200, 100, 50], [30, 140, 60], [90, 90, 200], [255, 255, 255], [7, 7, 7], [0, 255, 0]]], np.uint8
@@ -135,9 +133,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("problem", "profile"), [(text, one) for text, ones in BROKEN.items() for one in ones])
-def test_what_cannot_be_used_is_said_once_and_read_as_srgb(
-    problem: str, profile: bytes, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_what_cannot_be_used_is_said_once_and_read_as_srgb(problem, profile, monkeypatch, recwarn):
     monkeypatch.setattr(colour_profiles, "_warned_of", set())
     for kind in ("PNG", "TIFF"):
         picture = read_header(encoded(COFFEE, profile, kind))

@@ -7,7 +7,6 @@ import random
 import struct
 import warnings
 import zlib
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -233,9 +232,7 @@ def test_a_lossless_webp_may_take_what_its_pixels_take_and_not_what_its_codes_co
 @pytest.mark.parametrize("kind", [2, 3, 5, 7, 99])
 @pytest.mark.parametrize("format_name", ["PNG", "JPEG", "WEBP"])
 @pytest.mark.parametrize("exif", ["many tags", "claims", "loops"])
-def test_junk_in_exif_is_neither_read_nor_logged(
-    kind: int, format_name: str, exif: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_junk_in_exif_is_neither_read_nor_logged(kind, format_name, exif, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     junk = {
         "many tags": exif_junk(5000, kind),
@@ -370,9 +367,7 @@ SEEDS = [
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("read", [decode, decode_stored])
-def test_two_thousand_mutations_are_pixels_or_an_image_error(
-    read: Callable[[bytes, str], np.ndarray], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_two_thousand_mutations_are_pixels_or_an_image_error(read, capfd):
     draw = random.Random(28)
     outcomes, unnamed = {"pixels": 0, "refused": 0}, 0
     for number in range(2000):

@@ -99,9 +99,7 @@ JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
         ({"use": "calibrated", "metric": "guards", "calibration": "map.json"}, "the path map.json", "map.json"),
     ],
 )
-def test_what_is_not_installed_is_refused_until_it_is_trusted(
-    spec: Any, named: str | None, typed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_installed_is_refused_until_it_is_trusted(spec, named, typed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("tools", "clip", "modules"):
         Path(name).mkdir()
@@ -264,9 +262,7 @@ def test_a_name_means_one_thing() -> None:
     assert twice == {"edit-reward", "imgedit"}
 
 
-def test_what_a_package_offers_under_a_shorter_path_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_package_offers_under_a_shorter_path_has_its_name(tmp_path, monkeypatch):
     (tmp_path / "shortened").mkdir()
     (tmp_path / "shortened" / "__init__.py").write_text("from .deep import Mine\n")
     (tmp_path / "shortened" / "deep.py").write_text("class Mine:\n    card = None\nclass Own:\n    pass\n")

@@ -104,9 +104,7 @@ def corrupted(data: bytes, position: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "PNG with a transparent colour", "JPEG", "GIF"])
-def test_a_file_with_wrong_bytes_reads_the_same_with_truncated_files_allowed(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_wrong_bytes_reads_the_same_with_truncated_files_allowed(kind, monkeypatch):
     whole = FILES[kind]()
     changed = [corrupted(whole, len(whole) * n // 60) for n in range(1, 60)]
     if b"tRNS" in whole:

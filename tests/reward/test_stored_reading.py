@@ -73,9 +73,7 @@ def test_an_index_of_files_keeps_the_readings_apart(tmp_path: Path) -> None:
     assert len(index) == 2
 
 
-def test_pixels_that_are_decoded_again_and_sent_away_are_those_of_the_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pixels_that_are_decoded_again_and_sent_away_are_those_of_the_reading(tmp_path, monkeypatch):
     monkeypatch.setattr(image_module, "_cache", image_module.pixel_cache(0))
     path = tmp_path / "a.jpg"
     path.write_bytes(file_of("turned by EXIF.jpg"))

@@ -122,9 +122,7 @@ def test_families_are_selected_by_name_and_by_relation() -> None:
 
 @of_each
 @pytest.mark.parametrize("edit", ["remove-patch", "SceneEdit 3", *ODD_SIZES, OTHER_SIZE])
-def test_variants_are_the_same_each_time_and_change_nothing_in_place(
-    family: Family, edit: str, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_variants_are_the_same_each_time_and_change_nothing_in_place(family, edit, make):
     kept = samples()[edit]
     before = fingerprint(kept)
     made, again = make(edit, family), make(edit, family)
@@ -142,16 +140,12 @@ def test_variants_are_the_same_each_time_and_change_nothing_in_place(
 
 
 @of_each
-def test_a_family_applies_in_all_severities_to_some_edit(
-    family: Family, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_a_family_applies_in_all_severities_to_some_edit(family, make):
     assert any(all(make(name, family)) for name in (*DRAWINGS, *PHOTOGRAPHS))
 
 
 @of_each_lower
-def test_worse_variants_differ_from_the_edit_and_more_so_with_severity(
-    family: Family, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_worse_variants_differ_from_the_edit_and_more_so_with_severity(family, make):
     """Damage to the whole picture grows in each photograph. A part that is moved further need not differ more, but no
     severity differs less than the mildest, over all photographs. Kinds of damage, counted from 0, have no order.
     """
@@ -171,9 +165,7 @@ def test_worse_variants_differ_from_the_edit_and_more_so_with_severity(
 
 @pytest.mark.parametrize("family", EQUAL, ids=name_of)
 @pytest.mark.parametrize("edit", PHOTOGRAPHS)
-def test_harmless_variants_show_the_same(
-    family: Family, edit: str, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_harmless_variants_show_the_same(family, edit, make):
     kept = samples()[edit]
     for variant in filter(None, make(edit, family)):
         shown = variant.sample.edited.resized(*kept.edited.size).pixels
@@ -193,9 +185,7 @@ def test_harmless_variants_show_the_same(
         ("resized", 2.0, 9.0),
     ],
 )
-def test_harmless_changes_of_every_pixel_are_as_faint_as_they_say(
-    name: str, least: float, most: float, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_harmless_changes_of_every_pixel_are_as_faint_as_they_say(name, least, most, make):
     """Root mean square, in grey levels, of all severities at all photographs."""
     (family,) = select_families([name])
     for photograph in PHOTOGRAPHS:
@@ -210,9 +200,7 @@ def test_harmless_changes_of_every_pixel_are_as_faint_as_they_say(
 
 
 @pytest.mark.parametrize("family", SAME, ids=name_of)
-def test_what_must_not_matter_is_in_no_pixel_and_no_word(
-    family: Family, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_what_must_not_matter_is_in_no_pixel_and_no_word(family, make):
     kept = samples()["remove-patch"]
     for variant in filter(None, make("remove-patch", family)):
         assert np.array_equal(variant.sample.edited.pixels, kept.edited.pixels)
