@@ -10,6 +10,8 @@ from typing import Any
 
 _ROUND_TRIP = 1e-6
 """In pixels. Boxes are stored as fractions; the conversion back must not round a whole pixel down to the one before."""
+_TINY = 16
+"""Pixels of the longer side up to which a box of one pixel is none in fractions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +146,6 @@ def _box_of_person(label: str, given: Any, size: tuple[int, int]) -> Box:
             "boxes are x0, y0, x1, y1 in pixels of the source"
         )
     return Box.from_corners(x0, y0, x1, y1, size)
-
-
-_TINY = 16
-"""Pixels of the longer side up to which a box of one pixel is none in fractions."""
 
 
 def _in_fractions(corners: Sequence[float], size: tuple[int, int], label: str) -> str:

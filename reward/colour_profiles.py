@@ -21,6 +21,13 @@ from .image_decoding import Pixels
 
 _SAME = 2
 """Levels by which the profiles that are called sRGB differ from each other, which is no change of colour."""
+_warned_of: set[str] = set()
+"""Each problem is said once a process: a stranger may send many pictures."""
+_GREYS = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
+_COLOURS = np.stack(np.meshgrid(*[np.arange(0, 256, 15, dtype=np.uint8)] * 3), axis=-1).reshape(1, -1, 3)
+_FITS, _CLEARLY = 3.0, 0.7
+"""Units of L*a*b* that a redrawn picture stays within; how much nearer than the other reading."""
+_SIDE = 32
 
 
 class _Unusable(ValueError):
@@ -48,10 +55,6 @@ def has_other_colours(pixels: Pixels, profile: bytes, name: str) -> bool:
             )
         return False
     return transform is not None
-
-
-_warned_of: set[str] = set()
-"""Each problem is said once a process: a stranger may send many pictures."""
 
 
 def to_srgb(pixels: Pixels, profile: bytes) -> Pixels:
@@ -91,10 +94,6 @@ def _transform_to_srgb(profile: bytes) -> PIL.ImageCms.ImageCmsTransform | None:
     return None if difference <= _SAME else transform
 
 
-_GREYS = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
-_COLOURS = np.stack(np.meshgrid(*[np.arange(0, 256, 15, dtype=np.uint8)] * 3), axis=-1).reshape(1, -1, 3)
-
-
 def _converted(pixels: Pixels, transform: PIL.ImageCms.ImageCmsTransform) -> Pixels:
     picture = PIL.Image.fromarray(np.array(pixels[:, :, 0] if transform.input_mode == "L" else pixels))
     converted: Pixels = np.asarray(PIL.ImageCms.applyTransform(picture, transform))
@@ -119,12 +118,6 @@ def continues_raw_numbers(edited: Pixels, raw: Pixels, shown: Pixels) -> bool:
     at_place = [np.quantile(np.linalg.norm(edit - other, axis=1)[differs], 0.1) for other in (numbers, colours)]
     anywhere = [np.linalg.norm(edit[:, None] - other[None], axis=2).min(axis=1).mean() for other in (numbers, colours)]
     return any(to_raw < min(_FITS, _CLEARLY * to_shown) for to_raw, to_shown in (at_place, anywhere))
-
-
-_FITS, _CLEARLY = 3.0, 0.7
-"""Units of L*a*b* that a redrawn picture stays within; how much nearer than the other reading."""
-
-_SIDE = 32
 
 
 def _thumbnail(pixels: Pixels) -> NDArray[np.float32]:

@@ -39,6 +39,8 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "float | None": (int | float | None, "a number"),
     "str | None": (str | None, "a string"),
 }
+ExpertBindings = str | Path | Sequence[str] | Mapping[str, Expert | Spec]
+"""Input of `load_experts`."""
 
 
 def _has(attribute: str, *, optional: bool = False) -> Callable[[Any], bool]:
@@ -61,9 +63,6 @@ _PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "tuple[str, ...]": (lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in value), "texts"),
 }
 """What an option that is no plain value has to be, by its annotation."""
-
-ExpertBindings = str | Path | Sequence[str] | Mapping[str, Expert | Spec]
-"""Input of `load_experts`."""
 
 
 def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+_CHUNK = 1 << 20
+
 
 def record_checksum(*fields: str | bytes) -> str:
     """64 bits of sha256 over the fields and their lengths, as 16 hex digits.
@@ -18,9 +20,6 @@ def record_checksum(*fields: str | bytes) -> str:
         state.update(b"%d:" % len(data))
         state.update(data)
     return state.hexdigest()[:16]
-
-
-_CHUNK = 1 << 20
 
 
 def sha256(path: Path) -> str:

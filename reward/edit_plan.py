@@ -107,6 +107,39 @@ MAX_ATTRIBUTES = 16
 MAX_BOXES = 256
 
 _Text = Annotated[str, Field(max_length=MAX_TEXT)]
+_ORDINALS = MappingProxyType({2: "second", 3: "third"})
+_RELATION_WORDS: Mapping[RelationKind, str] = MappingProxyType(
+    {
+        "left": "to the left of the",
+        "right": "to the right of the",
+        "above": "above the",
+        "below": "below the",
+        "on": "on the",
+        "in": "in the",
+        "beside": "next to the",
+        "behind": "behind the",
+        "in_front": "in front of the",
+        "with": "with the",
+        "part": "of the",
+    }
+)
+_REQUIRED_SLOTS: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
+    {
+        "subject_add": ("new",),
+        "subject_remove": ("target",),
+        "subject_replace": ("target", "new"),
+        "position_change": ("target",),
+        "count_change": ("target", "count"),
+        "color_alter": ("target", "value"),
+        "material_alter": ("target", "value"),
+        "text_change": ("text",),
+        "background_change": ("value",),
+        "resize": ("target",),
+        "rotate": ("target",),
+        "duplicate": ("target",),
+        "extraction": ("target",),
+    }
+)
 
 
 @with_config(STRICT)
@@ -190,24 +223,6 @@ class Target:
         number = "" if self.quantity == 1 else f"{self.quantity} "
         size = f"{self.size} " if self.size else ""
         return f"{number}{order}{size}{self.phrase}{origin}{place}{relation}"
-
-
-_ORDINALS = MappingProxyType({2: "second", 3: "third"})
-_RELATION_WORDS: Mapping[RelationKind, str] = MappingProxyType(
-    {
-        "left": "to the left of the",
-        "right": "to the right of the",
-        "above": "above the",
-        "below": "below the",
-        "on": "on the",
-        "in": "in the",
-        "beside": "next to the",
-        "behind": "behind the",
-        "in_front": "in front of the",
-        "with": "with the",
-        "part": "of the",
-    }
-)
 
 
 @with_config(STRICT)
@@ -298,25 +313,6 @@ class PlannedOperation:
     def targets(self) -> tuple[Target, ...]:
         """Target, new object and reference, as far as there are any."""
         return tuple(target for target in (self.target, self.new, self.reference) if target is not None)
-
-
-_REQUIRED_SLOTS: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
-    {
-        "subject_add": ("new",),
-        "subject_remove": ("target",),
-        "subject_replace": ("target", "new"),
-        "position_change": ("target",),
-        "count_change": ("target", "count"),
-        "color_alter": ("target", "value"),
-        "material_alter": ("target", "value"),
-        "text_change": ("text",),
-        "background_change": ("value",),
-        "resize": ("target",),
-        "rotate": ("target",),
-        "duplicate": ("target",),
-        "extraction": ("target",),
-    }
-)
 
 
 @with_config(STRICT)

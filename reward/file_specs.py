@@ -47,6 +47,8 @@ PLAIN = frozenset(
     }
 )
 """Options that are never names of files: a folder of that name in the working directory means nothing."""
+_SHOWN, _LISTED = 200, 5
+"""Characters of a text, and texts, that messages show."""
 
 
 def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
@@ -89,10 +91,6 @@ def require_own_folder(key: str, target: str | Path, file: Path, *, does: Litera
         f"{file} would {does} {key} {direction} {place}: files {does} in their own folder only; if you trust that, add "
         f"`--trust {shlex.quote(str(place))}`, or give another --{key}"
     )
-
-
-_SHOWN, _LISTED = 200, 5
-"""Characters of a text, and texts, that messages show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,11 @@ DerivedDigest = Callable[[str, str], "str | None"]
 
 Corners = tuple[int, int, int, int]
 """Pixel corners x0, y0, x1, y1: columns x0..x1-1 and rows y0..y1-1."""
+_ENTRY_BYTES = 512
+"""Of an entry beside its pixels, about: they are fewer for tiny pictures."""
+PixelCache = LruCache[str, Pixels]
+_derivations: LruCache[tuple[str, ImageOperation], str] = LruCache(100_000)
+"""(digest, operation) -> digest of the result: a crop used by many programs is hashed once."""
 
 
 class Image:
@@ -447,18 +452,9 @@ def _flat(areas: tuple[Corners, ...]) -> tuple[int, ...]:
 # -- caches -----------------------------------------------------------------------------------------------------------
 
 
-_ENTRY_BYTES = 512
-"""Of an entry beside its pixels, about: they are fewer for tiny pictures."""
-
-
-PixelCache = LruCache[str, Pixels]
-
-
 def pixel_cache(limit_bytes: int) -> PixelCache:
     """Of decoded pixels by digest."""
     return LruCache(limit_bytes, lambda pixels: pixels.nbytes + _ENTRY_BYTES, least=1)
 
 
 _cache = pixel_cache(256 * 2**20)
-_derivations: LruCache[tuple[str, ImageOperation], str] = LruCache(100_000)
-"""(digest, operation) -> digest of the result: a crop used by many programs is hashed once."""

@@ -33,6 +33,7 @@ _KINDS = (
 # Windows has neither these flags nor what they guard against.
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_BACKSLASH = "a backslash separates no folders here, it is a letter of a name: write `/`"
 
 
 def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) -> BinaryIO:
@@ -54,9 +55,6 @@ def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) ->
         if "\\" not in name or os.sep == "\\":
             raise
         raise OSError(error.errno, f"{error.strerror}: {_BACKSLASH}", name) from None
-
-
-_BACKSLASH = "a backslash separates no folders here, it is a letter of a name: write `/`"
 
 
 def _open_regular(name: str, inside: Path | None) -> BinaryIO:

@@ -34,6 +34,35 @@ MAX_ITEMS: Final = 64
 """Sources, operations, earlier turns, dimensions."""
 MAX_NUMBER: Final = 999_999
 """The largest count, quantity or order."""
+TaskType = Literal[
+    "subject_add",
+    "subject_remove",
+    "subject_replace",
+    "position_change",
+    "count_change",
+    "color_alter",
+    "material_alter",
+    "text_change",
+    "background_change",
+]
+TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
+Position = Literal["left", "right", "above", "below"]
+POSITIONS: tuple[Position, ...] = get_args(Position)
+STRICT = ConfigDict(extra="forbid")
+"""Of dataclasses that are read from JSON."""
+_REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "subject_add": ("new",),
+        "subject_remove": ("object",),
+        "subject_replace": ("object", "new"),
+        "position_change": ("object", "position", "reference"),
+        "count_change": ("object", "count"),
+        "color_alter": ("object", "value"),
+        "material_alter": ("object", "value"),
+        "text_change": ("text",),
+        "background_change": ("value",),
+    }
+)
 
 
 class SampleTooLarge(ValueError):
@@ -99,26 +128,6 @@ def _check_task(task: Task | None) -> None:
     check_number("the count of the task", task.count)
 
 
-TaskType = Literal[
-    "subject_add",
-    "subject_remove",
-    "subject_replace",
-    "position_change",
-    "count_change",
-    "color_alter",
-    "material_alter",
-    "text_change",
-    "background_change",
-]
-TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
-
-Position = Literal["left", "right", "above", "below"]
-POSITIONS: tuple[Position, ...] = get_args(Position)
-
-STRICT = ConfigDict(extra="forbid")
-"""Of dataclasses that are read from JSON."""
-
-
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -159,21 +168,6 @@ class Task:
             raise ValueError("a subject_add task takes position and reference together, or neither")
         if self.count is not None and self.count < 0:
             raise ValueError(f"count must not be negative, got {self.count}")
-
-
-_REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "subject_add": ("new",),
-        "subject_remove": ("object",),
-        "subject_replace": ("object", "new"),
-        "position_change": ("object", "position", "reference"),
-        "count_change": ("object", "count"),
-        "color_alter": ("object", "value"),
-        "material_alter": ("object", "value"),
-        "text_change": ("text",),
-        "background_change": ("value",),
-    }
-)
 
 
 @with_config(STRICT)

@@ -33,6 +33,31 @@ from .sample import EditSample, Operation, Pools, Task
 from .strict_json import json_lines
 
 SCHEMA = 1
+_Side = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
+Corners = tuple[float, float, float, float]
+Fractions = tuple[float, float, float, float, float]
+LabelledFractions = tuple[float, float, float, float, float, str]
+_ORDER = (
+    *(
+        "schema",
+        "id",
+        "group",
+        "instruction",
+        "edited",
+        "task",
+        "pools",
+        "sources",
+        "turn_sources",
+        "fractions",
+        "mask",
+    ),
+    *("reference", "operations", "plan", "target_fractions", "target_text", "hint", "dimensions", "history"),
+    "metadata",
+)
+"""Fields in the order of recordings, which compare samples as text."""
+_MAX_FRACTION = 1_000
+"""Of an image's side; a detector's boxes may lie outside of it."""
+_MAX_PROBLEMS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +82,6 @@ def _check_pixels(size: Size) -> Size:
     return size
 
 
-_Side = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
-
-
 class _ImageReference(_StrictModel):
     """An image by digest, as in a recording. raw: the digest of `Image.raw`, if that is another."""
 
@@ -70,11 +92,6 @@ class _ImageReference(_StrictModel):
     @property
     def name(self) -> str:
         return _name_of(self.digest, self.raw)
-
-
-Corners = tuple[float, float, float, float]
-Fractions = tuple[float, float, float, float, float]
-LabelledFractions = tuple[float, float, float, float, float, str]
 
 
 def _listed(boxes: Any) -> Any:
@@ -277,26 +294,6 @@ def sample_to_json(sample: EditSample) -> dict[str, Any]:
     return {name: data[name] for name in _ORDER if name in data}
 
 
-_ORDER = (
-    *(
-        "schema",
-        "id",
-        "group",
-        "instruction",
-        "edited",
-        "task",
-        "pools",
-        "sources",
-        "turn_sources",
-        "fractions",
-        "mask",
-    ),
-    *("reference", "operations", "plan", "target_fractions", "target_text", "hint", "dimensions", "history"),
-    "metadata",
-)
-"""Fields in the order of recordings, which compare samples as text."""
-
-
 def _earlier_turn_json(sample: EditSample, number: int) -> dict[str, Any]:
     """Turn `number` (from 1) of a sample's history, as `_EarlierTurn`."""
     turn, earlier = sample.history[number - 1], sample.history[: number - 1]
@@ -387,10 +384,6 @@ def _fraction_box(cx: float, cy: float, w: float, h: float, score: float, label:
     return Box(cx, cy, w, h, score, label)
 
 
-_MAX_FRACTION = 1_000
-"""Of an image's side; a detector's boxes may lie outside of it."""
-
-
 def _slots(task: Task) -> dict[str, Any]:
     return {slot: value for slot, value in asdict(task).items() if value not in (None, ())}
 
@@ -407,6 +400,3 @@ def sample_problem(error: ValueError) -> str:
         messages.append(f"{location:.200}: {message}" if location else message)
     more = [f"and {len(items) - _MAX_PROBLEMS:,} more problems"] if len(items) > _MAX_PROBLEMS else []
     return one_line("; ".join([*dict.fromkeys(messages), *more]))
-
-
-_MAX_PROBLEMS = 8

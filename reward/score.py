@@ -20,6 +20,10 @@ _STATUSES: tuple[Status, ...] = get_args(Status)
 
 _CAUSES: Mapping[str, Cause] = {"scored": "guard", "abstained": "edit", "failed": "infrastructure"}
 """The cause that a score of a status can have."""
+_DOUBT = 0.5
+"""Confidence up to which a plan is called uncertain."""
+_FACTORS = {"following", "preservation"}
+"""Parts of `any-edit`, whose product it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +244,6 @@ def score_line(name: str, score: Score, reward: str = "") -> str:
     """A line of a scores file: the score as JSON with its id, the schema version and the reward's signature, if any."""
     header = {"schema": SCHEMA} | ({"reward": reward} if reward else {})
     return json.dumps({**header, "id": name, **score.to_json()}, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-_DOUBT = 0.5
-"""Confidence up to which a plan is called uncertain."""
-_FACTORS = {"following", "preservation"}
-"""Parts of `any-edit`, whose product it is."""
 
 
 def score_lines(score: Score) -> list[tuple[str, str]]:

@@ -21,6 +21,10 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 64
 MAX_INTEGER = 2**63 - 1
 """What databases and other languages can store."""
+_ODD = re.compile(r"\\u[dD]|\d{19}|[eE]\+?\d{3}")
+"""Without which there is neither a surrogate, nor an integer of more than 64 bits, nor an infinite number."""
+_LONG_INTEGER = re.compile(r"\d{400}")  # old Pythons take quadratic time for it
+_TOO_DEEP = f"not JSON: nested deeper than {MAX_DEPTH} levels"
 
 
 class UnsafeJSON(ValueError):
@@ -50,11 +54,6 @@ def parse_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Any:
     if is_odd:
         _check(value)
     return value
-
-
-_ODD = re.compile(r"\\u[dD]|\d{19}|[eE]\+?\d{3}")
-"""Without which there is neither a surrogate, nor an integer of more than 64 bits, nor an infinite number."""
-_LONG_INTEGER = re.compile(r"\d{400}")  # old Pythons take quadratic time for it
 
 
 def json_lines(
@@ -127,4 +126,3 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
-_TOO_DEEP = f"not JSON: nested deeper than {MAX_DEPTH} levels"

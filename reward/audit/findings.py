@@ -18,6 +18,15 @@ from .trials import Trial, UnmadeVariant
 
 Counts = Mapping[str, Mapping[str, float]]
 """Of each expert, by id: queries, calls, failed, seconds."""
+_LEAST_SOURCES = 6  # the whole range of five is left by their true median in 6 % of cases, that of two in 50 %
+TOLERANCE = 0.05
+"""Of the scale: how far the score of a harmless variant may be from the edit's."""
+_SAME_TOLERANCE = 1e-3  # of the scale: floats of a model depend on the other rows of its batch
+TIE = 1e-9
+"""Of the scale: scores that are nearer are equal."""
+SCHEMA = 1
+"""Version of the JSON form of an audit."""
+Outcome = Literal["right", "violation", "incomparable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +68,6 @@ def costs_of(counts: Counts, roles: Mapping[str, Sequence[str]], scored: int) ->
         mean = seconds / scored if scored else None
         costs.append(ExpertCost(name, tuple(roles.get(name, ())), queries, calls, failed, seconds, mean))
     return sorted(costs, key=lambda cost: -cost.seconds)
-
-
-_LEAST_SOURCES = 6  # the whole range of five is left by their true median in 6 % of cases, that of two in 50 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,19 +157,6 @@ def _sums(values: Sequence[float], sources: Sequence[Hashable]) -> list[tuple[fl
         total, count = totals.get(source, (0.0, 0.0))
         totals[source] = (total + value, count + 1)
     return list(totals.values())
-
-
-TOLERANCE = 0.05
-"""Of the scale: how far the score of a harmless variant may be from the edit's."""
-
-_SAME_TOLERANCE = 1e-3  # of the scale: floats of a model depend on the other rows of its batch
-TIE = 1e-9
-"""Of the scale: scores that are nearer are equal."""
-
-SCHEMA = 1
-"""Version of the JSON form of an audit."""
-
-Outcome = Literal["right", "violation", "incomparable"]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ _ENGLISH = word_set(
     "the this that these those it its his their with into from and should let make made add change turn remove "
     "delete erase replace swap put give move edit show keep wearing"
 )
+_SCENE: frozenset[OperationType] = frozenset({"style", "filter", "extraction", "composition", "reasoning"})
+_LOOK: frozenset[OperationType] = _SCENE | {"weather", "restoration", "effect_add", "effect_remove"}
+_EFFECT: frozenset[OperationType] = frozenset({"effect_add", "effect_remove", "particles_add", "particles_remove"})
+_STRENGTH: frozenset[OperationType] = _EFFECT | {"filter", "light", "weather", "restoration", "reasoning"}
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,6 @@ class RequestedChange:
             return _ENGLISH.isdisjoint(request.words)
         return any(operation.type in self.types for operation in request.plan.operations)
 
-
-_SCENE: frozenset[OperationType] = frozenset({"style", "filter", "extraction", "composition", "reasoning"})
-_LOOK: frozenset[OperationType] = _SCENE | {"weather", "restoration", "effect_add", "effect_remove"}
-_EFFECT: frozenset[OperationType] = frozenset({"effect_add", "effect_remove", "particles_add", "particles_remove"})
-_STRENGTH: frozenset[OperationType] = _EFFECT | {"filter", "light", "weather", "restoration", "reasoning"}
 
 COLOUR = RequestedChange(
     _LOOK | {"light"},

@@ -31,6 +31,8 @@ MAX_CONFLICTS: Final = 20
 _COMMIT_ROWS = 2_000
 _SHOWN = 200
 """Characters of an answer in a conflict."""
+_OF_ONE_REWARD = ("spec", "experts")
+"""Metadata that the recordings which are merged have to share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,6 @@ _RECORDING = {
     "rewriting": _Kind("rewritings", ("expert_number", "sample_digest", "query_digest"), ("rewritten",)),
     "sample": _Kind("samples", ("sample",), ()),
 }
-_OF_ONE_REWARD = ("spec", "experts")
-"""Metadata that the recordings which are merged have to share."""
 
 
 def merge_logs(paths: Sequence[Path], out: Path, *, keep: Keep = "first", answers_only: bool = False) -> MergeReport:

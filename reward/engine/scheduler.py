@@ -44,6 +44,13 @@ from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, f
 
 WITHOUT_LOG = "continuing without the answer log"
 """How the warning begins that a log has failed: answers from then on are not in it."""
+_LOG_ERRORS: tuple[type[Exception], ...] = (LogError, *DATABASE_ERRORS)
+_WAITS_FOR_ITSELF = (
+    "an expert waits for itself: a call of it scores with a reward on the engine that runs it, all its workers are in "
+    "such calls, and only it can answer. Give that reward an engine of its own, or let the metric ask both (`ask`)"
+)
+_CANCELLED = "cancelled: the score is no longer needed"
+_ENGINE_FAILED = "the engine crashed before the expert was ready"
 
 
 class Scheduler:
@@ -489,12 +496,3 @@ class Scheduler:
 
 def _is_wanted(task: RunningProgram) -> bool:
     return task.is_wanted is None or task.is_wanted()
-
-
-_LOG_ERRORS: tuple[type[Exception], ...] = (LogError, *DATABASE_ERRORS)
-_WAITS_FOR_ITSELF = (
-    "an expert waits for itself: a call of it scores with a reward on the engine that runs it, all its workers are in "
-    "such calls, and only it can answer. Give that reward an engine of its own, or let the metric ask both (`ask`)"
-)
-_CANCELLED = "cancelled: the score is no longer needed"
-_ENGINE_FAILED = "the engine crashed before the expert was ready"

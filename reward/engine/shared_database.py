@@ -50,6 +50,8 @@ _META = re.compile(
     re.IGNORECASE,
 )
 """The table with the number of the schema, as all versions made it: reading it runs nothing."""
+_Entry = tuple[str, str, str, str]
+"""Type, name and table of an entry of a schema, and the statement that made it."""
 
 
 class SharedDatabase:
@@ -344,10 +346,6 @@ def _use_wal(db: sqlite3.Connection) -> None:
     locked = retry_if_exception_message(match=".*locked")
     retrying = Retrying(retry=locked, stop=stop_after_attempt(100), wait=wait_fixed(0.05), reraise=True)
     retrying(lambda: db.execute("pragma journal_mode = wal").fetchall())  # a row that is left keeps it in progress
-
-
-_Entry = tuple[str, str, str, str]
-"""Type, name and table of an entry of a schema, and the statement that made it."""
 
 
 def _entry(row: tuple[object, ...]) -> _Entry:

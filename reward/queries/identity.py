@@ -27,6 +27,7 @@ from .specs import SpecError, import_path, parameters
 
 SIGNATURE_DIGITS = 8
 """Hex digits of an identity at the end of a signature."""
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 class _Paths(Enum):
@@ -133,9 +134,6 @@ def _describe_object(built: Any, paths: _Paths) -> dict[str, Any]:
 def _is_written_in_python(kind: type) -> bool:
     """Whether a class is one of a Python module; the state of others is in C."""
     return bool(kind.__flags__ & _HEAP_TYPE) and "__module__" in vars(kind)
-
-
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def _card_facts(built: Any) -> dict[str, Any]:

@@ -18,6 +18,14 @@ from .outcomes import Failure
 from .parsing import parse_integer, parse_json, parse_option, parse_yes_no, shorten
 from .reported_speech import final_answer
 
+MAX_REPLY = 100_000
+"""Characters of a reply, its tool calls included: a judge may be a stranger's server, or stuck. The longest format asks
+for a few thousand."""
+MAX_OUTPUT = 1_000_000
+"""Characters of a judge's output, reasoning included."""
+_MAX_RAW = 2_000
+"""Characters that are kept of output that is too long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -274,15 +282,6 @@ class Reply:
     option_mass: float | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     note: str = ""
-
-
-MAX_REPLY = 100_000
-"""Characters of a reply, its tool calls included: a judge may be a stranger's server, or stuck. The longest format asks
-for a few thousand."""
-MAX_OUTPUT = 1_000_000
-"""Characters of a judge's output, reasoning included."""
-_MAX_RAW = 2_000
-"""Characters that are kept of output that is too long."""
 
 
 def _check_length(text: str, calls: Sequence[ToolCall]) -> None:

@@ -32,6 +32,8 @@ from .kinds import (
 from .outcomes import Abstention
 from .response_formats import Reply, ToolCall
 
+_LITTLE_ENDIAN = np.dtype("<f4")
+
 
 def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
     """Inverse of `answer_from_json`."""
@@ -135,9 +137,6 @@ def _decompressed(packed: str, size: int, what: str) -> bytes:
     if len(content) != size or not unpacking.eof:
         raise ValueError(f"{what} does not have {size} bytes: its record is damaged")
     return content
-
-
-_LITTLE_ENDIAN = np.dtype("<f4")
 
 
 def _change_map_to_json(changes: ChangeMap) -> dict[str, Any]:

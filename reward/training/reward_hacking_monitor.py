@@ -45,6 +45,7 @@ _MIN_HELDOUT_RISE = 0.25  # of the rise of the trained reward: a smaller rise of
 _EPSILON = 1e-9
 _EQUAL_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 _MIN_SHOWN_RISE = 0.25  # standard deviations over samples: a smaller rise of the reward is not told with an alarm
+T = TypeVar("T")
 
 
 class RewardHackingMonitor:
@@ -366,9 +367,6 @@ def _rejections(name: str, scores: Sequence[Score | float | None]) -> dict[str, 
 def is_rejected(score: Score) -> bool:
     """Whether a guard of the reward, or of one of its parts, rejected the edit."""
     return score.rejected or any(is_rejected(part) for part in score.parts.values())
-
-
-T = TypeVar("T")
 
 
 class GroupReservoir(Generic[T]):

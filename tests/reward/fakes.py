@@ -33,6 +33,8 @@ from editcritic.reward.queries import (
 from editcritic.reward.queries.kinds import Differ, Outcome, Query
 
 PICTURE = Image.from_digest("0" * 64, (8, 8))
+Tree = list[Any]
+"""A description of a program: a tuple of query numbers is sent at once, a list of trees is gathered."""
 
 
 def question(number: int) -> Rate:
@@ -170,10 +172,6 @@ def value_alone(program: Program[Any], rule: Callable[[Any], Any], name: str) ->
                 value = (unanswered,)
         else:
             value = tuple(alone(part, rule, name) for part in request.programs)
-
-
-Tree = list[Any]
-"""A description of a program: a tuple of query numbers is sent at once, a list of trees is gathered."""
 
 
 def grown(tree: Tree) -> Program[Score]:

@@ -156,12 +156,17 @@ def test_an_expert_that_is_down_fails_the_rest_without_asking(error):
     assert sum(expert.seen.values()) == 6
 
 
-def test_a_malformed_answer_is_a_failure():
+def test_what_is_no_answer_fails_with_its_words():
     expert = Served(lambda query: "very good")
     with Engine() as engine:
         (score,) = run_all(engine, [scores_of(0)], expert)
     assert score.status == "failed"
     assert "rate expects Measurement, got str" in score.reason
+    expert = Served(lambda query: Failure("it refused", raw="I'd rather not."))
+    with Engine() as engine:
+        (score,) = run_all(engine, [scores_of(0)], expert)
+    assert score.reason == "served: it refused"
+    assert [(item.what, item.text) for item in score.evidence] == [("raw output", "I'd rather not.")]
 
 
 def test_what_it_counts_is_in_the_stats_and_what_it_counted_elsewhere_is_not():
@@ -174,14 +179,6 @@ def test_what_it_counts_is_in_the_stats_and_what_it_counted_elsewhere_is_not():
         run_all(engine, [scores_of(number) for number in range(5)], expert)
         spent = engine.stats().since(before)["experts"]["served"]
     assert (spent["queries"], spent["requests"], spent["usd"]) == (2, 2, 0.5)
-
-
-def test_the_words_of_a_failure_are_in_the_evidence():
-    expert = Served(lambda query: Failure("it refused", raw="I'd rather not."))
-    with Engine() as engine:
-        (score,) = run_all(engine, [scores_of(0)], expert)
-    assert score.reason == "served: it refused"
-    assert [(item.what, item.text) for item in score.evidence] == [("raw output", "I'd rather not.")]
 
 
 def test_closing_the_engine_ends_the_loop_and_what_runs_in_it():

@@ -34,6 +34,14 @@ from .test_encoded_images import png_chunk
 
 Pixels = np.ndarray
 SRGB = PIL.ImageCms.ImageCmsProfile(PIL.ImageCms.createProfile("sRGB")).tobytes()
+BROKEN = {
+    "is damaged": [b"junk", DISPLAY_P3[:200], DISPLAY_P3[:132] + bytes(len(DISPLAY_P3) - 132), bytes(5000)],
+    "has more than 65,536 bytes": [made_profile(P3, srgb_curve, "long " * 20_000), bytes(2**22)],
+    "is neither for RGB nor for grey": [DISPLAY_P3[:16] + space + DISPLAY_P3[20:] for space in (b"CMYK", b"Lab ")],
+    "is for grey, and the picture has colours": [GREY_GAMMA_18],
+}
+CUP = {"cup": [[195, 45, 440, 345]]}
+"""Pixel corners in the photograph `coffee`."""
 
 
 def photograph(name: str) -> Pixels:
@@ -108,28 +116,17 @@ def test_srgb_changes_no_value(profile: bytes) -> None:
     assert image.raw is image
 
 
-def test_a_turned_picture_is_read_by_its_profile() -> None:
+def test_turned_and_grey_pictures_are_read_by_their_profile():
     exif = PIL.Image.Exif()
     exif[0x0112] = 6
     image = Image.of(encoded(IN_P3, DISPLAY_P3, exif=exif))
     assert image == Image.of(np.rot90(converted(IN_P3, DISPLAY_P3, b""), -1))
     assert image.raw == Image.of(np.rot90(IN_P3, -1))
-
-
-def test_a_grey_picture_is_read_by_a_profile_for_grey() -> None:
     grey = data.camera()
     image = Image.of(encoded(grey, GREY_GAMMA_18))
     expected = 255 * np.interp((grey / 255.0) ** 1.8, srgb_curve(np.linspace(0, 1, 4096)), np.linspace(0, 1, 4096))
     assert np.abs(image.pixels[..., 1] - expected).max() <= 2
     assert np.abs(image.pixels[..., 1].astype(int) - grey).max() > 10
-
-
-BROKEN = {
-    "is damaged": [b"junk", DISPLAY_P3[:200], DISPLAY_P3[:132] + bytes(len(DISPLAY_P3) - 132), bytes(5000)],
-    "has more than 65,536 bytes": [made_profile(P3, srgb_curve, "long " * 20_000), bytes(2**22)],
-    "is neither for RGB nor for grey": [DISPLAY_P3[:16] + space + DISPLAY_P3[20:] for space in (b"CMYK", b"Lab ")],
-    "is for grey, and the picture has colours": [GREY_GAMMA_18],
-}
 
 
 @pytest.mark.parametrize(("problem", "profile"), [(text, one) for text, ones in BROKEN.items() for one in ones])
@@ -174,13 +171,10 @@ def test_mutated_profiles_are_pixels_or_a_warning(recwarn: pytest.WarningsRecord
     assert len(recwarn) < 5
 
 
-def test_a_pickled_picture_has_both_readings() -> None:
+def test_pickles_and_recordings_know_both_readings():
     image = Image.of(encoded(IN_P3, DISPLAY_P3))
     again = pickle.loads(pickle.dumps(image))
     assert (again, again.raw, again.profile) == (image, image.raw, DISPLAY_P3)
-
-
-def test_a_recording_knows_the_digests_of_both_readings_and_old_ones_are_read() -> None:
     source, edit = Image.of(encoded(IN_P3, DISPLAY_P3)), Image.of(encoded(COFFEE[::-1]))
     row = json.loads(json.dumps(sample_to_json(EditSample("a", "turn it", (source,), edit))))
     replayed = sample_from_json(row, recorded=lambda *_: None)
@@ -272,10 +266,6 @@ def test_a_source_without_a_profile_decides_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(colour_profiles, "_thumbnail", lambda _: pytest.fail("compared"))
     source, edit = Image.of(encoded(COFFEE)), Image.of(encoded(IN_P3))
     assert EditSample("a", "x", (source,), edit).edited is edit
-
-
-CUP = {"cup": [[195, 45, 440, 345]]}
-"""Pixel corners in the photograph `coffee`."""
 
 
 def blue_cup(pixels: Pixels) -> Pixels:

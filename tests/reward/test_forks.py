@@ -30,17 +30,42 @@ from .fakes import Fake, Says, alone, asks, known, picture, run_all, sample
 
 ROOT = Path(__file__).parents[2]
 pytestmark = needs_fork
+EXITING = """
+import os, sys
+from editcritic.reward import Reward
+from tests.reward.fakes import Fake, Says, known, sample
+
+reward = Reward(Says(number=1), {"preference": Fake(known)})
+reward([sample()])
+child = os.fork()
+values = reward([sample()]).values
+print(len(values), flush=True)
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+sys.exit(0)
+"""
 
 
 def rewarded(*numbers: int) -> list[float | None]:
     return [alone(asks(number), known).value for number in numbers]
 
 
-def test_a_reward_that_was_used_before_a_fork_works_in_the_child_and_in_the_parent() -> None:
+def test_a_reward_works_in_the_child_but_not_scores_begun_before():
     reward = Reward(Says(number=1), {"preference": Fake(known)})
     expected = reward([sample()]).values
     assert forked(lambda: reward([sample(), sample("t")]).values) == expected * 2
     assert reward([sample()]).values == expected
+    reward = Reward(Says(number=1), {"preference": Fake(known, jitter_s=0.01)})
+    stream = reward.stream(sample(str(number)) for number in range(1000))
+    first = next(stream)
+
+    def go_on() -> str:
+        with pytest.raises(RuntimeError) as raised:
+            next(stream)
+        return str(raised.value)
+
+    assert "begun before this process was forked" in forked(go_on)
+    assert next(stream).value == first.value
 
 
 def test_an_engine_in_the_child_begins_anew_and_a_closed_one_stays_closed() -> None:
@@ -130,20 +155,6 @@ def test_no_connection_to_a_log_is_open_while_the_process_forks(tmp_path: Path) 
             return not (tmp_path / "log-wal").exists()
 
         assert forked(is_last)
-
-
-def test_scores_that_were_begun_before_the_fork_are_an_error_in_the_child() -> None:
-    reward = Reward(Says(number=1), {"preference": Fake(known, jitter_s=0.01)})
-    stream = reward.stream(sample(str(number)) for number in range(1000))
-    first = next(stream)
-
-    def go_on() -> str:
-        with pytest.raises(RuntimeError) as raised:
-            next(stream)
-        return str(raised.value)
-
-    assert "begun before this process was forked" in forked(go_on)
-    assert next(stream).value == first.value
 
 
 def rated(judge: OpenAIJudge, engine: Engine, draw: int) -> str:
@@ -254,22 +265,6 @@ def test_a_lock_that_a_thread_of_the_parent_holds_is_free_in_the_child(name: str
         release.set()
         thread.join(SOON)
     use()
-
-
-EXITING = """
-import os, sys
-from editcritic.reward import Reward
-from tests.reward.fakes import Fake, Says, known, sample
-
-reward = Reward(Says(number=1), {"preference": Fake(known)})
-reward([sample()])
-child = os.fork()
-values = reward([sample()]).values
-print(len(values), flush=True)
-if child:
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-sys.exit(0)
-"""
 
 
 def test_parent_and_child_end_in_the_usual_way() -> None:

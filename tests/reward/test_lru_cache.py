@@ -14,7 +14,7 @@ from editcritic.reward.queries.serialization import approximate_bytes
 from .fakes import picture
 
 
-def test_what_was_used_last_stays_and_as_many_as_are_to_stay():
+def test_what_was_used_last_stays_and_answers_count_by_their_pixels():
     cache: LruCache[str, str] = LruCache(3, len)
     for key, value in (("a", "a"), ("b", "bb"), ("a", "other"), ("c", "c")):
         assert cache.get("a") in (None, "a")
@@ -26,9 +26,6 @@ def test_what_was_used_last_stays_and_as_many_as_are_to_stay():
         small: LruCache[str, str] = LruCache(2, len, least=least)
         small.put("a", "far too long")
         assert len(small) == least
-
-
-def test_answers_count_by_their_pixels():
     for answer in (UpscaledImage(picture(1, 100, 100)), Mask(np.ones((200, 150), bool))):
         assert 30_000 <= approximate_bytes(answer) < 31_000
 

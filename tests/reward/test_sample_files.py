@@ -15,6 +15,56 @@ from editcritic.reward.sample_files import InvalidLine, read_samples, sample_fro
 from .fakes import picture
 from .plan_strategies import PLANS
 
+GOOD = {"instruction": "make it blue", "source": "before.png", "edited": "after.png"}
+NAN, INF = float("nan"), float("inf")
+WRONG = {
+    "a field that is none": ({**GOOD, "instructions": "x"}, "instructions: Extra inputs are not permitted"),
+    "no instruction": ({"source": "before.png", "edited": "after.png"}, "instruction: Field required"),
+    "no edited picture": ({"instruction": "x", "source": "before.png"}, "edited: Field required"),
+    "no source": ({"instruction": "x", "edited": "after.png"}, "give either `source` or `sources`"),
+    "two sources": ({**GOOD, "sources": ["before.png"]}, "give either `source` or `sources`"),
+    "another version": ({**GOOD, "schema": 2}, "schema 2 is not 1: written by another version"),
+    "a list": ([1], "Input should be"),
+    "a number": ("7", "Input should be"),
+    "an instruction that is none": ({**GOOD, "instruction": 7}, "instruction: Input should be a valid string"),
+    "a missing picture": ({**GOOD, "edited": "nowhere.png"}, "cannot read image"),
+    "a picture that is none": ({**GOOD, "edited": "samples.jsonl"}, "samples.jsonl is not an image"),
+    "an unknown task": ({**GOOD, "task": {"type": "paint"}}, "task.type: Input should be 'subject_add'"),
+    "a task without its slots": ({**GOOD, "task": {"type": "subject_add"}}, "a subject_add task needs new"),
+    "a slot that is none": ({**GOOD, "task": {"type": "subject_add", "name": "x"}}, "task.name: Unexpected"),
+    "three corners": ({**GOOD, "boxes": {"cup": [[1, 2, 3]]}}, "boxes.cup.0.3: Field required"),
+    "a NaN in a box": ({**GOOD, "boxes": {"cup": [[1, NAN, 3, 4]]}}, "NaN is no number of JSON"),
+    "an infinity in a box": ({**GOOD, "boxes": {"cup": [[1, 2, INF, 4]]}}, "Infinity is no number of JSON"),
+    "an empty box": ({**GOOD, "boxes": {"cup": [[3, 2, 3, 4]]}}, "is empty: give x0 < x1 and y0 < y1, in pixels"),
+    "corners the wrong way": ({**GOOD, "boxes": {"cup": [[5, 2, 3, 4]]}}, "is empty: give x0 < x1"),
+    "a box outside": ({**GOOD, "boxes": {"cup": [[1, 2, 17, 4]]}}, "lies outside of its 16 x 8 image: boxes are x0,"),
+    "a box above": ({**GOOD, "boxes": {"cup": [[1, -2, 6, 4]]}}, "lies outside of its 16 x 8 image"),
+    "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "NaN is no number of JSON"),
+    "a plan of nothing known": ({**GOOD, "plan": {"operations": [{"type": "paint"}]}}, "plan.operations.0.type"),
+    "an earlier turn without a picture": ({**GOOD, "history": [{"instruction": "x"}]}, "history.0.edited: Field"),
+}
+TEXTS = st.text(max_size=6)
+NAMES = st.text(min_size=1, max_size=6)
+SHARES = st.floats(0, 1)
+SIZES = st.tuples(st.integers(1, 4000), st.integers(1, 4000))
+TASKS = st.one_of(
+    st.builds(Task, st.just("subject_remove"), object=NAMES),
+    st.builds(Task, st.just("count_change"), object=NAMES, count=st.integers(0, 9)),
+    st.builds(Task, st.just("position_change"), object=NAMES, position=st.sampled_from(POSITIONS), reference=NAMES),
+    st.builds(Task, st.just("text_change"), text=NAMES, object=NAMES, old=NAMES),
+    st.builds(Task, st.just("background_change"), value=NAMES, keep=st.lists(NAMES, max_size=2).map(tuple)),
+)
+OBJECTS = st.lists(NAMES, max_size=3).map(tuple)
+POOLS = st.builds(Pools, OBJECTS, OBJECTS, OBJECTS, st.booleans())
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+METADATA = st.dictionaries(TEXTS, VALUES, max_size=2)
+OPERATIONS = st.lists(st.builds(Operation, TEXTS, TEXTS, st.none() | TASKS), max_size=2).map(tuple)
+IMAGES = [Image.from_digest(f"{number:064x}", size) for number, size in enumerate([(1, 1), (16, 8), (640, 427)])]
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -22,9 +72,6 @@ def folder(tmp_path):
     for seed, name in enumerate(["before.png", "after.png", "later.png", "mask.png"]):
         picture(seed, 16, 8).pil().save(tmp_path / name)
     return tmp_path
-
-
-GOOD = {"instruction": "make it blue", "source": "before.png", "edited": "after.png"}
 
 
 def read(folder, *rows, encoding="utf-8"):
@@ -41,11 +88,16 @@ def problem(folder, row):
     return line.problem
 
 
-def test_the_least_line_is_a_sample(folder):
+def test_the_least_line_and_one_box_are_samples(folder):
     (sample,) = read(folder, GOOD)
     assert isinstance(sample, EditSample)
     assert (sample.id, sample.instruction) == ("samples:1", "make it blue")
     assert (sample.source, sample.edited) == (picture(0, 16, 8), picture(1, 16, 8))
+    boxes = {"cup": [0, 0, 8, 4], "lid": [[0, 0, 8, 4]]}
+    sample = sample_from_json({**GOOD, "boxes": boxes}, folder=folder)
+    assert sample.boxes == {name: (Box(0.25, 0.25, 0.5, 0.5, label=name),) for name in boxes}
+    samples = read(folder, json.dumps(GOOD) + "\r", json.dumps(GOOD) + "\r", "\r")
+    assert [type(item) for item in samples] == [EditSample, EditSample]
 
 
 def test_a_line_with_everything_is_a_sample(folder):
@@ -83,12 +135,6 @@ def test_a_line_with_everything_is_a_sample(folder):
     assert sample.pools == Pools(("cup",), ("cup",), (), False)
     assert sample.boxes == {"cup": (Box(0.25, 0.25, 0.5, 0.5, label="cup"), Box(0.75, 0.75, 0.5, 0.5, label="cup"))}
     assert (sample.mask, sample.reference) == (picture(3, 16, 8), picture(2, 16, 8))
-
-
-def test_one_box_needs_no_list(folder):
-    boxes = {"cup": [0, 0, 8, 4], "lid": [[0, 0, 8, 4]]}
-    sample = sample_from_json({**GOOD, "boxes": boxes}, folder=folder)
-    assert sample.boxes == {name: (Box(0.25, 0.25, 0.5, 0.5, label=name),) for name in boxes}
 
 
 def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
@@ -134,11 +180,6 @@ def test_what_editors_leave_in_front_does_no_harm(text, folder):
     assert isinstance(sample, EditSample)
 
 
-def test_lines_may_end_as_they_do_on_windows(folder):
-    samples = read(folder, json.dumps(GOOD) + "\r", json.dumps(GOOD) + "\r", "\r")
-    assert [type(item) for item in samples] == [EditSample, EditSample]
-
-
 @pytest.mark.parametrize(
     "instruction", ["把杯子变成蓝色", "Смени цвет чашки", "اجعل الكوب أزرق", "कप", "🫖→🔵", "a\u2028b"]
 )
@@ -161,35 +202,6 @@ def test_paths_are_relative_to_the_file_or_absolute(folder, monkeypatch, tmp_pat
     assert [item.edited for item in lines if isinstance(item, EditSample)] == [picture(7)] * 2
 
 
-NAN, INF = float("nan"), float("inf")
-WRONG = {
-    "a field that is none": ({**GOOD, "instructions": "x"}, "instructions: Extra inputs are not permitted"),
-    "no instruction": ({"source": "before.png", "edited": "after.png"}, "instruction: Field required"),
-    "no edited picture": ({"instruction": "x", "source": "before.png"}, "edited: Field required"),
-    "no source": ({"instruction": "x", "edited": "after.png"}, "give either `source` or `sources`"),
-    "two sources": ({**GOOD, "sources": ["before.png"]}, "give either `source` or `sources`"),
-    "another version": ({**GOOD, "schema": 2}, "schema 2 is not 1: written by another version"),
-    "a list": ([1], "Input should be"),
-    "a number": ("7", "Input should be"),
-    "an instruction that is none": ({**GOOD, "instruction": 7}, "instruction: Input should be a valid string"),
-    "a missing picture": ({**GOOD, "edited": "nowhere.png"}, "cannot read image"),
-    "a picture that is none": ({**GOOD, "edited": "samples.jsonl"}, "samples.jsonl is not an image"),
-    "an unknown task": ({**GOOD, "task": {"type": "paint"}}, "task.type: Input should be 'subject_add'"),
-    "a task without its slots": ({**GOOD, "task": {"type": "subject_add"}}, "a subject_add task needs new"),
-    "a slot that is none": ({**GOOD, "task": {"type": "subject_add", "name": "x"}}, "task.name: Unexpected"),
-    "three corners": ({**GOOD, "boxes": {"cup": [[1, 2, 3]]}}, "boxes.cup.0.3: Field required"),
-    "a NaN in a box": ({**GOOD, "boxes": {"cup": [[1, NAN, 3, 4]]}}, "NaN is no number of JSON"),
-    "an infinity in a box": ({**GOOD, "boxes": {"cup": [[1, 2, INF, 4]]}}, "Infinity is no number of JSON"),
-    "an empty box": ({**GOOD, "boxes": {"cup": [[3, 2, 3, 4]]}}, "is empty: give x0 < x1 and y0 < y1, in pixels"),
-    "corners the wrong way": ({**GOOD, "boxes": {"cup": [[5, 2, 3, 4]]}}, "is empty: give x0 < x1"),
-    "a box outside": ({**GOOD, "boxes": {"cup": [[1, 2, 17, 4]]}}, "lies outside of its 16 x 8 image: boxes are x0,"),
-    "a box above": ({**GOOD, "boxes": {"cup": [[1, -2, 6, 4]]}}, "lies outside of its 16 x 8 image"),
-    "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "NaN is no number of JSON"),
-    "a plan of nothing known": ({**GOOD, "plan": {"operations": [{"type": "paint"}]}}, "plan.operations.0.type"),
-    "an earlier turn without a picture": ({**GOOD, "history": [{"instruction": "x"}]}, "history.0.edited: Field"),
-}
-
-
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_with_a_line_is_said(name, folder):
     row, says = WRONG[name]
@@ -204,21 +216,6 @@ def test_a_box_that_is_no_number_is_refused_from_python_too(field, folder):
         sample_from_json({**GOOD, **field}, folder=folder)
 
 
-TEXTS = st.text(max_size=6)
-NAMES = st.text(min_size=1, max_size=6)
-SHARES = st.floats(0, 1)
-SIZES = st.tuples(st.integers(1, 4000), st.integers(1, 4000))
-TASKS = st.one_of(
-    st.builds(Task, st.just("subject_remove"), object=NAMES),
-    st.builds(Task, st.just("count_change"), object=NAMES, count=st.integers(0, 9)),
-    st.builds(Task, st.just("position_change"), object=NAMES, position=st.sampled_from(POSITIONS), reference=NAMES),
-    st.builds(Task, st.just("text_change"), text=NAMES, object=NAMES, old=NAMES),
-    st.builds(Task, st.just("background_change"), value=NAMES, keep=st.lists(NAMES, max_size=2).map(tuple)),
-)
-OBJECTS = st.lists(NAMES, max_size=3).map(tuple)
-POOLS = st.builds(Pools, OBJECTS, OBJECTS, OBJECTS, st.booleans())
-
-
 @st.composite
 def boxes(draw, size):
     """Annotated in whole pixels, or detected anywhere."""
@@ -226,18 +223,6 @@ def boxes(draw, size):
         return Box(draw(SHARES), draw(SHARES), draw(SHARES), draw(SHARES), draw(SHARES))
     x0, y0 = draw(st.integers(0, size[0] - 1)), draw(st.integers(0, size[1] - 1))
     return Box.from_corners(x0, y0, draw(st.integers(x0 + 1, size[0])), draw(st.integers(y0 + 1, size[1])), size)
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
-    max_leaves=4,
-)
-METADATA = st.dictionaries(TEXTS, VALUES, max_size=2)
-OPERATIONS = st.lists(st.builds(Operation, TEXTS, TEXTS, st.none() | TASKS), max_size=2).map(tuple)
-
-
-IMAGES = [Image.from_digest(f"{number:064x}", size) for number, size in enumerate([(1, 1), (16, 8), (640, 427)])]
 
 
 def images():

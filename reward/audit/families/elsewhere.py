@@ -36,6 +36,7 @@ _COLOURS = np.array(
 )
 _FOREIGN = 300  # grey levels, of the three channels together
 _FILLED = 0.4  # of its box, a shape
+_SHARES = {0.015: "1.5 % of the picture", 0.04: "4 % of the picture", 0.1: "10 % of the picture"}
 
 
 def background_replaced(edit: AuditedEdit, amount: float) -> Variant | None:
@@ -152,8 +153,6 @@ def stray_object(edit: AuditedEdit, amount: float) -> Variant | None:
     patch[...] = _COLOURS[rng.choice(foreign)]
     return edit.picture(with_patch(edit.after, patch, area, alpha.astype(np.float32) / np.float32(255)))
 
-
-_SHARES = {0.015: "1.5 % of the picture", 0.04: "4 % of the picture", 0.1: "10 % of the picture"}
 
 FAMILIES = (
     worse(

@@ -53,6 +53,24 @@ _FILTERS = word_set("grain filter tint vignette overlay blur")
 
 
 _EFFECTS = word_set("glow flare bokeh haze shadow shadows reflection reflections")
+_KINDS_OF_EFFECTS: tuple[tuple[OperationType, frozenset[str]], ...] = (
+    ("filter", word_set("blur sepia vintage grayscale monochrome vignette film grain noir")),
+    ("weather", _WEATHER_ADDED),
+    ("particles_add", _PARTICLES),
+    ("effect_add", _EFFECTS),
+)
+_INSIDE = word_set(
+    "and , 's be it's wearing holding carrying having like such riding eating playing wear hold have all both than is"
+)
+_LOOKS = word_set("look style appearance finish feel aesthetic vibe theme atmosphere makeover")
+_NOT_GIVEN = word_set(
+    "break bath walk lift home chance name call hug kiss ride try hand raise tone skin water food medicine "
+    "money time "
+    "space attention love credit advice help"
+)
+_FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")
+"""Parts that it has already."""
+_LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade pattern print surface shape")
 
 
 def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -177,14 +195,6 @@ def _effect_added(new: Target, request: Request) -> Operations | None:
     return None
 
 
-_KINDS_OF_EFFECTS: tuple[tuple[OperationType, frozenset[str]], ...] = (
-    ("filter", word_set("blur sepia vintage grayscale monochrome vignette film grain noir")),
-    ("weather", _WEATHER_ADDED),
-    ("particles_add", _PARTICLES),
-    ("effect_add", _EFFECTS),
-)
-
-
 def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`give the man a hat`, `give a hat to the man`."""
     words = words_in(tokens)
@@ -225,14 +235,6 @@ def may_precede_object(word: str) -> bool:
     return not (
         word in lex.PREPOSITIONS or word in lex.OTHER_PREPOSITIONS or word in lex.DETERMINERS or word in _INSIDE
     )
-
-
-_INSIDE = word_set(
-    "and , 's be it's wearing holding carrying having like such riding eating playing wear hold have all both than is"
-)
-
-
-_LOOKS = word_set("look style appearance finish feel aesthetic vibe theme atmosphere makeover")
 
 
 def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
@@ -301,15 +303,6 @@ def _each_added(new: Tokens, owner: Tokens, request: Request) -> Operations | No
     return None
 
 
-_NOT_GIVEN = word_set(
-    "break bath walk lift home chance name call hug kiss ride try hand raise tone skin water food medicine "
-    "money time "
-    "space attention love credit advice help"
-)
-_FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")
-"""Parts that it has already."""
-
-
 def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operations | None:
     """`(give her) blue eyes` is another colour of hers, `long hair` a property."""
     color = feature.attributes[0] if len(feature.attributes) == 1 else "several"
@@ -317,9 +310,6 @@ def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operatio
         part = Target(feature.noun, relation=Relation("part", owner.target))
         return request.operation("color_alter", target=part, value=color, loose=owner.loose)
     return request.operation("attribute", target=owner.target, value=feature.phrase)
-
-
-_LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade pattern print surface shape")
 
 
 def look_given(target: Phrase, new: Tokens, request: Request) -> Operations | None:

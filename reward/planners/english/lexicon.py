@@ -8,6 +8,19 @@ from typing import TypeVar
 
 from ...edit_plan import Place, RelationKind
 
+_Class = TypeVar("_Class")
+PERSON_PRONOUNS: Mapping[str, str] = MappingProxyType(
+    {"him": "person", "he": "person", "she": "person", "her": "person", "his": "person", "their": "people"}
+)
+"""Pronoun -> a noun for a detector; "it" and "them" may be anything."""
+_COUNTED = "one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve"
+SIDE_RELATIONS: Mapping[Place, RelationKind] = MappingProxyType(
+    {"left": "left", "right": "right", "top": "on", "bottom": "below", "center": "in", "foreground": "in_front"}
+)
+"""Side of an object -> how something there lies to it."""
+ADJECTIVE_ENDINGS = ("ous", "ful", "less", "ish", "ic", "like", "-shaped", "-style", "-colored", "-sleeve", "-themed")
+"""Endings of adjectives that are not listed, where no noun is expected."""
+
 
 def word_set(words: str) -> frozenset[str]:
     """The words of a text."""
@@ -17,9 +30,6 @@ def word_set(words: str) -> frozenset[str]:
 def phrases(text: str) -> tuple[tuple[str, ...], ...]:
     """The phrases between the commas of a text, each as its words."""
     return tuple(tuple(phrase.split()) for phrase in text.split(","))
-
-
-_Class = TypeVar("_Class")
 
 
 def by_word(classes: Mapping[_Class, str]) -> Mapping[str, _Class]:
@@ -32,11 +42,6 @@ def by_word(classes: Mapping[_Class, str]) -> Mapping[str, _Class]:
 ARTICLES = word_set("a an the")
 DETERMINERS = ARTICLES | word_set("my this that these those its his her their some any another")
 POSSESSIVES = word_set("his her their its")
-PERSON_PRONOUNS: Mapping[str, str] = MappingProxyType(
-    {"him": "person", "he": "person", "she": "person", "her": "person", "his": "person", "their": "people"}
-)
-"""Pronoun -> a noun for a detector; "it" and "them" may be anything."""
-_COUNTED = "one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve"
 NUMBERS: Mapping[str, int] = MappingProxyType({word: number for number, (word,) in enumerate(phrases(_COUNTED), 1)})
 ORDINALS: Mapping[str, int] = MappingProxyType(
     {word: number for number, (word,) in enumerate(phrases("first, second, third, fourth, fifth, sixth"), 1)}
@@ -103,10 +108,6 @@ SIDES: Mapping[str, Place] = by_word(
     }
 )
 SIDE_NOUNS = word_set("side half part corner edge area portion section third hand end region")
-SIDE_RELATIONS: Mapping[Place, RelationKind] = MappingProxyType(
-    {"left": "left", "right": "right", "top": "on", "bottom": "below", "center": "in", "foreground": "in_front"}
-)
-"""Side of an object -> how something there lies to it."""
 
 BACKGROUND_NOUNS = word_set("background backdrop setting environment surroundings scenery backgrounds surrounding")
 SCENERY = BACKGROUND_NOUNS | word_set(
@@ -199,8 +200,6 @@ ADJECTIVES = (
         "taller tallest shorter shortest bright-red spiky feathered leafy flowering mossy majestic"
     )
 )
-ADJECTIVE_ENDINGS = ("ous", "ful", "less", "ish", "ic", "like", "-shaped", "-style", "-colored", "-sleeve", "-themed")
-"""Endings of adjectives that are not listed, where no noun is expected."""
 SHAPES = word_set("square circle triangle diamond heart star cross ring round arch")
 DEGREES = word_set(
     "brand slightly very more less much bit little all entirely completely fully totally even far way a too so"

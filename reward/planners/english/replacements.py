@@ -31,6 +31,39 @@ from .values import (
     state_value,
 )
 
+_KINDS_OF_ASPECTS: Mapping[str, tuple[OperationType, int]] = MappingProxyType(
+    {
+        "weather": ("weather", 5),
+        "time": ("weather", 5),
+        "style": ("style", 14),
+        "lighting": ("light", 14),
+        "camera": ("camera", 14),
+        "color": ("color_alter", 9),
+        "material": ("material_alter", 8),
+        "texture": ("material_alter", 8),
+        "count": ("count_change", 1),
+        "expression": ("expression", 8),
+        "pose": ("pose", 10),
+        "font": ("text_style", 6),
+        "size": ("resize", 6),
+        "pattern": ("attribute", 8),
+        "shape": ("attribute", 8),
+        "position": ("position_change", 12),
+    }
+)
+"""Aspect -> type of the operation, and the number of words that its value may have."""
+_PICTURED = word_set("cartoon anime caricature sketch doodle watercolor")
+"""Looks that an object may have, too: "make the man a cartoon"."""
+_SURFACES = word_set("texture finish look material surface appearance")
+_PATTERNS = word_set("stripes dots checks plaid checkers")
+_PROPERTIES = word_set("hair beard mustache moustache skin eyes")
+_NOT_REPLACED = word_set(
+    "theme mood concept atmosphere style size age name vibe text word words side half resolution format breed "
+    "fur skin hair font hairstyle haircut gender weather season time view viewpoint angle perspective direction"
+)
+_NO_OBJECTS = word_set("color texture shade tone match style version design pattern one ones position state")
+_PLACES_TO_GO = word_set("beach forest city desert park mountains street countryside moon")
+
 
 def replace_object(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`replace the cat with a dog`."""
@@ -147,29 +180,6 @@ def aspect_changed(aspect: Aspect, new: Tokens, request: Request, *, is_from: bo
     if value is None or len(value) > 80:
         return None
     return request.operation(kind, target=target.target, value=value, loose=loose)
-
-
-_KINDS_OF_ASPECTS: Mapping[str, tuple[OperationType, int]] = MappingProxyType(
-    {
-        "weather": ("weather", 5),
-        "time": ("weather", 5),
-        "style": ("style", 14),
-        "lighting": ("light", 14),
-        "camera": ("camera", 14),
-        "color": ("color_alter", 9),
-        "material": ("material_alter", 8),
-        "texture": ("material_alter", 8),
-        "count": ("count_change", 1),
-        "expression": ("expression", 8),
-        "pose": ("pose", 10),
-        "font": ("text_style", 6),
-        "size": ("resize", 6),
-        "pattern": ("attribute", 8),
-        "shape": ("attribute", 8),
-        "position": ("position_change", 12),
-    }
-)
-"""Aspect -> type of the operation, and the number of words that its value may have."""
 
 
 def _position_changed(target: Target, new: Tokens, request: Request, loose: bool) -> Operations | None:
@@ -297,18 +307,3 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if is_no_object or last in _NO_OBJECTS or fresh.place is not None:
         return None
     return request.operation("subject_replace", target=target.target, new=fresh, loose=target.loose or phrase.loose)
-
-
-_PICTURED = word_set("cartoon anime caricature sketch doodle watercolor")
-"""Looks that an object may have, too: "make the man a cartoon"."""
-_SURFACES = word_set("texture finish look material surface appearance")
-_PATTERNS = word_set("stripes dots checks plaid checkers")
-_PROPERTIES = word_set("hair beard mustache moustache skin eyes")
-_NOT_REPLACED = word_set(
-    "theme mood concept atmosphere style size age name vibe text word words side half resolution format breed "
-    "fur skin hair font hairstyle haircut gender weather season time view viewpoint angle perspective direction"
-)
-
-
-_NO_OBJECTS = word_set("color texture shade tone match style version design pattern one ones position state")
-_PLACES_TO_GO = word_set("beach forest city desert park mountains street countryside moon")

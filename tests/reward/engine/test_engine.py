@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,23 @@ TREE = st.recursive(
 )
 TREES = st.lists(TREE, min_size=1, max_size=24)
 JITTER_S = st.sampled_from([0.0, 0.0005])
+# A second process: scores with a shared log, and prints the scores and the number of calls per query.
+SECOND = """
+import json, sys, time
+from pathlib import Path
+from typing import Any
+from editcritic.reward import AnswerLog, Engine
+from tests.reward.fakes import Fake, asks, mixed, run_all
+
+folder, me, many = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+(folder / f"{me} is here").touch()
+while len(list(folder.glob("* is here"))) < 2:
+    time.sleep(0.001)
+expert = Fake(mixed, batch=7, jitter_s=0.002)
+with AnswerLog(folder / "log") as log, Engine(log=log, window=5) as engine:
+    scores = run_all(engine, [asks(number, number + 1, 2 * number) for number in range(many)], expert)
+print(json.dumps([[score.to_json() for score in scores], dict(expert.seen)]))
+"""
 
 
 @given(
@@ -116,14 +133,6 @@ def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees
                 answered |= log.get("fake", questions).keys()
 
 
-def test_a_log_makes_up_for_memory_so_that_nothing_is_asked_twice(tmp_path):
-    expert = Fake(known, batch=4)
-    with AnswerLog(tmp_path / "log") as log, Engine(log=log, cache_bytes=1) as engine:
-        for _ in range(3):
-            run_all(engine, [asks(*range(20))], expert)
-    assert set(expert.seen.values()) == {1}
-
-
 def test_what_was_asked_for_last_is_remembered_longest():
     expert = Fake(known)
     with Engine(cache_bytes=700) as engine:  # room for two
@@ -132,25 +141,6 @@ def test_what_was_asked_for_last_is_remembered_longest():
         assert set(expert.seen.values()) == {1}
         run_all(engine, [asks(2)], expert)
     assert expert.seen[question(2).digest] == 2
-
-
-# A second process: scores with a shared log, and prints the scores and the number of calls per query.
-SECOND = """
-import json, sys, time
-from pathlib import Path
-from typing import Any
-from editcritic.reward import AnswerLog, Engine
-from tests.reward.fakes import Fake, asks, mixed, run_all
-
-folder, me, many = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-(folder / f"{me} is here").touch()
-while len(list(folder.glob("* is here"))) < 2:
-    time.sleep(0.001)
-expert = Fake(mixed, batch=7, jitter_s=0.002)
-with AnswerLog(folder / "log") as log, Engine(log=log, window=5) as engine:
-    scores = run_all(engine, [asks(number, number + 1, 2 * number) for number in range(many)], expert)
-print(json.dumps([[score.to_json() for score in scores], dict(expert.seen)]))
-"""
 
 
 def python(script, *arguments):
@@ -201,24 +191,6 @@ def test_run_takes_programs_as_there_is_room():
         assert len(list(engine.run(programs(), {"preference": Fake(known, jitter_s=0.0005)}))) == 500
     # Plus one that the scheduler is releasing, and one that it has finished.
     assert window - 1 <= max_alive <= window + 2
-
-
-def test_nothing_is_dropped_while_a_result_is_there_and_not_yet_announced(monkeypatch):
-    future: Any = Future
-    announce, put = future._invoke_callbacks, Engine._put
-
-    def announce_late(future):
-        time.sleep(0.02)
-        announce(future)
-
-    def put_and_look_late(engine, tasks):
-        put(engine, tasks)
-        time.sleep(0.01)
-
-    monkeypatch.setattr(Future, "_invoke_callbacks", announce_late)
-    monkeypatch.setattr(Engine, "_put", put_and_look_late)
-    with Engine(window=1) as engine:
-        assert len(list(engine.run(((asks(), None) for _ in range(5)), {}))) == 5
 
 
 def test_a_slow_first_sample_does_not_stop_the_others():
@@ -321,15 +293,6 @@ def test_close_fails_what_is_in_flight_and_ends_busy_threads_when_they_are_done(
         engine.submit(asks(2), {"preference": Fake(known)})
     go.set()
     assert all_end(threads)
-
-
-def test_an_engine_that_the_exit_has_stopped_keeps_nobody_waiting():
-    engine = Engine()
-    assert engine.submit(asks(1), {"preference": Fake(known)}).result(SOON).status == "scored"
-    engine._scheduler.stop()  # as at the exit
-    assert not engine.is_open
-    with pytest.raises(RuntimeError, match="this engine is closed"):
-        engine.submit(asks(2), {"preference": Fake(known)})
 
 
 def test_a_future_that_is_cancelled_in_time_never_starts():

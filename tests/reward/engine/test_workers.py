@@ -38,6 +38,40 @@ from ..fakes import PICTURE, Fake, alone, asks, known, question, run_all, verdic
 
 ROOT = Path(__file__).parents[3]
 POISON = 13
+NAN = float("nan")
+BOX = Box(0.5, 0.5, 0.1, 0.1, 0.9, "cup")
+EMBED, DETECT = Embed(PICTURE, (Region(),)), Detect(PICTURE, ("cup",))
+MEASURE, READ = Measure("l1", (PICTURE, PICTURE)), ReadText(PICTURE)
+PLAN = Plan((PICTURE,), "Remove the cup")
+HUNG = """
+import threading
+from editcritic.reward import Engine
+from tests.reward.fakes import Fake, asks, known, run_all
+
+def hang(query):
+    threading.Event().wait()
+
+engine = Engine()
+print(run_all(engine, [asks(1)], Fake(hang, name="hung", deadline_s=0.2))[0].reason)
+print(run_all(engine, [asks(2)], Fake(known, name="well"))[0].status)
+"""
+LEAVES = """
+import time
+from editcritic.reward import Engine
+from tests.reward.fakes import Fake, asks, known, run_all
+
+class Weights:
+    def __del__(self):
+        time.sleep(0.3)  # needs the interpreter afterwards, in the thread that releases it last
+        print("let go", flush=True)
+
+def score():
+    expert = Fake(known, name="well")
+    expert.weights = Weights()
+    print(run_all(Engine(), [asks(2)], expert)[0].status)
+
+score()
+"""
 
 
 def is_poison(query):
@@ -131,11 +165,6 @@ def vectors(values=((1.0, 2.0),), patches=(4,), dtype=np.float32):
     return Embeddings(np.array(values, dtype), np.array(patches))
 
 
-NAN = float("nan")
-BOX = Box(0.5, 0.5, 0.1, 0.1, 0.9, "cup")
-EMBED, DETECT = Embed(PICTURE, (Region(),)), Detect(PICTURE, ("cup",))
-MEASURE, READ = Measure("l1", (PICTURE, PICTURE)), ReadText(PICTURE)
-PLAN = Plan((PICTURE,), "Remove the cup")
 WRONG: list[tuple[Query[Any], Any]] = [
     (DETECT, RecognizedText(())),
     (DETECT, Detections(None)),  # type: ignore[arg-type]
@@ -303,7 +332,7 @@ def test_one_hung_connection_of_several_does_not_stop_the_others():
     ]
 
 
-def test_a_deadline_is_for_each_half_of_a_batch_that_is_halved():
+def test_a_deadline_is_for_each_half_of_a_batch_and_may_be_none():
     def slow(queries):
         if len(queries) > 1:
             raise ValueError("one by one, please")
@@ -313,49 +342,13 @@ def test_a_deadline_is_for_each_half_of_a_batch_that_is_halved():
     expert = Fake(whole=slow, deadline_s=0.5)
     with Engine() as engine:
         assert run_all(engine, [asks(*range(16))], expert) == [alone(asks(*range(16)), known)]
-
-
-def test_no_deadline_is_a_deadline_too():
     with Engine() as engine:
         assert run_all(engine, [asks(1)], Fake(deadline_s=float("inf"))) == [alone(asks(1), known)]
-
-
-HUNG = """
-import threading
-from editcritic.reward import Engine
-from tests.reward.fakes import Fake, asks, known, run_all
-
-def hang(query):
-    threading.Event().wait()
-
-engine = Engine()
-print(run_all(engine, [asks(1)], Fake(hang, name="hung", deadline_s=0.2))[0].reason)
-print(run_all(engine, [asks(2)], Fake(known, name="well"))[0].status)
-"""
 
 
 def test_a_process_with_a_hung_expert_ends_by_itself():
     run = subprocess.run([sys.executable, "-c", HUNG], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, "hung: no answer within 0.2 s\nscored\n"), run.stderr
-
-
-LEAVES = """
-import time
-from editcritic.reward import Engine
-from tests.reward.fakes import Fake, asks, known, run_all
-
-class Weights:
-    def __del__(self):
-        time.sleep(0.3)  # needs the interpreter afterwards, in the thread that releases it last
-        print("let go", flush=True)
-
-def score():
-    expert = Fake(known, name="well")
-    expert.weights = Weights()
-    print(run_all(Engine(), [asks(2)], expert)[0].status)
-
-score()
-"""
 
 
 def test_a_process_ends_after_its_experts_have_let_go_of_what_they_hold():

@@ -21,91 +21,6 @@ from .everyday_requests import EVERYDAY
 from .planned_requests import PLANS
 
 PLANNER = RulePlanner()
-
-
-@pytest.mark.parametrize(("sentence", "expected"), PLANS)
-def test_a_request_is_planned(sentence, expected):
-    assert compact(PLANNER.plan(sentence)) == expected
-
-
-@pytest.mark.parametrize(("sentence", "expected"), EVERYDAY)
-def test_an_everyday_request_is_planned_or_left(sentence, expected):
-    assert compact(PLANNER.plan(sentence)) == expected
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "make it look much nicer",
-        "Could you improve the photo?",
-        "Brighten it and make the picture pop",
-        "fix this image",
-    ],
-)
-def test_what_only_praises_is_told_to_say_what_changes(sentence):
-    (answer,) = PLANNER([Plan((picture(),), sentence)])
-    assert isinstance(answer, Abstention)
-    assert "not what shall be seen" in answer.reason
-
-
-@pytest.mark.parametrize("sentence", ["fix the broken window somehow", "make the picture of my aunt"])
-def test_what_is_not_read_for_another_reason_is_not_called_praise(sentence):
-    (answer,) = PLANNER([Plan((picture(),), sentence)])
-    assert isinstance(answer, Abstention)
-    assert "not what shall be seen" not in answer.reason
-
-
-@pytest.mark.parametrize("lead", ["Please {}", "Could you please {}?", "I want you to {}.", "{}, please", "now {}"])
-def test_politeness_changes_nothing(lead):
-    assert compact(PLANNER.plan(lead.format("paint the gate white"))) == "color_alter gate = white"
-
-
-def test_british_and_american_spellings_are_the_same():
-    plans = [PLANNER.plan(f"Change the {word} of the centre lamp to grey") for word in ("colour", "color")]
-    assert [compact(plan) for plan in plans] == ["color_alter lamp @center = grey"] * 2
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "Change the color of wooden cup to blue",
-        "Remove trash can",
-        "Replace orange with glass vase",
-        "Add beer can on the left of brick wall",
-        "Change the count of black and white cat to 3",
-        "Change the background to beach at sunset, remain the bride, groom unchanged",
-        'Change the background to street, remain the "felt" brown hat unchanged',
-        "Change the position of blue kite to right of wooden left fence",
-    ],
-)
-def test_a_sentence_of_edival_keeps_its_plan(sentence):
-    task = parse_task(sentence)
-    assert task is not None
-    assert PLANNER.plan(sentence) == plan_of_task(task, sentence)
-
-
-@pytest.mark.parametrize("polite", ["Please {}", "{}. Thank you!", "Could you please {}?", "{}, please."])
-def test_a_sentence_of_edival_may_be_polite(polite):
-    sentence = "change the position of blue kite to right of wooden left fence"
-    assert PLANNER.plan(polite.format(sentence)) == PLANNER.plan(sentence)
-
-
-def test_what_sounds_polite_may_be_a_text():
-    plan = PLANNER.plan("Add the text 'thank you' to the image")
-    assert plan is not None
-    assert plan.operations[0].text == "thank you"
-    assert plain_request("Add sign saying please") == "Add sign saying please"
-
-
-def test_what_no_slot_holds_is_asked_about():
-    plan = PLANNER.plan("Add a child riding a scooter along the path, wearing a red helmet.")
-    assert plan is not None
-    assert all(word in plan.operations[0].questions[0].text for word in ("scooter", "path", "helmet"))
-    plain = PLANNER.plan("Add a child")
-    assert plain is not None
-    assert plain.operations[0].questions == ()
-
-
 NO_REQUESTS = """
     Take out the trash
     Put the kettle on
@@ -263,6 +178,95 @@ ORDERS = """
     SELECT * FROM cups
     https://example.com/remove
 """
+_VOCABULARY = """
+    remove add make change replace put move give turn keep paint extract the a an all two red blue big cup dog
+    table man his it them her to into with on in of left right and then while without changing color background
+    image look like wear from next 's , . ; ? "text" second every most wearing standing should be what if there
+"""
+_WORDS = _VOCABULARY.split()
+
+
+@pytest.mark.parametrize(("sentence", "expected"), PLANS)
+def test_a_request_is_planned(sentence, expected):
+    assert compact(PLANNER.plan(sentence)) == expected
+
+
+@pytest.mark.parametrize(("sentence", "expected"), EVERYDAY)
+def test_an_everyday_request_is_planned_or_left(sentence, expected):
+    assert compact(PLANNER.plan(sentence)) == expected
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "make it look much nicer",
+        "Could you improve the photo?",
+        "Brighten it and make the picture pop",
+        "fix this image",
+    ],
+)
+def test_what_only_praises_is_told_to_say_what_changes(sentence):
+    (answer,) = PLANNER([Plan((picture(),), sentence)])
+    assert isinstance(answer, Abstention)
+    assert "not what shall be seen" in answer.reason
+
+
+@pytest.mark.parametrize("sentence", ["fix the broken window somehow", "make the picture of my aunt"])
+def test_what_is_not_read_for_another_reason_is_not_called_praise(sentence):
+    (answer,) = PLANNER([Plan((picture(),), sentence)])
+    assert isinstance(answer, Abstention)
+    assert "not what shall be seen" not in answer.reason
+
+
+@pytest.mark.parametrize("lead", ["Please {}", "Could you please {}?", "I want you to {}.", "{}, please", "now {}"])
+def test_politeness_changes_nothing(lead):
+    assert compact(PLANNER.plan(lead.format("paint the gate white"))) == "color_alter gate = white"
+
+
+def test_british_and_american_spellings_are_the_same():
+    plans = [PLANNER.plan(f"Change the {word} of the centre lamp to grey") for word in ("colour", "color")]
+    assert [compact(plan) for plan in plans] == ["color_alter lamp @center = grey"] * 2
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Change the color of wooden cup to blue",
+        "Remove trash can",
+        "Replace orange with glass vase",
+        "Add beer can on the left of brick wall",
+        "Change the count of black and white cat to 3",
+        "Change the background to beach at sunset, remain the bride, groom unchanged",
+        'Change the background to street, remain the "felt" brown hat unchanged',
+        "Change the position of blue kite to right of wooden left fence",
+    ],
+)
+def test_a_sentence_of_edival_keeps_its_plan(sentence):
+    task = parse_task(sentence)
+    assert task is not None
+    assert PLANNER.plan(sentence) == plan_of_task(task, sentence)
+
+
+@pytest.mark.parametrize("polite", ["Please {}", "{}. Thank you!", "Could you please {}?", "{}, please."])
+def test_a_sentence_of_edival_may_be_polite(polite):
+    sentence = "change the position of blue kite to right of wooden left fence"
+    assert PLANNER.plan(polite.format(sentence)) == PLANNER.plan(sentence)
+
+
+def test_what_sounds_polite_may_be_a_text():
+    plan = PLANNER.plan("Add the text 'thank you' to the image")
+    assert plan is not None
+    assert plan.operations[0].text == "thank you"
+    assert plain_request("Add sign saying please") == "Add sign saying please"
+
+
+def test_what_no_slot_holds_is_asked_about():
+    plan = PLANNER.plan("Add a child riding a scooter along the path, wearing a red helmet.")
+    assert plan is not None
+    assert all(word in plan.operations[0].questions[0].text for word in ("scooter", "path", "helmet"))
+    plain = PLANNER.plan("Add a child")
+    assert plain is not None
+    assert plain.operations[0].questions == ()
 
 
 @pytest.mark.parametrize("lines", [NO_REQUESTS, UNCLEAR, LOST_CONDITIONS, CONTRADICTIONS, OTHER_LANGUAGES, ORDERS])
@@ -314,13 +318,6 @@ def test_it_is_the_planner_of_the_default_and_of_the_drawn_experts():
 
 
 # -- any text ----------------------------------------------------------------------------------------------------------
-
-_VOCABULARY = """
-    remove add make change replace put move give turn keep paint extract the a an all two red blue big cup dog
-    table man his it them her to into with on in of left right and then while without changing color background
-    image look like wear from next 's , . ; ? "text" second every most wearing standing should be what if there
-"""
-_WORDS = _VOCABULARY.split()
 
 
 @settings(max_examples=300, deadline=None)

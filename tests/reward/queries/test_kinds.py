@@ -88,6 +88,43 @@ QUESTIONS: dict[Query[Any], dict[str, Any]] = {
     Rate(ONE): {"image": OTHER, "prompt": "a cup", "quality": "beauty", "sources": (OTHER,)},
     Upscale(ONE): {"image": OTHER, "factor": 2},
 }
+VARIANTS: list[Query[Any]] = [
+    Embed(ONE, (Region("patches", exclude=()),)),
+    Embed(ONE, (Region("patches", exclude=(BOX,)),)),
+    Embed(ONE, (Region("patches", grid="guessed"),)),
+    Embed(ONE, (Region("tokens"),)),
+    Embed(ONE, (Region(inside=Mask(np.eye(8, dtype=bool))),)),
+    Embed(ONE, (Region(inside=Mask(~np.eye(8, dtype=bool))),)),
+    Embed(ONE, (Region(inside=Mask(np.eye(4, dtype=bool))),)),
+    Embed(ONE, (Region("patches"), Region("patches"))),
+    Judge((MESSAGE,), YesNo(17)),
+    Judge((MESSAGE,), FreeText(16)),
+    Judge((MESSAGE,), FreeText(16, 0.5)),
+    Judge((Message(("Is it blue?", ONE), "system"),), YesNo()),
+    Judge((Message((ONE, "Is it blue?")),), YesNo()),
+    Judge((Message(("Is it ", "blue?", ONE)),), YesNo()),
+    Judge((MESSAGE, MESSAGE), YesNo()),
+    Judge((Message((f'{{"image": "{ONE.digest}"}}',)),), YesNo()),
+    Judge((Message((ONE,)),), YesNo()),
+]
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+BOXES = st.builds(Box, FLOATS, FLOATS, FLOATS.map(abs), FLOATS.map(abs), FLOATS, st.text())
+FLOATS32 = st.floats(allow_nan=False, allow_infinity=False, width=32)
+ANSWERS = st.one_of(
+    st.builds(Detections, st.lists(BOXES, max_size=3).map(tuple), FLOATS),
+    st.builds(Measurement, st.none() | FLOATS, FLOATS),
+    st.builds(RegionRating, FLOATS, st.dictionaries(st.text(), FLOATS, max_size=3)),
+    st.builds(Reply, st.text(), st.dictionaries(st.text(), FLOATS, max_size=3)),
+    st.builds(
+        RecognizedText,
+        st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple),
+        st.lists(BOXES, max_size=3).map(tuple),
+    ),
+    st.builds(Abstention, st.text()),
+    PLANS,
+)
+MASK = np.ones((ONE.height, ONE.width), bool)
+LEVELS = Levels(("good", "bad"), (1.0, 0.0))
 
 
 def test_every_kind_of_question_is_tried():
@@ -108,27 +145,6 @@ def test_a_question_is_the_same_about_the_same_pixels(question):
     json.dumps(question.describe(), allow_nan=False)
     assert set(question.images) <= {ONE, OTHER}
     assert all(image.digest in json.dumps(question.describe()) for image in question.images)
-
-
-VARIANTS: list[Query[Any]] = [
-    Embed(ONE, (Region("patches", exclude=()),)),
-    Embed(ONE, (Region("patches", exclude=(BOX,)),)),
-    Embed(ONE, (Region("patches", grid="guessed"),)),
-    Embed(ONE, (Region("tokens"),)),
-    Embed(ONE, (Region(inside=Mask(np.eye(8, dtype=bool))),)),
-    Embed(ONE, (Region(inside=Mask(~np.eye(8, dtype=bool))),)),
-    Embed(ONE, (Region(inside=Mask(np.eye(4, dtype=bool))),)),
-    Embed(ONE, (Region("patches"), Region("patches"))),
-    Judge((MESSAGE,), YesNo(17)),
-    Judge((MESSAGE,), FreeText(16)),
-    Judge((MESSAGE,), FreeText(16, 0.5)),
-    Judge((Message(("Is it blue?", ONE), "system"),), YesNo()),
-    Judge((Message((ONE, "Is it blue?")),), YesNo()),
-    Judge((Message(("Is it ", "blue?", ONE)),), YesNo()),
-    Judge((MESSAGE, MESSAGE), YesNo()),
-    Judge((Message((f'{{"image": "{ONE.digest}"}}',)),), YesNo()),
-    Judge((Message((ONE,)),), YesNo()),
-]
 
 
 class Noted:
@@ -155,16 +171,9 @@ def test_a_query_that_is_made_from_another_has_its_fields_and_its_answers() -> N
 def test_small_differences_are_differences():
     digests = [question.digest for question in (*QUESTIONS, *VARIANTS)]
     assert len(set(digests)) == len(digests)
-
-
-def test_who_found_a_box_and_how_sure_it_was_is_not_a_part_of_the_question():
     sure, unsure = (Match(ONE, OTHER, (replace(BOX, score=score),)) for score in (0.9, 0.2))
     assert sure.digest == unsure.digest
-
-
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)
-BOXES = st.builds(Box, FLOATS, FLOATS, FLOATS.map(abs), FLOATS.map(abs), FLOATS, st.text())
-FLOATS32 = st.floats(allow_nan=False, allow_infinity=False, width=32)
+    assert Detect(Image.from_digest(ONE.digest, ONE.size), ("cup",)).digest == Detect(ONE, ("cup",)).digest
 
 
 @st.composite
@@ -172,21 +181,6 @@ def vectors(draw):
     rows, columns = draw(st.integers(0, 3)), draw(st.integers(0, 4))
     values = draw(arrays.arrays(np.float32, (rows, columns), elements=FLOATS32))
     return Embeddings(values, draw(arrays.arrays(np.int64, rows)))
-
-
-ANSWERS = st.one_of(
-    st.builds(Detections, st.lists(BOXES, max_size=3).map(tuple), FLOATS),
-    st.builds(Measurement, st.none() | FLOATS, FLOATS),
-    st.builds(RegionRating, FLOATS, st.dictionaries(st.text(), FLOATS, max_size=3)),
-    st.builds(Reply, st.text(), st.dictionaries(st.text(), FLOATS, max_size=3)),
-    st.builds(
-        RecognizedText,
-        st.lists(st.builds(TextLine, st.text(), BOXES), max_size=3).map(tuple),
-        st.lists(BOXES, max_size=3).map(tuple),
-    ),
-    st.builds(Abstention, st.text()),
-    PLANS,
-)
 
 
 @given(ANSWERS)
@@ -214,10 +208,25 @@ def test_masks_come_back_from_json_as_they_were(values, score):
     assert np.array_equal(again.values, values)
 
 
-def test_a_large_mask_is_written_in_few_letters():
+def test_masks_regions_and_larger_pictures():
     values = np.zeros((512, 512), bool)
     values[100:200, 50:300] = True
     assert len(json.dumps(answer_to_json(Mask(values)))) < 1000
+    mask, same, other = Mask(np.eye(3, dtype=bool)), Mask(np.eye(3, dtype=bool)), Mask(np.ones((3, 3), bool))
+    assert mask == same
+    assert hash(mask) == hash(same)
+    assert mask.digest == same.digest
+    assert mask != other
+    assert mask != Mask(np.eye(3, dtype=bool), 0.5)
+    assert mask.inverted().inverted() == mask
+    assert Mask(np.ones((2, 3), bool)).digest != Mask(np.ones((3, 2), bool)).digest
+    with pytest.raises(ValueError, match="subtract the boxes from the mask"):
+        Region(exclude=(BOX,), inside=Mask(np.eye(3, dtype=bool)))
+    larger = UpscaledImage(ONE.resized(16, 16))
+    Upscale(ONE, 2).check(larger)
+    with pytest.raises(InvalidAnswer, match="32, 32"):
+        Upscale(ONE, 4).check(larger)
+    assert answer_from_json(json.loads(json.dumps(answer_to_json(larger)))) == larger
 
 
 @pytest.mark.parametrize("damage", [{"mask": "AAAA"}, {"mask": "?"}, {"shape": [9, 9]}])
@@ -261,9 +270,6 @@ def test_a_rating_of_a_region_that_is_none_is_no_answer(rating):
         RateRegion(ONE, OTHER, BOX, "new").check(rating)
 
 
-MASK = np.ones((ONE.height, ONE.width), bool)
-
-
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
@@ -286,7 +292,7 @@ def test_an_answer_of_a_newer_version_is_refused():
         answer_from_json({"sound": []})
 
 
-def test_detections_serve_every_threshold_above_their_floor():
+def test_thresholds_cosines_and_lines_of_answers():
     detections = Detections(
         tuple(Box(0.5, 0.5, 0.1, 0.1, score, label) for score, label in [(0.3, "a"), (0.9, "b")]), 0.1
     )
@@ -297,8 +303,6 @@ def test_detections_serve_every_threshold_above_their_floor():
     with pytest.raises(ValueError, match=r"threshold 0\.05 lies below the detector's floor 0\.1"):
         detections.above(0.05)
 
-
-def test_cosines_of_vectors():
     def embeddings(*rows):
         return Embeddings(np.array(rows, np.float32), np.ones(len(rows), np.int64))
 
@@ -306,20 +310,10 @@ def test_cosines_of_vectors():
     right = embeddings((0, 2), (1, 1), (3, 4), (-1e20, -1e20))
     assert [left.cosine(right, row) for row in range(4)] == pytest.approx([0.0, 0.0, 1.0, -1.0])
     assert all(-1 <= left.cosine(right, row) <= 1 and math.isfinite(left.cosine(right, row)) for row in range(4))
-
-
-def test_a_reading_is_its_lines():
     line = TextLine("OPEN", BOX)
     assert RecognizedText((line, TextLine("24 h", BOX))).text == "OPEN 24 h"
     assert RecognizedText.without_boxes("OPEN").text == "OPEN"
     assert RecognizedText.without_boxes("") == RecognizedText(())
-
-
-def test_a_picture_that_is_not_here_can_be_asked_about():
-    assert Detect(Image.from_digest(ONE.digest, ONE.size), ("cup",)).digest == Detect(ONE, ("cup",)).digest
-
-
-LEVELS = Levels(("good", "bad"), (1.0, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -355,27 +349,3 @@ def test_a_reply_in_another_form_is_no_answer(form, reply, message):
 )
 def test_a_reply_in_the_form_is_one(form, reply):
     Judge((MESSAGE,), form).check(reply)
-
-
-def test_masks_are_equal_when_their_pixels_are():
-    mask, same, other = Mask(np.eye(3, dtype=bool)), Mask(np.eye(3, dtype=bool)), Mask(np.ones((3, 3), bool))
-    assert mask == same
-    assert hash(mask) == hash(same)
-    assert mask.digest == same.digest
-    assert mask != other
-    assert mask != Mask(np.eye(3, dtype=bool), 0.5)
-    assert mask.inverted().inverted() == mask
-    assert Mask(np.ones((2, 3), bool)).digest != Mask(np.ones((3, 2), bool)).digest
-
-
-def test_a_region_is_inside_of_a_mask_or_outside_of_boxes():
-    with pytest.raises(ValueError, match="subtract the boxes from the mask"):
-        Region(exclude=(BOX,), inside=Mask(np.eye(3, dtype=bool)))
-
-
-def test_a_picture_made_larger_has_the_size_that_was_asked_for():
-    larger = UpscaledImage(ONE.resized(16, 16))
-    Upscale(ONE, 2).check(larger)
-    with pytest.raises(InvalidAnswer, match="32, 32"):
-        Upscale(ONE, 4).check(larger)
-    assert answer_from_json(json.loads(json.dumps(answer_to_json(larger)))) == larger

@@ -27,6 +27,12 @@ OPTIONS = st.fixed_dictionaries(
         "noise_correction": st.sampled_from(["shrink", "floor"]),
     }
 )
+REFUSED = Score.failed("the judge refused")
+DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
+DARK = Score.abstained("too dark to tell")
+NO_TEXT = Score.not_applicable("no text in it")
+ROOT = math.sqrt(0.5)
+VALUED_GROUP = st.lists(st.floats(0, 1).map(lambda value: round(value, 3)), min_size=2, max_size=8)
 
 
 def of(rows: Sequence[tuple[float | None, str]], **options: Any) -> Advantages:
@@ -36,13 +42,6 @@ def of(rows: Sequence[tuple[float | None, str]], **options: Any) -> Advantages:
 def same(left: Advantages, right: Advantages) -> None:
     np.testing.assert_allclose(left.values, right.values, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(left.informative, right.informative)
-
-
-REFUSED = Score.failed("the judge refused")
-DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
-DARK = Score.abstained("too dark to tell")
-NO_TEXT = Score.not_applicable("no text in it")
-ROOT = math.sqrt(0.5)
 
 
 @pytest.mark.parametrize(
@@ -94,17 +93,11 @@ def test_metrics_are_of_groups_and_noise():
     nothing = advantages([], [])
     assert nothing.values.shape == (0,)
     assert set(nothing.metrics.values()) == {0.0}
-
-
-def test_an_abstention_has_a_value_where_another_edit_has_one_or_the_lowest_is_known():
     result = advantages([DARK, DARK, DOWN], ["a"] * 3)
     assert not result.scored.any()
     assert "reward" not in result.metrics
     assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"], lowest=0.0) == [0.0, None, 0.5]
     assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"]) == [None, None, 0.5]
-
-
-VALUED_GROUP = st.lists(st.floats(0, 1).map(lambda value: round(value, 3)), min_size=2, max_size=8)
 
 
 @given(VALUED_GROUP, st.data(), OPTIONS.map(lambda options: {**options, "judge_std": 0.0}))
@@ -245,17 +238,11 @@ def test_each_operation_has_an_advantage_of_its_own():
     assert list(result) == ["operation 1", "operation 2"]
     assert result["operation 1"].values.tolist() == [0.5, -0.5, 0.5, -0.5]
     assert result["operation 2"].values.tolist() == [-0.5, 0.5, 0.5, -0.5]
-
-
-def test_a_credit_counts_in_groups_that_have_it():
     scores = [credited(1.0, 0.0), credited(0.0, 1.0), credited(1.0), credited(0.0)]
     result = credit_advantages(scores, ["two", "two", "one", "one"], scale_rewards="none")["operation 2"]
     assert result.values.tolist() == [-0.5, 0.5, 0.0, 0.0]
     assert result.scored.tolist() == [True, True, False, False]
     assert (result.unscored, result.degenerate_groups) == (0.0, 0.0)
-
-
-def test_a_credit_without_a_value_is_unscored_for_itself_alone():
     scores = [credited(1.0, None), credited(0.0, 1.0), credited(0.0, 0.0)]
     result = credit_advantages(scores, ["a"] * 3, scale_rewards="none")
     np.testing.assert_allclose(result["operation 1"].values, [2 / 3, -1 / 3, -1 / 3])
