@@ -117,7 +117,6 @@ class Box:
 
 def boxes_of_corners(label: str, corner_lists: Any, size: tuple[int, int]) -> tuple[Box, ...]:
     """The boxes of an object from pixel corners that a person gave, in an image of `size` (width, height).
-
     corner_lists: any number of boxes, four numbers x0, y0, x1, y1 each; a single one needs no second pair of brackets.
     Raises ValueError, with what to give, for boxes that are empty, outside of the image, or in fractions of it.
     """

@@ -35,9 +35,8 @@ class _Unusable(ValueError):
 
 
 def has_other_colours(pixels: Pixels, profile: bytes, name: str) -> bool:
-    """Whether a picture with this profile has other colours than its numbers are in sRGB.
-
-    Warns, naming the picture, of a profile that cannot be used: then the numbers are read as sRGB.
+    """Whether a picture with this profile has other colours than its numbers are in sRGB. Warns, naming the picture, of
+    a profile that cannot be used: then the numbers are read as sRGB.
     """
     if not profile:
         return False
@@ -66,11 +65,9 @@ def to_srgb(pixels: Pixels, profile: bytes) -> Pixels:
 
 @lru_cache(maxsize=64)
 def _transform_to_srgb(profile: bytes) -> PIL.ImageCms.ImageCmsTransform | None:
-    """None for a profile of sRGB itself. Raises `_Unusable`.
-
-    Relative colorimetric, without black point compensation: colours that sRGB has stay as they were shown, and others
-    go to its border. A perceptual intent would move all colours for the sake of those; profiles of cameras,
-    telephones and screens have no tables for it.
+    """None for a profile of sRGB itself. Raises `_Unusable`. Relative colorimetric, without black point compensation:
+    colours that sRGB has stay as they were shown, and others go to its border. A perceptual intent would move all
+    colours for the sake of those; profiles of cameras, telephones and screens have no tables for it.
     """
     space = profile[16:20].decode("latin-1")
     if len(profile) > MAX_PROFILE_BYTES:
@@ -106,11 +103,8 @@ def _converted(pixels: Pixels, transform: PIL.ImageCms.ImageCmsTransform) -> Pix
 
 def continues_raw_numbers(edited: Pixels, raw: Pixels, shown: Pixels) -> bool:
     """Whether an edit without a profile has the numbers of a source as a program reads it that ignores profiles (raw),
-    and not its colours in sRGB (shown).
-
-    It has where the numbers clearly fit better, and well: in the tenth of the places that fit best, of those where
-    both differ, or else by all its colours, wherever they are. So neither a large change nor another frame
-    decides, and what recolours the whole picture fits neither: then it is in sRGB, as what shows it takes it.
+    and not its colours in sRGB (shown). It has where the numbers clearly fit better, and well: in the tenth of the
+    places that fit best, of those where both differ, or else by all its colours, wherever they are.
     """
     edit, numbers, colours = (_thumbnail(pixels) for pixels in (edited, raw, shown))
     apart = np.linalg.norm(numbers - colours, axis=1)

@@ -227,9 +227,8 @@ def _find(name: str, group: Group) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
-    """What a role is bound to. spec: of an expert, or an expert. context: precedes the role in error messages.
-
-    bundle: the bundle that the spec comes from, if any.
+    """What a role is bound to. spec: of an expert, or an expert. context: precedes the role in error messages. bundle:
+    the bundle that the spec comes from, if any.
     """
 
     spec: Any
@@ -277,9 +276,8 @@ def named_bundles(bindings: ExpertBindings) -> tuple[Bundle, ...]:
 def _read_bindings(
     bindings: ExpertBindings, files: dict[str, dict[str, RoleSpec] | None] | None = None
 ) -> tuple[dict[str, RoleSpec], dict[str, RoleSpec]]:
-    """Role -> spec: those of bundles, files and functions, and those given by themselves.
-
-    files: the tables of files that are read, since files may name files; None while a file is being read.
+    """Role -> spec: those of bundles, files and functions, and those given by themselves. files: the tables of files
+    that are read, since files may name files; None while a file is being read.
     """
     files = {} if files is None else files
     if isinstance(bindings, Mapping):

@@ -9,10 +9,8 @@ _CHUNK = 1 << 20
 
 
 def record_checksum(*fields: str | bytes) -> str:
-    """64 bits of sha256 over the fields and their lengths, as 16 hex digits.
-
-    Give all that the record is looked up by, too: then a record in another one's place is also found. Text counts as
-    its UTF-8 bytes.
+    """64 bits of sha256 over the fields and their lengths, as 16 hex digits. Give all that the record is looked up by,
+    too: then a record in another one's place is also found. Text counts as its UTF-8 bytes.
     """
     state = hashlib.sha256()
     for item in fields:

@@ -378,10 +378,8 @@ def plan_to_json(plan: EditPlan) -> dict[str, Any]:
 
 
 def plan_from_json(data: Mapping[str, Any]) -> EditPlan:
-    """A plan from JSON values.
-
-    Raises pydantic's ValidationError, a ValueError, with the path of each field that is unknown, missing, too long or
-    of another type, and of each part that contradicts itself.
+    """A plan from JSON values. Raises pydantic's ValidationError, a ValueError, with the path of each field that is
+    unknown, missing, too long or of another type, and of each part that contradicts itself.
     """
     return _adapter().validate_python(data)
 
@@ -389,7 +387,6 @@ def plan_from_json(data: Mapping[str, Any]) -> EditPlan:
 @cache
 def plan_schema() -> dict[str, Any]:
     """The JSON schema of a plan, for the constrained output of a judge. `boxes`, which are annotations, are left out.
-
     What it cannot say, such as the slots that a type of operation needs, `plan_from_json` checks.
     """
     schema = _adapter().json_schema()

@@ -70,9 +70,8 @@ class ImageSizeError(ImageError):
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
     """A picture before it is decoded. size: as stored, before it is turned upright. orientation: of EXIF, 1 to 8.
-
-    content: an equal picture without metadata. profile: of its colours (ICC); if it is longer than
-    `MAX_PROFILE_BYTES`, a part of it that is longer, too.
+    content: an equal picture without metadata. profile: of its colours (ICC); if it is longer than `MAX_PROFILE_BYTES`,
+    a part of it that is longer, too.
     """
 
     format: str

@@ -52,11 +52,9 @@ _SHOWN, _LISTED = 200, 5
 
 
 def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
-    """Raise `SpecError` if a spec from a file names what is neither installed nor trusted.
-
-    spec: plain data with specs in it, at any depth: tables, texts with options, lines of experts under `LINES`. file:
-    the file, or the folder of results, that it is from; if that is trusted, everything in it is. inside: the key that
-    the data stands under.
+    """Raise `SpecError` if a spec from a file names what is neither installed nor trusted. spec: plain data with specs
+    in it, at any depth: tables, texts with options, lines of experts under `LINES`. file: the file, or the folder of
+    results, that it is from; if that is trusted, everything in it is. inside: the key that the data stands under.
     """
     if is_trusted_file(Path(file)):
         return
@@ -126,16 +124,13 @@ class _Reader:
         else:
             if keys == LINES:
                 for word in _words(text):
-                    self._read_word(word, keys, model)
+                    role, equals, spec = word.partition("=")
+                    if equals and ROLE.fullmatch(role):
+                        self._read_text(spec, (*keys, role), model, False)
+                    elif not word.endswith(".toml"):  # what another file names is checked where that file is read
+                        self._read_spec(word, keys, model, False)
             if keys != LINES or option:
                 self._read_spec(text, keys, model, option)
-
-    def _read_word(self, word: str, keys: tuple[str, ...], model: str) -> None:
-        role, equals, spec = word.partition("=")
-        if equals and ROLE.fullmatch(role):
-            self._read_text(spec, (*keys, role), model, False)
-        elif not word.endswith(".toml"):  # what another file names is checked where that file is read
-            self._read_spec(word, keys, model, False)
 
     def _read_spec(self, text: str, keys: tuple[str, ...], model: str, option: bool) -> None:
         """A text that is a name, a spec with options, an address, a path, or any other text."""

@@ -34,7 +34,6 @@ def at_fork(
     in_parent: Callable[[T], None] | None = None,
 ) -> None:
     """At every fork, call these with `owner`, as long as it exists. They must neither raise nor wait for long.
-
     in_child: after the fork, in the child's only thread. before, in_parent: in the parent, before and after it. They
     hold no reference to the owner; give methods of its class.
     """

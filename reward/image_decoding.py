@@ -214,9 +214,8 @@ class PixelFormatError(ImageError):
 
 
 def read_bytes(path: Path, *, inside: Path | None = None) -> bytes:
-    """The contents of a regular file, which lies in the folder `inside` if that is given (see `open_regular`).
-
-    Raises ImageError if it is missing, empty, larger than `MAX_FILE_BYTES`, of another kind, or lies elsewhere.
+    """The contents of a regular file, which lies in the folder `inside` if that is given (see `open_regular`). Raises
+    ImageError if it is missing, empty, larger than `MAX_FILE_BYTES`, of another kind, or lies elsewhere.
     """
     try:
         data = read_regular(path, MAX_FILE_BYTES, inside=inside)
@@ -228,10 +227,9 @@ def read_bytes(path: Path, *, inside: Path | None = None) -> bytes:
 
 
 def encoded_in_text(text: str) -> bytes | None:
-    """The bytes of a picture that a text holds: a data URL in base64, or base64 alone, as tables have them.
-
-    None for any other text, which is a path: base64 has no dot, and its bytes have to begin as those of a picture.
-    Raises ImageError for an address on a network, and for a data URL of anything else.
+    """The bytes of a picture that a text holds: a data URL in base64, or base64 alone, as tables have them. None for
+    any other text, which is a path: base64 has no dot, and its bytes have to begin as those of a picture. Raises
+    ImageError for an address on a network, and for a data URL of anything else.
     """
     if _ADDRESS.match(text):
         raise ImageError(f"{text!r:.80} is an address, and no file: pictures are read from files")
@@ -309,7 +307,6 @@ def size_of(
 
 def from_pil(image: PIL.Image.Image) -> Pixels:
     """A PIL image to pixels. One of a format that is read here, and not decoded yet, is decoded as a file would be.
-
     Raises ImageError.
     """
     name = str(getattr(image, "filename", "")) or "PIL image"

@@ -37,14 +37,9 @@ _BACKSLASH = "a backslash separates no folders here, it is a letter of a name: w
 
 
 def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) -> BinaryIO:
-    """Open a regular file to read bytes; neither a FIFO nor a device is waited for, or opened.
-
-    A missing file is looked for under the other spellings of its path (see `spellings`), under the same checks.
-
-    inside: a folder that the file has to lie in, or below, once links are followed; others need to be trusted (see
-    `trust`). Of a repository in the hub's cache, whose files are links, it is the repository's folder.
-
-    Raises OSError: for a missing file, one of another kind, or one outside of the folder.
+    """Open a regular file to read bytes; neither a FIFO nor a device is waited for, or opened. A missing file is looked
+    for under the other spellings of its path (see `spellings`), under the same checks. inside: a folder that the file
+    has to lie in, or below, once links are followed; others need to be trusted (see `trust`).
     """
     name = os.fspath(path)
     try:
@@ -95,10 +90,9 @@ def _other_spelling(name: str) -> str | None:
 
 
 def open_appended(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file to read it and to append bytes; it is made if there is none.
-
-    Raises OSError: for one of another kind, and for a link. A folder that a stranger has made may hold links, through
-    which any file could be appended to.
+    """Open a regular file to read it and to append bytes; it is made if there is none. Raises OSError: for one of
+    another kind, and for a link. A folder that a stranger has made may hold links, through which any file could be
+    appended to.
     """
     name = os.fspath(path)
     require_no_link(path)
@@ -149,9 +143,8 @@ def bounded_lines(file: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[bytes
 
 
 def nonempty_lines(path: Path, *, inside: Path | None = None) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a file with their numbers, without blank ones; None for one of more than `MAX_LINE_BYTES`.
-
-    Raises OSError as `open_regular`.
+    """The lines of a file with their numbers, without blank ones; None for one of more than `MAX_LINE_BYTES`. Raises
+    OSError as `open_regular`.
     """
     with open_regular(path, inside=inside) as file:
         for number, line in enumerate(bounded_lines(file), start=1):

@@ -199,9 +199,8 @@ class Reward(BaseReward):
             return self._engine
 
     def __call__(self, samples: Iterable[EditSample]) -> Scores:
-        """Score a batch. Results are in the order of the samples, regardless of the order of execution.
-
-        Raises ValueError, before any query, where samples lack fields that the metric requires, and names them;
+        """Score a batch. Results are in the order of the samples, regardless of the order of execution. Raises
+        ValueError, before any query, where samples lack fields that the metric requires, and names them;
         `TooManyFailures` by `on_failures`.
         """
         batch = list(samples)
@@ -215,7 +214,16 @@ class Reward(BaseReward):
         except TooManyFailures as error:
             raise TooManyFailures(str(error), [*scores, *error.scores]) from None
         if self.on_failures == "wait":
-            self._finish_waiting(batch, scores, call_start)
+            rows = failed_rows(scores, infrastructure=True)
+            if rows and self._outage.ended_at >= call_start:  # they failed while it lasted
+                self._ask_again(batch, scores, rows, call_start)
+                rows = failed_rows(scores, infrastructure=True)
+            if rows and (len(rows) > self.max_failure_rate * len(batch) or self._is_down()):
+                self._wait_for_recovery(batch, scores, rows, call_start)
+                if (rows := failed_rows(scores, infrastructure=True)) and self._remaining(call_start) <= 0:
+                    raise self._still_failing(scores[rows[-1]], scores)
+            if not failed_rows(scores):
+                self._outage.end()
         stats = self.engine.stats().since(before)
         stats["seconds"] = round(time.perf_counter() - start, 4)
         return Scores(tuple(scores), tuple(sample.id for sample in batch), stats, self.known_signature)
@@ -265,19 +273,6 @@ class Reward(BaseReward):
                         elif not to_the_end:
                             raise self._still_failing(scored[0], scored)
                 yield scored[0]
-
-    def _finish_waiting(self, batch: Sequence[EditSample], scores: list[Score], call_start: float) -> None:
-        """Wait for what has failed where that is most of a call. Raises `TooManyFailures` if it was in vain."""
-        rows = failed_rows(scores, infrastructure=True)
-        if rows and self._outage.ended_at >= call_start:  # they failed while it lasted
-            self._ask_again(batch, scores, rows, call_start)
-            rows = failed_rows(scores, infrastructure=True)
-        if rows and (len(rows) > self.max_failure_rate * len(batch) or self._is_down()):
-            self._wait_for_recovery(batch, scores, rows, call_start)
-            if (rows := failed_rows(scores, infrastructure=True)) and self._remaining(call_start) <= 0:
-                raise self._still_failing(scores[rows[-1]], scores)
-        if not failed_rows(scores):
-            self._outage.end()
 
     def _still_failing(self, score: Score, scores: Sequence[Score]) -> TooManyFailures:
         self._window.clear()

@@ -96,7 +96,8 @@ def check_sample(sample: EditSample) -> None:
         check_count("the sample", name, getattr(sample, name) or (), MAX_ITEMS)
     check_count("the sample", "targets", sample.targets, MAX_TARGETS)
     _check_names("boxes", sample.boxes)
-    _check_boxes(sample.boxes)
+    if (count := sum(map(len, sample.boxes.values()))) > MAX_BOXES:
+        raise SampleTooLarge(f"the sample has at most {MAX_BOXES:,} boxes, got {count:,}")
     if sample.pools is not None:
         for name in ("all", "available", "unchanged"):
             _check_names(f"the pool `{name}`", getattr(sample.pools, name))
@@ -105,11 +106,6 @@ def check_sample(sample: EditSample) -> None:
         check_length("the instruction of an operation", operation.instruction, MAX_INSTRUCTION)
         check_length("the name of an operation", operation.name)
         _check_task(operation.task)
-
-
-def _check_boxes(boxes: Mapping[str, Sized]) -> None:
-    if (count := sum(map(len, boxes.values()))) > MAX_BOXES:
-        raise SampleTooLarge(f"the sample has at most {MAX_BOXES:,} boxes, got {count:,}")
 
 
 def _check_names(owner: str, names: Iterable[str]) -> None:

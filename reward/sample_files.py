@@ -153,11 +153,9 @@ class _Sample(_Turn):
 
 
 def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterator[EditSample | InvalidLine]:
-    """Samples of a JSONL file, one at a time; an invalid line becomes an `InvalidLine`, and reading continues.
-
-    Images lie in the file's folder or below, unless they are trusted (see `trust`).
-
-    Raises OSError if the file itself cannot be read.
+    """Samples of a JSONL file, one at a time; an invalid line becomes an `InvalidLine`, and reading continues. Images
+    lie in the file's folder or below, unless they are trusted (see `trust`). Raises OSError if the file itself cannot
+    be read.
     """
     return (sample for _, sample in numbered_samples(Path(path), index=index))
 
@@ -181,9 +179,8 @@ def sample_of_stranger(
     index: FileIndex | None = None,
     recorded: DerivedDigest | None = None,
 ) -> EditSample:
-    """As `sample_from_json`, with ids and groups that can be printed, stored and compared by eye.
-
-    Raises ValueError for others: control characters rewrite a terminal, and lone surrogates crash what stores them.
+    """As `sample_from_json`, with ids and groups that can be printed, stored and compared by eye. Raises ValueError for
+    others: control characters rewrite a terminal, and lone surrogates crash what stores them.
     """
     sample = sample_from_json(row, folder=folder, name=name, index=index, recorded=recorded)
     for turn in sample.turns:
@@ -201,15 +198,7 @@ def sample_from_json(
     pictures: Mapping[str, Image] | None = None,
     recorded: DerivedDigest | None = None,
 ) -> EditSample:
-    """A sample from one JSON object of a stranger. Relative paths are resolved against `folder`.
-
-    folder: if given, images are read in it and below only, links followed, or where it is trusted; without one, paths
-    are the caller's own.
-    pictures: images by name or `picture_name`, where the JSON was sent with its images; then no file is opened.
-    recorded: of a recording, the digests of its derived images; then no file is opened either.
-
-    Raises pydantic's ValidationError, `ImageError`, or ValueError.
-    """
+    """A sample from one JSON object of a stranger."""
     row = _Sample.model_validate(data)
 
     def image(value: str | _ImageReference) -> Image:
@@ -272,11 +261,8 @@ def sample_from_json(
 
 
 def sample_to_json(sample: EditSample) -> dict[str, Any]:
-    """A sample with its images by digest, for recordings; inverse of `sample_from_json`.
-
-    Earlier turns are written with the fields in which they differ from what `sample_from_json` assumes. Raises
-    ValueError for a sample that would not be read as it is: one without an id, or with an earlier turn whose own
-    history is neither empty nor made of the turns before it.
+    """A sample with its images by digest, for recordings; inverse of `sample_from_json`. Earlier turns are written with
+    the fields in which they differ from what `sample_from_json` assumes.
     """
     first = sample.turns[0]
     if not all(turn.id for turn in sample.turns):

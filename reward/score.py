@@ -247,9 +247,8 @@ def score_line(name: str, score: Score, reward: str = "") -> str:
 
 
 def score_lines(score: Score) -> list[tuple[str, str]]:
-    """Name and text of what a score consists of. The score is first, operations are below their part.
-
-    For a product that lacks a factor, the last line says what the others say about the whole.
+    """Name and text of what a score consists of. The score is first, operations are below their part. For a product
+    that lacks a factor, the last line says what the others say about the whole.
     """
     if not score.parts:
         return [("score", _described(score)), *(("plan", text) for text in _plans(score)), *_operations(score)]

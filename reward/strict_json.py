@@ -32,12 +32,7 @@ class UnsafeJSON(ValueError):
 
 
 def parse_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Any:
-    """Values from JSON, in UTF-8 with or without a byte order mark. Memory is of the order of its size.
-
-    Raises ValueError for what is no JSON, for duplicate keys, NaN and infinities; and its subclass `UnsafeJSON` for
-    numbers beyond 1e308, integers beyond 64 bits, lone surrogates, nesting deeper than `MAX_DEPTH`, and more than
-    `max_values` values.
-    """
+    """Values from JSON, in UTF-8 with or without a byte order mark. Memory is of the order of its size."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         opened = text.count("[") + text.count("{")
@@ -59,9 +54,8 @@ def parse_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Any:
 def json_lines(
     path: Path, *, max_values: int = MAX_VALUES, inside: Path | None = None
 ) -> Iterator[tuple[int, Any | ValueError]]:
-    """The lines of a JSONL file with their numbers: each as its values, or as the error that says what it is.
-
-    Raises OSError as `open_regular`.
+    """The lines of a JSONL file with their numbers: each as its values, or as the error that says what it is. Raises
+    OSError as `open_regular`.
     """
     for number, line in nonempty_lines(path, inside=inside):
         yield number, json_line(line, max_values=max_values)
@@ -89,7 +83,10 @@ def _check(value: Any) -> None:
         for item in level:
             if isinstance(item, str):
                 if not item.isascii():
-                    _check_text(item)
+                    try:
+                        check_text(item)
+                    except ValueError as error:
+                        raise UnsafeJSON(str(error)) from None
             elif isinstance(item, dict):
                 below += item
                 below += item.values()
@@ -103,13 +100,6 @@ def _check(value: Any) -> None:
             return
         level = below
     raise UnsafeJSON(_TOO_DEEP)
-
-
-def _check_text(text: str) -> None:
-    try:
-        check_text(text)
-    except ValueError as error:
-        raise UnsafeJSON(str(error)) from None
 
 
 def _constant(name: str) -> None:

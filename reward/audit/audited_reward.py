@@ -100,8 +100,7 @@ class AuditedReward:
 
     def __call__(self, samples: Sequence[EditSample]) -> list[Score]:
         """A score each. A batch that raises is scored sample by sample, so that only what raises alone has failed.
-        After three outages in a row, its others have failed, too: each would wait for a time-out of its
-        own.
+        After three outages in a row, its others have failed, too: each would wait for a time-out of its own.
         """
         return self._each(self.scorer, samples, readable=True)
 
@@ -159,14 +158,11 @@ class AuditedReward:
             raise ValueError(f"{len(scores)} scores for {len(samples)} samples")
         self.samples += len(samples)
         if isinstance(results, Scores):
-            self._count_experts(results)
+            for name, counts in results.stats.get("experts", {}).items():  # a server's client has none
+                total = self.experts.setdefault(name, {})
+                for key, count in counts.items():
+                    total[key] = total.get(key, 0) + count
         return scores
-
-    def _count_experts(self, results: Scores) -> None:
-        for name, counts in results.stats.get("experts", {}).items():  # a server's client has none
-            total = self.experts.setdefault(name, {})
-            for key, count in counts.items():
-                total[key] = total.get(key, 0) + count
 
 
 def _in_order(results: Any) -> Iterator[Any]:

@@ -31,11 +31,10 @@ Outcome = Literal["right", "violation", "incomparable"]
 
 @dataclass(frozen=True, slots=True)
 class ExpertCost:
-    """What one expert took in an audit.
-
-    expert: its id. roles: that it is bound to. queries, calls, failed, seconds: of the whole audit, with its search;
-    experts work at the same time, so their seconds may add up to more than its own. seconds_per_edit: mean of the
-    samples scored; answers that are known already cost nothing, so a single edit costs more. None without any.
+    """What one expert took in an audit. expert: its id. roles: that it is bound to. queries, calls, failed, seconds: of
+    the whole audit, with its search; experts work at the same time, so their seconds may add up to more than its own.
+    seconds_per_edit: mean of the samples scored; answers that are known already cost nothing, so a single edit costs
+    more. None without any.
     """
 
     expert: str
@@ -123,10 +122,9 @@ def mean_of(
 
 
 def rate_interval(flags: Sequence[bool], sources: Sequence[Hashable]) -> tuple[float, float]:
-    """The 95 % interval of a rate, over sources.
-
-    A bootstrap over sources. Of fewer than six it would be too narrow, and where all have the same rate, as without any
-    hit, it would have no width: there it is Wilson's interval with one observation a source.
+    """The 95 % interval of a rate, over sources. A bootstrap over sources. Of fewer than six it would be too narrow,
+    and where all have the same rate, as without any hit, it would have no width: there it is Wilson's interval with one
+    observation a source.
     """
     sums = list(_sums([float(flag) for flag in flags], sources))
     interval = bootstrap_interval(_ratio, *zip(*sums, strict=True)) if len(sums) >= _LEAST_SOURCES else None
@@ -137,9 +135,8 @@ def rate_interval(flags: Sequence[bool], sources: Sequence[Hashable]) -> tuple[f
 
 
 def mean_interval(values: Sequence[float], sources: Sequence[Hashable]) -> tuple[float, float] | None:
-    """The 95 % interval of a mean, over sources; None for fewer than two of them.
-
-    Student's, since a bootstrap of few sources is too narrow: of 2, its interval holds the mean in half of all cases.
+    """The 95 % interval of a mean, over sources; None for fewer than two of them. Student's, since a bootstrap of few
+    sources is too narrow: of 2, its interval holds the mean in half of all cases.
     """
     sums = list(_sums(values, sources))
     return ratio_interval(*zip(*sums, strict=True)) if sums else None

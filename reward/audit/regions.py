@@ -93,10 +93,9 @@ def most_visible(
     patch: Callable[[Area], Pixels | None],
     shape: Callable[[int, int], Alpha] | None = None,
 ) -> Variant | None:
-    """The edit with a patch blended into the area where that is most visible; None where it is visible nowhere.
-
-    patch: of an area, pixels of its size. shape: of a width and height, how much of the patch shows; by default, the
-    inscribed ellipse.
+    """The edit with a patch blended into the area where that is most visible; None where it is visible nowhere. patch:
+    of an area, pixels of its size. shape: of a width and height, how much of the patch shows; by default, the inscribed
+    ellipse.
     """
     best: tuple[float, Area, Pixels] | None = None
     for area in areas:

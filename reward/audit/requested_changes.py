@@ -73,9 +73,8 @@ class RequestedChange:
     phrases: str
 
     def may_be_in(self, request: Request) -> bool:
-        """Whether a phrase is in the instruction, or its plan has an operation of one of the types.
-
-        An instruction that has no plan, and no word that is English without doubt, may ask for anything.
+        """Whether a phrase is in the instruction, or its plan has an operation of one of the types. An instruction that
+        has no plan, and no word that is English without doubt, may ask for anything.
         """
         text = " ".join(("", *request.words))
         if any(f" {phrase}" in text for phrase in self.phrases.split(", ")):

@@ -19,9 +19,8 @@ from .workers import CallReport, ExpertCall, ExpertLoop, Worker
 
 @dataclass(slots=True)
 class ExpertStats:
-    """Work of one expert: number of queries and calls, failed queries, and seconds spent in it.
-
-    usage: the expert's own counters since its first use in this engine (see `Expert.usage`).
+    """Work of one expert: number of queries and calls, failed queries, and seconds spent in it. usage: the expert's own
+    counters since its first use in this engine (see `Expert.usage`).
     """
 
     queries: int = 0
@@ -69,11 +68,10 @@ class Stats:
 
 
 class RunningProgram:
-    """A running program. `parent` and `slot` are set for the programs of a gather.
-
-    shared: what it and the programs that it gathers run once. notes: of the replies that all of them got, in order.
-    engine: keeps the engine from being garbage-collected, and thereby closed, before the program is done.
-    is_wanted: whether the score is still needed; None: it is. caller: the call of an expert that waits for the score.
+    """A running program. `parent` and `slot` are set for the programs of a gather. shared: what it and the programs
+    that it gathers run once. notes: of the replies that all of them got, in order. engine: keeps the engine from being
+    garbage-collected, and thereby closed, before the program is done. is_wanted: whether the score is still needed;
+    None: it is. caller: the call of an expert that waits for the score.
     """
 
     __slots__ = (
@@ -144,7 +142,6 @@ class SharedProgram(RunningProgram):
 
 class SharedOutcome:
     """What a shared program has returned, or why it could not. waiters: the programs that wait; None once it is done.
-
     It does not keep the shared program, whose parents keep it.
     """
 
@@ -198,10 +195,8 @@ class InFlightCall:
 
 
 class ExpertQueue:
-    """The scheduler's state of one expert.
-
-    waiters: programs that wait for a query, by its digest. new_queries: not yet looked up in the log. pending: to be
-    dispatched, by kind. down_reason: why the circuit is open, or an empty string.
+    """The scheduler's state of one expert. waiters: programs that wait for a query, by its digest. new_queries: not yet
+    looked up in the log. pending: to be dispatched, by kind. down_reason: why the circuit is open, or an empty string.
     """
 
     def __init__(self, expert: Expert) -> None:

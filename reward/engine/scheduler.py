@@ -182,20 +182,17 @@ class Scheduler:
                     child = RunningProgram(program, task.experts, task.sample, parent=task, slot=slot)
                     self._ready.append((child, None))
             elif isinstance(request, RunOnce):
-                self._share(task, request)
+                task.outcomes, task.pending = [None], 1
+                shared = task.shared.get(request)
+                if shared is None:
+                    shared = task.shared[request] = SharedOutcome()
+                    self._ready.append((SharedProgram(request, task), None))
+                if shared.waiters is not None:
+                    shared.waiters.append(task)
+                else:
+                    self._set_outcome(task, 0, shared.outcome)
             else:
                 self._abort(task, TypeError(f"a program must yield Ask (of queries) or Gather, got {request!r:.200}"))
-
-    def _share(self, task: RunningProgram, request: RunOnce) -> None:
-        task.outcomes, task.pending = [None], 1
-        shared = task.shared.get(request)
-        if shared is None:
-            shared = task.shared[request] = SharedOutcome()
-            self._ready.append((SharedProgram(request, task), None))
-        if shared.waiters is not None:
-            shared.waiters.append(task)
-        else:
-            self._set_outcome(task, 0, shared.outcome)
 
     def _complete(self, task: RunningProgram, outcome: Any) -> None:
         """outcome: what the program returned, or why it could not."""

@@ -83,9 +83,8 @@ class Worker(Protocol):
 
 
 class ExpertThread:
-    """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting.
-
-    name: the expert's id at its first use in the engine; identifies it in reports.
+    """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting. name: the expert's id at its
+    first use in the engine; identifies it in reports.
     """
 
     def __init__(self, expert: Expert, name: str, report: Callable[[CallReport], None], breaker: int) -> None:

@@ -89,10 +89,9 @@ _BETTERED = word_set("improve fix enhance edit beautify retouch perfect polish b
 
 
 class RulePlanner(Expert):
-    """Answers `Plan` for everyday English requests; abstains on everything else. It does not look at the sources.
-
-    A sentence has a plan only if every word of it is read: an operation of a known kind on a named object, what is
-    kept, or how it is done. A plan that the validator rejects is none.
+    """Answers `Plan` for everyday English requests; abstains on everything else. It does not look at the sources. A
+    sentence has a plan only if every word of it is read: an operation of a known kind on a named object, what is kept,
+    or how it is done. A plan that the validator rejects is none.
     """
 
     id = "rules@2"

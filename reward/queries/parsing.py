@@ -107,10 +107,9 @@ def _labelled_values(
     positions: Iterable[int] = (),
     label: str = _LABEL,
 ) -> T | None:
-    """The value parsed after labels that `start` follows, at other positions, and at the beginning of the text.
-
-    None unless the values are one. A beginning that cannot be parsed only matters where there is no other value. A
-    value in a bracket that is never closed was cut off, and is none; so is all of a reply that refuses to rate.
+    """The value parsed after labels that `start` follows, at other positions, and at the beginning of the text. None
+    unless the values are one. A beginning that cannot be parsed only matters where there is no other value. A value in
+    a bracket that is never closed was cut off, and is none; so is all of a reply that refuses to rate.
     """
     cut = _first_unclosed_bracket(text)
     quoted = quotations(text)
@@ -166,9 +165,8 @@ def _without_markup(text: str) -> str:
 
 
 def parse_option(options: Sequence[str], text: str) -> str | None:
-    """The option that a text gives as its answer: after a label, or at its beginning. None unless it is unique.
-
-    An answer is rejected if another option is in the same clause; one at the beginning without a label also if another
+    """The option that a text gives as its answer: after a label, or at its beginning. None unless it is unique. An
+    answer is rejected if another option is in the same clause; one at the beginning without a label also if another
     option is anywhere in the text, which may weigh them.
     """
     words = re.sub(r"\A\s*[0-9][.)]\s+", "", _without_markup(text))  # the number that a prompt gives the option
@@ -238,10 +236,9 @@ def _translated(match: re.Match[str]) -> str:
 
 
 def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | None:
-    """The integer in low..high that a text gives as its answer. None unless it is unique, and an integer.
-
-    It is after a label, such as the `criterion` that was asked for, or before `/10` (`out of 10`, for the highest), or
-    at the beginning of the text. All occurrences must agree.
+    """The integer in low..high that a text gives as its answer. None unless it is unique, and an integer. It is after a
+    label, such as the `criterion` that was asked for, or before `/10` (`out of 10`, for the highest), or at the
+    beginning of the text. All occurrences must agree.
     """
 
     def parse(rest: str) -> int | None:
@@ -287,11 +284,9 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
 
 
 def parse_json(schema: str, text: str) -> Any:
-    """The JSON value of a schema in a text: alone, in a code fence, or surrounded by other text.
-
-    A trailing comma before a closing bracket is accepted, and an integer that is written as a string of digits, as in
-    the released code of Complex-Edit, is read as one. Raises ValueError with the problem: no valid value, several that
-    differ, or a duplicate key.
+    """The JSON value of a schema in a text: alone, in a code fence, or surrounded by other text. A trailing comma
+    before a closing bracket is accepted, and an integer that is written as a string of digits, as in the released code
+    of Complex-Edit, is read as one.
     """
     problems: list[str] = []
     valid: list[Any] = []

@@ -236,7 +236,6 @@ def _is_refusal(sentence: str) -> bool:
 
 def final_answer(text: str, *, finished: bool = True) -> str:
     """The text after the last `</think>` or `</thinking>` that is not quoted, without space and the box tokens of GLM.
-
     finished: whether the judge ended its output itself. Raises ValueError where the output was cut off in its
     reasoning: what was cut off may have mentioned the tag.
     """

@@ -300,12 +300,9 @@ def parse_reply(
     *,
     finished: bool = True,
 ) -> Reply | Failure:
-    """Parse a judge's output to a reply, or a `Failure` where it is not in this format.
-
-    finished: whether the judge ended its output itself. Reasoning before the answer is dropped (`final_answer`).
-    Probabilities are dropped where the words say something else or cannot be read. Levels and grades are normalised to
-    their plain spelling; text of the other formats is unchanged. More than `MAX_OUTPUT` characters, and an answer of
-    more than `MAX_REPLY`, are none.
+    """Parse a judge's output to a reply, or a `Failure` where it is not in this format. finished: whether the judge
+    ended its output itself. Reasoning before the answer is dropped (`final_answer`). Probabilities are dropped where
+    the words say something else or cannot be read.
     """
     if len(text) > MAX_OUTPUT:
         reason = f"the output has {len(text):,} characters, and at most {MAX_OUTPUT:,} are read"
@@ -337,9 +334,7 @@ def parse_reply(
 
 def validate_reply(form: ResponseFormat, reply: Reply) -> None:
     """Raise ValueError unless a reply is in this format: parsable text, or probabilities of its options; and for more
-    than `MAX_REPLY` characters.
-
-    The text of yes/no replies is not checked, since protocols parse it differently.
+    than `MAX_REPLY` characters. The text of yes/no replies is not checked, since protocols parse it differently.
     """
     _check_length(reply.text, reply.tool_calls)
     match form:

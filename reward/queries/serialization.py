@@ -73,7 +73,15 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
     if "boxes" in data:
         return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["min_score"])
     if "mask" in data:
-        return _mask(data["mask"], _shape(data), data["score"])
+        packed = data["mask"]
+        shape = _shape(data)
+        score = data["score"]
+        count = math.prod(shape)
+        if count > MAX_PIXELS:
+            raise ValueError(f"a mask of {shape} is larger than any picture: its record is damaged")
+        content = _decompressed(packed, (count + 7) // 8, f"a mask of {shape}")
+        bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
+        return Mask(bits.astype(np.bool_).reshape(shape), score)
     if "change_map" in data:
         return _change_map(data["change_map"], _shape(data), data["numbers"])
     if "region" in data:
@@ -114,15 +122,6 @@ def _shape(data: Mapping[str, Any]) -> tuple[int, int]:
         case [int(rows), int(columns)] if 0 < rows <= MAX_PIXELS and 0 < columns <= MAX_PIXELS:
             return rows, columns
     raise ValueError(f"a shape is rows and columns, got {reprlib.repr(data['shape'])}: its record is damaged")
-
-
-def _mask(packed: str, shape: tuple[int, int], score: float) -> Mask:
-    count = math.prod(shape)
-    if count > MAX_PIXELS:
-        raise ValueError(f"a mask of {shape} is larger than any picture: its record is damaged")
-    content = _decompressed(packed, (count + 7) // 8, f"a mask of {shape}")
-    bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
-    return Mask(bits.astype(np.bool_).reshape(shape), score)
 
 
 def _decompressed(packed: str, size: int, what: str) -> bytes:

@@ -74,10 +74,9 @@ def registered(path: str) -> EntryPoint | None:
 
 
 def find_target(path: str) -> Any:
-    """What `module:Name` names: what is registered under this very text, or else what the module has by that name.
-
-    Of dotted names only those of classes inside of classes are followed, never the modules that a module imports. A
-    module that is not installed is looked for in the working folder. Raises `SpecError`.
+    """What `module:Name` names: what is registered under this very text, or else what the module has by that name. Of
+    dotted names only those of classes inside of classes are followed, never the modules that a module imports. A module
+    that is not installed is looked for in the working folder. Raises `SpecError`.
     """
     module, _, names = path.partition(":")
     try:
@@ -96,11 +95,9 @@ def find_target(path: str) -> Any:
 
 
 def _import_module(name: str) -> Any:
-    """An installed module, or the one in the working folder that has this name.
-
-    Who names a module vouches for it, in files by `--trust` (see `file_specs`), but not for whatever else lies in the
-    working folder: that never becomes a place where Python looks for modules, neither for ours nor for those that this
-    module imports. Raises ImportError.
+    """An installed module, or the one in the working folder that has this name. Who names a module vouches for it, in
+    files by `--trust` (see `file_specs`), but not for whatever else lies in the working folder: that never becomes a
+    place where Python looks for modules, neither for ours nor for those that this module imports. Raises ImportError.
     """
     top = name.partition(".")[0]
     try:
@@ -233,9 +230,8 @@ def _to_plain(value: Any) -> Any:
 
 
 def parameters(target: Any) -> dict[str, inspect.Parameter]:
-    """The constructor parameters of a target, by name.
-
-    Options declared as `**name: Unpack[Table]` are listed one by one, with the defaults of its `load_defaults()`.
+    """The constructor parameters of a target, by name. Options declared as `**name: Unpack[Table]` are listed one by
+    one, with the defaults of its `load_defaults()`.
     """
     result: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(target).parameters.items():

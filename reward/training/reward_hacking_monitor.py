@@ -133,7 +133,11 @@ class RewardHackingMonitor:
             numbers |= {name: fmean(flags) for name, flags in rejections.items()}
             if values := [value for value in trained if value is not None]:
                 log["reward"] = fmean(values)
-                self._track_rise(fmean(values), pstdev(values))
+                mean = fmean(values)
+                std = pstdev(values)
+                if len(self._baseline_rewards) < self.baseline:
+                    self._baseline_rewards.append((mean, std))
+                self._recent_rewards = [*self._recent_rewards, mean][-self.patience :]
             statistics = batch_statistics(samples, self.max_images)
             log |= {**statistics.means, **numbers}
             monitored = {**statistics.relative_to_source, **numbers}
@@ -151,11 +155,6 @@ class RewardHackingMonitor:
         for sample in samples:
             chosen.add(sample.group, sample)
         return chosen.items()
-
-    def _track_rise(self, mean: float, std: float) -> None:
-        if len(self._baseline_rewards) < self.baseline:
-            self._baseline_rewards.append((mean, std))
-        self._recent_rewards = [*self._recent_rewards, mean][-self.patience :]
 
     def _risen_meanwhile(self) -> str:
         """For messages: how the trained reward has risen, if it has."""

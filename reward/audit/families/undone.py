@@ -217,16 +217,11 @@ def other_edit(edit: AuditedEdit, amount: float) -> Variant | None:
     if other is None:
         return None
     if amount < 1.5:
-        other = _in_colours_of(other, edit.before)
+        (mean, spread), (wanted_mean, wanted_spread) = cv2.meanStdDev(other), cv2.meanStdDev(edit.before)
+        gain = (wanted_spread / np.maximum(spread, 1.0))[:, 0]
+        levels = (np.arange(256.0)[:, None] - mean[:, 0]) * gain + wanted_mean[:, 0]
+        other = changes.mapped(other, changes.clipped(levels))
     return visible_variant(edit, blended(other, edit.before, _SOURCE if amount < 0.5 else 0.0))
-
-
-def _in_colours_of(pixels: Pixels, model: Pixels) -> Pixels:
-    """With the mean and the spread of each channel of another picture."""
-    (mean, spread), (wanted_mean, wanted_spread) = cv2.meanStdDev(pixels), cv2.meanStdDev(model)
-    gain = (wanted_spread / np.maximum(spread, 1.0))[:, 0]
-    levels = (np.arange(256.0)[:, None] - mean[:, 0]) * gain + wanted_mean[:, 0]
-    return changes.mapped(pixels, changes.clipped(levels))
 
 
 def wrong_instance(edit: AuditedEdit, amount: float) -> Variant | None:

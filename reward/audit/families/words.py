@@ -45,7 +45,6 @@ _OTHER_BEGINNINGS = re.compile(
 
 def labelled(pixels: Pixels, words: str, area: Area, *, box: bool = True) -> Pixels:
     """A copy with words in the largest letters that fit an area: black on a white box, or white with a black outline.
-
     Words that the smallest letters do not fit are cut off.
     """
     picture = PIL.Image.fromarray(pixels)  # a copy

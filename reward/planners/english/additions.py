@@ -281,7 +281,11 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
         head in _FEATURES and not phrase.article and len(phrase.target.noun.split()) > 1  # "auburn hair"
     )
     if head in _FEATURES | lex.BODY_PARTS and is_described and phrase.target.relation is None:
-        return _feature_given(target, phrase.target, request)
+        color = phrase.target.attributes[0] if len(phrase.target.attributes) == 1 else "several"
+        if set(color.split()) <= lex.COLORS | lex.COLOR_MODIFIERS and target.target.nesting < 3:
+            part = Target(phrase.target.noun, relation=Relation("part", target.target))
+            return request.operation("color_alter", target=part, value=color, loose=target.loose)
+        return request.operation("attribute", target=target.target, value=phrase.target.phrase)
     if head in ("smile", "frown", "grin", "expression"):
         return request.on(target, "expression", value=phrase.target.phrase)
     if head in ("haircut", "hairstyle", "tone", "complexion", "pose"):
@@ -301,15 +305,6 @@ def _each_added(new: Tokens, owner: Tokens, request: Request) -> Operations | No
                 return None  # "wear hats and swim"
             return joined(added_to(part, owner, request) for part in (one, other))
     return None
-
-
-def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operations | None:
-    """`(give her) blue eyes` is another colour of hers, `long hair` a property."""
-    color = feature.attributes[0] if len(feature.attributes) == 1 else "several"
-    if set(color.split()) <= lex.COLORS | lex.COLOR_MODIFIERS and owner.target.nesting < 3:
-        part = Target(feature.noun, relation=Relation("part", owner.target))
-        return request.operation("color_alter", target=part, value=color, loose=owner.loose)
-    return request.operation("attribute", target=owner.target, value=feature.phrase)
 
 
 def look_given(target: Phrase, new: Tokens, request: Request) -> Operations | None:

@@ -10,7 +10,6 @@ from .lexicon import word_set
 from .noun_heads import place_at
 from .noun_phrases import (
     Operations,
-    Phrase,
     Request,
     has_with,
     is_tail,
@@ -66,7 +65,17 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     rest = tokens[start:]
     words = words_in(rest)
     if words[0] == "in" and words[1:2] in (["a"], ["an"]):
-        return _into_new(target, rest[1:], request)
+        place = rest[1:]
+        phrase = request.target(place)
+        if phrase is None:
+            return None
+        head = phrase.target.noun.split()[-1]
+        if head in lex.CLOTHES and target.target.nesting < 3 and phrase.target.relation is None:
+            worn = replace(phrase.target, relation=Relation("on", target.target))
+            return request.operation("subject_add", new=worn, loose=phrase.loose or target.loose)
+        if head in lex.SCENERY:
+            return request.operation("background_change", value=plain_text(place), loose=True)
+        return None
     if words[-1] in _STORES or ({"a", "an"} & set(words[:4]) and "bit" not in words and "little" not in words):
         return None  # a chore, or what is not in the picture
     if target.target.noun.split()[-1] in _NOT_MOVED:
@@ -83,20 +92,6 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     is_direction = all(word in _DIRECTION_WORDS or word.isdecimal() for word in words)
     is_nearer = words[0] in _NEARER and words[1:2] in (["to"], ["from"]) and request.target(rest[2:]) is not None
     return request.on(target, "position_change", loose=True) if is_direction or is_nearer else None
-
-
-def _into_new(target: Phrase, place: Tokens, request: Request) -> Operations | None:
-    """`(put the man) in a suit`, `(place the car) in a desert`: what is not in the picture yet."""
-    phrase = request.target(place)
-    if phrase is None:
-        return None
-    head = phrase.target.noun.split()[-1]
-    if head in lex.CLOTHES and target.target.nesting < 3 and phrase.target.relation is None:
-        worn = replace(phrase.target, relation=Relation("on", target.target))
-        return request.operation("subject_add", new=worn, loose=phrase.loose or target.loose)
-    if head in lex.SCENERY:
-        return request.operation("background_change", value=plain_text(place), loose=True)
-    return None
 
 
 def _destination_start(tokens: Tokens, verb: str) -> int | None:

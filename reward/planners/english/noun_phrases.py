@@ -46,9 +46,8 @@ class Phrase:
 
 
 def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | None:
-    """The referring expression that begins at an index; None where there is none that can be read.
-
-    It ends before a mark, a conjunction, a verb, or a preposition that is none of a place or a relation.
+    """The referring expression that begins at an index; None where there is none that can be read. It ends before a
+    mark, a conjunction, a verb, or a preposition that is none of a place or a relation.
     """
     if depth and start < len(tokens) and tokens[start].word in ("him", "her"):
         follows = tokens[start + 1].word if start + 1 < len(tokens) else ""

@@ -131,23 +131,18 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
     if old and old[-1].word == "back":
         return None
     if is_scene:
-        return _whole(new, request)
+        new = _without_scene(new)
+        kinds: tuple[OperationType, ...] = ("filter", "weather", "style")
+        for kind, fits in zip(kinds, (is_filter, is_weather, is_style), strict=True):
+            if fits(new):
+                return request.operation(kind, value=plain_text(new))
+        return None
     if not starts_value(new):
         return None
     aspect = aspect_of(old)
     if aspect is not None:
         return aspect_changed(aspect, new, request, is_from=change.source is not None)
     return _object_changed(change, request, verb)
-
-
-def _whole(new: Tokens, request: Request) -> Operations | None:
-    """Another look, weather or filter of the whole picture."""
-    new = _without_scene(new)
-    kinds: tuple[OperationType, ...] = ("filter", "weather", "style")
-    for kind, fits in zip(kinds, (is_filter, is_weather, is_style), strict=True):
-        if fits(new):
-            return request.operation(kind, value=plain_text(new))
-    return None
 
 
 def aspect_changed(aspect: Aspect, new: Tokens, request: Request, *, is_from: bool = False) -> Operations | None:
@@ -239,19 +234,15 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
         return _background_changed(old, new, request, loose=True) if is_behind else None
     target = request.target(old)
     if target is None:
-        return _several_changed(old, new, request)
+        objects = objects_of(old, request)
+        if objects is None or color_value(new) is None:
+            return None
+        return joined(changed_object(phrase, new, request) for phrase in objects)
     if target.article == "a" or (target.target.noun in lex.SCENES and target.target.relation is None):
         return None
     if change.source is not None:
         target = replace(target, loose=True)
     return changed_object(target, new, request)
-
-
-def _several_changed(old: Tokens, new: Tokens, request: Request) -> Operations | None:
-    objects = objects_of(old, request)
-    if objects is None or color_value(new) is None:
-        return None
-    return joined(changed_object(phrase, new, request) for phrase in objects)
 
 
 def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations | None:

@@ -117,9 +117,8 @@ def text_of(tokens: Tokens) -> str:
 
 
 def tokens_of(sentence: str) -> list[Token] | None:
-    """The tokens of a sentence; None where it has characters or words that no request of ours has.
-
-    Possessive endings are tokens of their own; "." stands for any end of a sentence.
+    """The tokens of a sentence; None where it has characters or words that no request of ours has. Possessive endings
+    are tokens of their own; "." stands for any end of a sentence.
     """
     text = collapsed(sentence).translate(_APOSTROPHES)
     if not text or len(text) > MAX_INSTRUCTION:
