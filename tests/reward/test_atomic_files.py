@@ -98,7 +98,7 @@ def test_a_killed_writer_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
-def test_two_threads_write_to_different_temporary_files(tmp_path: Path) -> None:
+def test_the_content_is_on_disk_before_the_name_and_threads_keep_apart(tmp_path, monkeypatch):
     path = tmp_path / "image.png"
     other: list[Path] = []
     thread = threading.Thread(target=lambda: other.append(write_atomically(path, "of the other thread")))
@@ -110,9 +110,6 @@ def test_two_threads_write_to_different_temporary_files(tmp_path: Path) -> None:
     assert other == [path]
     assert path.read_text() == "of this thread"
     assert names(tmp_path) == ["image.png"]
-
-
-def test_the_content_is_on_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, fsync = tmp_path / "map.json", os.fsync
     sizes: list[int] = []
 

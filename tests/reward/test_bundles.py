@@ -55,7 +55,7 @@ def test_bundles_replace_one_another_and_may_be_mixed():
     assert spec_of(experts["features"]) == spec_of(load_experts("small")["features"])
 
 
-def test_the_first_four_have_no_gated_models() -> None:
+def test_bundles_say_what_is_gated_and_have_the_judges_of_their_sources():
     gated = {
         name: {
             model_name(spec)
@@ -69,6 +69,12 @@ def test_the_first_four_have_no_gated_models() -> None:
     assert "gated" in bundles()["large"].unanswered
     assert "gated" in bundles()["edival"].unanswered
     assert "gated" in bundles()["i2ibench"].unanswered
+    assert "trust_remote_code" not in json.dumps([dict(bundle.roles) for bundle in bundles().values()])
+    for bundle in bundles().values():
+        for role, spec in bundle.own_roles.items():
+            name = model_name(spec)
+            if name not in ("", "judge-reader", "rapidocr"):  # no models of their own
+                assert registered_models()[name].licence, (bundle.name, role)
 
 
 @pytest.mark.usefixtures("address")
@@ -100,15 +106,6 @@ def test_the_bundle_of_a_paper_has_its_experts(name: str, metric: str, models: d
 @pytest.mark.usefixtures("address")
 def test_nothing_makes_the_enhanced_crops_smaller_again_for_the_judge_of_dlebench() -> None:
     assert "max_pixels" not in json.dumps(dict(bundles()["dlebench"].own_roles))
-
-
-def test_a_bundle_allows_no_code_of_others_and_has_licences():
-    assert "trust_remote_code" not in json.dumps([dict(bundle.roles) for bundle in bundles().values()])
-    for bundle in bundles().values():
-        for role, spec in bundle.own_roles.items():
-            name = model_name(spec)
-            if name not in ("", "judge-reader", "rapidocr"):  # no models of their own
-                assert registered_models()[name].licence, (bundle.name, role)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_parent_and_children_share_one_log(tmp_path: Path) -> None:
     assert forked(lambda: len(AnswerLog(tmp_path / "log"))) == 5
 
 
-def test_a_log_without_an_engine_is_written_by_the_child_and_a_closed_one_stays_closed(tmp_path: Path) -> None:
+def test_a_log_is_of_parent_and_child_with_no_connection_at_the_fork(tmp_path):
     with AnswerLog(tmp_path / "log") as log:
         log.meta("who", "parent")
         assert forked(lambda: (log.meta("who"), log.meta("who", "child"))) == ("parent", "child")

@@ -74,7 +74,7 @@ def test_a_digest_is_the_same_in_every_version():
     assert picture() not in (picture().digest, picture(1))
 
 
-def test_pixels_are_private_and_read_only():
+def test_pixels_are_private_and_crops_and_sizes_are_kept():
     buffer = np.zeros((4, 4, 3), np.uint8)
     image = Image.of(buffer)
     digest = image.digest
@@ -87,6 +87,28 @@ def test_pixels_are_private_and_read_only():
     copy = image.pil()
     copy.putpixel((0, 0), (9, 9, 9))
     assert image.pixels.max() == 0
+    image = picture(3)
+    crop = image.crop(1, 2, 7, 5)
+    assert crop.pixels is crop.pixels, "they are kept, also before there is a digest"
+    assert crop.digest == Image.of(image.pixels[2:5, 1:7]).digest
+    assert image.crop(0, 0, 8, 8) is image.resized(8, 8) is image
+    assert image.origin is None
+    assert crop.origin == image.crop(*np.array([1, 2, 7, 5])).origin
+    assert image.resized(*np.array([4, 5])).origin == image.resized(4, 5).origin
+    with pytest.raises(TypeError):
+        image.crop(0.5, 0, 4, 4)  # type: ignore[arg-type]
+    for corners in ((0, 0, 0, 4), (4, 4, 2, 8), (-1, 0, 4, 4), (0, 0, 9, 8), (0, 0, 8, 9)):
+        with pytest.raises(ImageError, match="is empty or outside of a 8 x 8 image"):
+            image.crop(*corners)
+    for size in ((0, 4), (4, -1)):
+        with pytest.raises(ImageError, match="give at least 1 x 1"):
+            image.resized(*size)
+    image = picture(1, 20, 10)
+    for how, resample in (("lanczos", PIL.Image.Resampling.LANCZOS), ("bicubic", PIL.Image.Resampling.BICUBIC)):
+        expected = np.asarray(PIL.Image.fromarray(image.pixels).resize((7, 5), resample))
+        assert image.resized(7, 5, how) == Image.of(expected)  # type: ignore[arg-type]
+    blocks = image.pixels.reshape(5, 2, 5, 4, 3).astype(float).mean(axis=(1, 3))
+    assert np.abs(image.resized(5, 5, "area").pixels - blocks).max() <= 0.5
 
 
 @pytest.mark.parametrize(
@@ -161,48 +183,6 @@ def test_a_crop_is_the_picture_of_its_pixels(cropped):
     assert pickle.loads(pickle.dumps(image)) == image
 
 
-def test_crops_and_sizes():
-    image = picture(3)
-    crop = image.crop(1, 2, 7, 5)
-    assert crop.pixels is crop.pixels, "they are kept, also before there is a digest"
-    assert crop.digest == Image.of(image.pixels[2:5, 1:7]).digest
-    assert image.crop(0, 0, 8, 8) is image.resized(8, 8) is image
-    assert image.origin is None
-    assert crop.origin == image.crop(*np.array([1, 2, 7, 5])).origin
-    assert image.resized(*np.array([4, 5])).origin == image.resized(4, 5).origin
-    with pytest.raises(TypeError):
-        image.crop(0.5, 0, 4, 4)  # type: ignore[arg-type]
-    for corners in ((0, 0, 0, 4), (4, 4, 2, 8), (-1, 0, 4, 4), (0, 0, 9, 8), (0, 0, 8, 9)):
-        with pytest.raises(ImageError, match="is empty or outside of a 8 x 8 image"):
-            image.crop(*corners)
-    for size in ((0, 4), (4, -1)):
-        with pytest.raises(ImageError, match="give at least 1 x 1"):
-            image.resized(*size)
-
-
-def test_resizing_is_pillows_and_reducing_by_area_averages():
-    image = picture(1, 20, 10)
-    for how, resample in (("lanczos", PIL.Image.Resampling.LANCZOS), ("bicubic", PIL.Image.Resampling.BICUBIC)):
-        expected = np.asarray(PIL.Image.fromarray(image.pixels).resize((7, 5), resample))
-        assert image.resized(7, 5, how) == Image.of(expected)  # type: ignore[arg-type]
-    blocks = image.pixels.reshape(5, 2, 5, 4, 3).astype(float).mean(axis=(1, 3))
-    assert np.abs(image.resized(5, 5, "area").pixels - blocks).max() <= 0.5
-
-
-def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
-    computed = []
-
-    def counted(operation, *parents):
-        computed.append(operation)
-        return apply_operation(operation, *parents)
-
-    monkeypatch.setattr(image_module, "apply_operation", counted)
-    digests = {picture(77).crop(0, 0, 4, 4).digest for _ in range(5)}
-    assert (len(digests), len(computed)) == (1, 1)
-    assert picture(77).crop(0, 0, 4, 4).resized(2, 2).digest == picture(77).crop(0, 0, 4, 4).resized(2, 2).digest
-    assert len(computed) == 2
-
-
 @pytest.fixture
 def decoded(monkeypatch):
     """The names of decoded files; the cache is new."""
@@ -239,7 +219,7 @@ def evict():
     image_module._cache.put("another", np.zeros(20_000, np.uint8))
 
 
-def test_files_pin_no_pixels_which_are_decoded_again_when_they_were_driven_out(tmp_path, decoded):
+def test_files_pin_no_pixels_and_changed_ones_are_errors(tmp_path, decoded):
     images = [Image.open(saved(tmp_path / f"{seed}.png", seed)) for seed in range(100)]
     for seed, image in enumerate(images):
         assert np.array_equal(image.pixels, picture(seed).pixels)
@@ -248,9 +228,6 @@ def test_files_pin_no_pixels_which_are_decoded_again_when_they_were_driven_out(t
     pixels = weakref.ref(images[-1].pixels)
     evict()
     assert pixels() is None
-
-
-def test_a_file_that_changed_since_is_an_error_and_not_another_picture(tmp_path, decoded):
     image = Image.open(saved(tmp_path / "a.png", 1))
     evict()
     saved(tmp_path / "a.png", 2)
@@ -262,13 +239,24 @@ def test_a_file_that_changed_since_is_an_error_and_not_another_picture(tmp_path,
     assert image == picture(1), "its digest is still known"
 
 
-def test_threads_may_look_at_one_picture_at_once(tmp_path, decoded):
+def test_equal_crops_are_computed_once_by_any_thread(tmp_path, decoded, monkeypatch):
     image = Image.open(saved(tmp_path / "a.png", 1))
     crops = [image.crop(0, 0, 4, 4) for _ in range(50)]
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda crop: (crop.digest, crop.pixels.tobytes()), crops * 4)) == {
             (picture(1).crop(0, 0, 4, 4).digest, picture(1).pixels[:4, :4].tobytes())
         }
+    computed = []
+
+    def counted(operation, *parents):
+        computed.append(operation)
+        return apply_operation(operation, *parents)
+
+    monkeypatch.setattr(image_module, "apply_operation", counted)
+    digests = {picture(77).crop(0, 0, 4, 4).digest for _ in range(5)}
+    assert (len(digests), len(computed)) == (1, 1)
+    assert picture(77).crop(0, 0, 4, 4).resized(2, 2).digest == picture(77).crop(0, 0, 4, 4).resized(2, 2).digest
+    assert len(computed) == 2
 
 
 def test_unseen_pictures_equal_the_seen_and_have_stand_ins():

@@ -31,7 +31,7 @@ class Loading(Fake):
         return super().__call__(queries)
 
 
-def test_an_expert_is_loaded_once_in_the_thread_that_will_ask_it_and_is_asked_nothing() -> None:
+def test_experts_are_loaded_once_or_dead_until_prepared_again():
     expert = Loading()
     with Engine() as engine:
         assert engine.prepare(expert).result(30) == ""
@@ -40,9 +40,6 @@ def test_an_expert_is_loaded_once_in_the_thread_that_will_ask_it_and_is_asked_no
         assert engine.prepare(expert).result(30) == ""
         assert expert.loads == [expert.answered[0]]
         assert engine.stats().experts["fake"].queries == 2
-
-
-def test_one_that_cannot_be_loaded_is_dead_and_may_be_prepared_again() -> None:
     expert = Loading("no weights")
     with Engine() as engine:
         assert engine.prepare(expert).result(30) == "no weights"
@@ -99,7 +96,7 @@ def test_nobody_waits_for_an_engine_that_is_closed_or_broken() -> None:
         engine.prepare(Fake())
 
 
-def test_an_expert_that_cannot_even_be_met_harms_nobody() -> None:
+def test_odd_and_served_experts_are_prepared():
     class Odd(Fake):
         def usage(self) -> dict[str, float]:
             raise OSError("gone")
@@ -110,8 +107,6 @@ def test_an_expert_that_cannot_even_be_met_harms_nobody() -> None:
         with pytest.raises(TypeError, match="not an Expert"):
             engine.prepare("fake")  # type: ignore[arg-type]
 
-
-def test_a_served_expert_loads_in_its_loop() -> None:
     class Served(AsyncExpert):
         id = "served"
         kinds = Fake.kinds

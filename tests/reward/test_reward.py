@@ -75,13 +75,7 @@ def test_nothing_is_asked_of_a_batch_that_lacks_what_the_metric_requires():
     assert Reward(metric, {"preference": expert})([full]).count("scored") == 1
 
 
-def test_a_reward_whose_engine_was_closed_makes_a_new_one():
-    reward = Reward(Rated(), {"preference": Fake()})
-    reward.engine.close()
-    assert list(reward(samples(2))) == expected(samples(2))
-
-
-def test_threads_that_come_at_once_share_one_engine():
+def test_threads_and_closed_engines(tmp_path):
     reward, expert = Reward(Rated(), {"preference": Fake(jitter_s=0.002)}), None
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: list(reward(samples(10))), range(8)))
@@ -89,9 +83,9 @@ def test_threads_that_come_at_once_share_one_engine():
     assert isinstance(expert, Fake)
     assert results == [expected(samples(10))] * 8
     assert set(expert.seen.values()) == {1}
-
-
-def test_answers_are_kept_in_the_log_of_a_reward(tmp_path):
+    reward = Reward(Rated(), {"preference": Fake()})
+    reward.engine.close()
+    assert list(reward(samples(2))) == expected(samples(2))
     first, second = Fake(), Fake()
     with AnswerLog(tmp_path / "log") as log:
         scores = Reward(Rated(), {"preference": first}, log=log)(samples(5))
@@ -129,7 +123,7 @@ def test_what_is_no_metric_or_no_expert_or_bound_to_no_role_is_refused():
         Reward(Rated(), {})
 
 
-def test_options_go_to_the_reward_or_to_the_metric():
+def test_options_and_experts_may_stand_in_a_table():
     options: Any = {"max_in_flight": 3, "max_failure_rate": 0.25, "on_failures": "wait", "outage_timeout_s": 5.0}
     experts = {"preference": "tests.reward.fakes:Seeded?seed=7"}
     reward = Reward.of("tests.reward.fakes:Rated", experts, prompt="a cup", **options)
@@ -141,9 +135,6 @@ def test_options_go_to_the_reward_or_to_the_metric():
         assert one.engine.window == 3
     assert (again.metric, again.spec) == (reward.metric, reward.spec)
     assert list(again(samples(3))) == list(reward(samples(3)))
-
-
-def test_a_table_may_bind_the_experts_too():
     table = {
         "reward": {"use": "tests.reward.fakes:Rated", "prompt": "x"},
         "experts": {"preference": {"use": "tests.reward.fakes:Seeded", "seed": 7}},
@@ -212,7 +203,7 @@ def are_growing(pauses, longest=15.0):
     return all(most / 2 <= pause <= most for pause, most in zip(pauses[:-1], wanted, strict=True))
 
 
-def test_too_many_failures_are_raised_with_what_was_computed():
+def test_too_many_failures_stop_a_batch_and_a_stream():
     batch = samples(40)
     reward = Reward(Rated(), {"preference": failing(batch[20:])}, max_failure_rate=0.25)
     with pytest.raises(
@@ -224,9 +215,6 @@ def test_too_many_failures_are_raised_with_what_was_computed():
     assert [score.status for score in computed] == ["scored"] * 20 + ["failed"] * 7, "7 of 27 are more than a quarter"
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.scores) == (str(caught.value), computed)
-
-
-def test_a_stream_that_stops_has_given_what_was_computed():
     batch = samples(40)
     yielded: list[Score] = []
     with pytest.raises(TooManyFailures) as caught:

@@ -165,13 +165,21 @@ def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
     assert [turn.id for turn in sample.history] == ["samples:1/turn-1", "samples:1/turn-2"]
 
 
-def test_a_broken_line_is_numbered_and_the_others_are_read(folder):
+def test_broken_lines_other_encodings_and_paths(folder, monkeypatch, tmp_path_factory):
     lines = read(folder, GOOD, '{"id": ', "", GOOD, '{"instruction"', {**GOOD, "edited": "nowhere.png"}, GOOD)
     kinds = [type(item) for item in lines]
     assert kinds == [EditSample, InvalidLine, EditSample, InvalidLine, InvalidLine, EditSample]
     assert [item.number for item in lines if isinstance(item, InvalidLine)] == [2, 5, 6]
     assert [item.id for item in lines if isinstance(item, EditSample)] == ["samples:1", "samples:4", "samples:7"]
     assert str(lines[1]).startswith(f"{folder / 'samples.jsonl'}:2: not JSON: Expecting value")
+    (line,) = read(folder, {**GOOD, "instruction": "rötlich"}, encoding="latin-1")
+    assert isinstance(line, InvalidLine)
+    assert line.problem.startswith("not JSON: 'utf-8' codec can't decode")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    (folder / "deep").mkdir()
+    picture(7).pil().save(folder / "deep" / "a.png")
+    lines = read(folder, {**GOOD, "edited": "deep/../deep/a.png"}, {**GOOD, "edited": str(folder / "deep" / "a.png")})
+    assert [item.edited for item in lines if isinstance(item, EditSample)] == [picture(7)] * 2
 
 
 @pytest.mark.parametrize("text", ["\ufeff", "\n\n", "  \n\t\n"])
@@ -186,20 +194,6 @@ def test_what_editors_leave_in_front_does_no_harm(text, folder):
 def test_instructions_in_any_script_are_kept_verbatim(instruction, folder):
     lines = read(folder, {**GOOD, "instruction": instruction}, json.dumps({**GOOD, "instruction": instruction}))
     assert [item.instruction for item in lines if isinstance(item, EditSample)] == [instruction] * 2
-
-
-def test_a_file_in_another_encoding_is_said_to_be_no_json(folder):
-    (line,) = read(folder, {**GOOD, "instruction": "rötlich"}, encoding="latin-1")
-    assert isinstance(line, InvalidLine)
-    assert line.problem.startswith("not JSON: 'utf-8' codec can't decode")
-
-
-def test_paths_are_relative_to_the_file_or_absolute(folder, monkeypatch, tmp_path_factory):
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    (folder / "deep").mkdir()
-    picture(7).pil().save(folder / "deep" / "a.png")
-    lines = read(folder, {**GOOD, "edited": "deep/../deep/a.png"}, {**GOOD, "edited": str(folder / "deep" / "a.png")})
-    assert [item.edited for item in lines if isinstance(item, EditSample)] == [picture(7)] * 2
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -292,7 +286,7 @@ def test_a_recorded_sample_comes_back_as_it_was(sample):
     assert same(sent, sample)
 
 
-def test_what_a_turn_takes_from_its_sample_is_not_written_so_that_recordings_keep_their_text():
+def test_histories_that_contradict_or_share_are_written_or_refused():
     source, first, last = (Image.from_digest(f"{number:064x}", (16, 8)) for number in range(3))
     image = {name: {"digest": f"{number:064x}", "size": [16, 8]} for number, name in enumerate(["s", "f", "l"])}
     box = Box(0.25, 0.5, 0.5, 1.0)
@@ -327,6 +321,11 @@ def test_what_a_turn_takes_from_its_sample_is_not_written_so_that_recordings_kee
     }  # fmt: skip
     assert json.dumps(sample_to_json(sample)) == json.dumps(recorded)
     assert sample_from_json(recorded) == sample
+    first, other = (EditSample(name, "x", (picture(0),), picture(1)) for name in "ab")
+    second = EditSample("c", "y", (picture(1),), picture(2), history=(other,))
+    sample = EditSample("d", "z", (picture(2),), picture(3), history=(first, second))
+    with pytest.raises(ValueError, match="turn 2 of sample 'd' has another history than the turns before it"):
+        sample_to_json(sample)
 
 
 def test_a_turn_of_a_file_may_have_fields_of_its_own(folder):
@@ -358,14 +357,6 @@ def test_the_first_turn_has_no_sources_but_those_of_the_line(row, folder):
     row = {**GOOD, **{name: [{k: v for k, v in turn.items() if k != "source"} for turn in value]
                       if name == "history" else value for name, value in row.items()}}  # fmt: skip
     assert "the first turn starts from `source` or `sources`" in problem(folder, row)
-
-
-def test_a_history_that_contradicts_the_earlier_turns_is_not_written():
-    first, other = (EditSample(name, "x", (picture(0),), picture(1)) for name in "ab")
-    second = EditSample("c", "y", (picture(1),), picture(2), history=(other,))
-    sample = EditSample("d", "z", (picture(2),), picture(3), history=(first, second))
-    with pytest.raises(ValueError, match="turn 2 of sample 'd' has another history than the turns before it"):
-        sample_to_json(sample)
 
 
 @pytest.mark.parametrize("nameless", ["sample", "turn"])

@@ -1,8 +1,5 @@
 """The engine affects only the timing: scores equal those of programs that run alone."""
 
-import json
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -17,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.reward import AnswerLog, Engine, Image, Score, ask
-from editcritic.reward.engine import ask_many
-from editcritic.reward.queries import Measurement, Rate, Reply
+from editcritic.reward.queries import Rate
 
-from ..fakes import Fake, alone, asks, grown, known, mixed, question, run_all, verdict
+from ..fakes import Fake, alone, asks, grown, known, mixed, question, run_all
 
 ROOT = Path(__file__).parents[3]
 SOON = 20.0  # seconds: timeout of immediate events, for slow machines
@@ -31,23 +27,6 @@ TREE = st.recursive(
 )
 TREES = st.lists(TREE, min_size=1, max_size=24)
 JITTER_S = st.sampled_from([0.0, 0.0005])
-# A second process: scores with a shared log, and prints the scores and the number of calls per query.
-SECOND = """
-import json, sys, time
-from pathlib import Path
-from typing import Any
-from editcritic.reward import AnswerLog, Engine
-from tests.reward.fakes import Fake, asks, mixed, run_all
-
-folder, me, many = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-(folder / f"{me} is here").touch()
-while len(list(folder.glob("* is here"))) < 2:
-    time.sleep(0.001)
-expert = Fake(mixed, batch=7, jitter_s=0.002)
-with AnswerLog(folder / "log") as log, Engine(log=log, window=5) as engine:
-    scores = run_all(engine, [asks(number, number + 1, 2 * number) for number in range(many)], expert)
-print(json.dumps([[score.to_json() for score in scores], dict(expert.seen)]))
-"""
 
 
 @given(
@@ -81,17 +60,6 @@ def test_no_question_reaches_an_expert_twice(trees, jitter_s, concurrency):
         for _ in range(2):
             run_all(engine, [grown(tree) for tree in trees], expert)
     assert set(expert.seen.values()) <= {1}
-
-
-def test_twenty_draws_of_one_question_reach_the_judge_twenty_times():
-    def measured():
-        yield from ask_many([verdict(draw) for draw in range(20)])
-        return Score.of(1)
-
-    expert = Fake(lambda query: Reply(f"yes {query.draw}"))
-    with Engine() as engine:
-        run_all(engine, [measured(), measured()], expert)
-    assert list(expert.seen.values()) == [1] * 20
 
 
 def test_a_question_that_is_on_its_way_is_joined():
@@ -131,48 +99,6 @@ def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees
                 assert run_all(engine, [grown(tree) for tree in trees], expert) == expected
                 assert not answered & expert.seen.keys(), "a logged query reached the expert"
                 answered |= log.get("fake", questions).keys()
-
-
-def test_what_was_asked_for_last_is_remembered_longest():
-    expert = Fake(known)
-    with Engine(cache_bytes=700) as engine:  # room for two
-        for number in (1, 2, 1, 3, 1):
-            run_all(engine, [asks(number)], expert)
-        assert set(expert.seen.values()) == {1}
-        run_all(engine, [asks(2)], expert)
-    assert expert.seen[question(2).digest] == 2
-
-
-def python(script, *arguments):
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-
-
-def test_two_processes_share_a_log_that_both_write_at_once(tmp_path):
-    many = 150
-    runs = [python(SECOND, tmp_path, me, many) for me in ("one", "two")]
-    results = [json.loads(run.communicate(timeout=120)[0]) for run in runs]
-    expected = [alone(asks(number, number + 1, 2 * number), mixed) for number in range(many)]
-    questions = (question(number) for number in range(2 * many))
-    answerable = {query.digest for query in questions if isinstance(mixed(query), Measurement)}
-    for scores, seen in results:
-        assert [Score.from_json(score) for score in scores] == expected
-        assert {count for digest, count in seen.items() if digest in answerable} <= {1}
-    expert = Fake(mixed)
-    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
-        programs = [asks(number, number + 1, 2 * number) for number in range(many)]
-        assert run_all(engine, programs, expert) == expected
-    assert not answerable & expert.seen.keys(), "both processes logged all their answers"
-
-
-def test_a_log_that_breaks_costs_the_log_and_not_the_scores(tmp_path):
-    log = AnswerLog(tmp_path / "log")
-    with Engine(log=log) as engine:
-        expert = Fake(known)
-        log.close()
-        with pytest.warns(RuntimeWarning, match="continuing without the answer log"):
-            assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
-        assert run_all(engine, [asks(2)], expert) == [alone(asks(2), known)]
 
 
 def test_run_takes_programs_as_there_is_room():
@@ -264,10 +190,17 @@ def test_an_engine_that_is_closed_or_dropped_ends_its_threads(close):
     assert all_end(set(threading.enumerate()) - before)
 
 
-def test_an_engine_lasts_until_what_was_submitted_is_done():
+def test_engines_last_until_their_programs_are_done(tmp_path):
     future, threads = started_by(lambda: Engine().submit(asks(1), {"preference": Fake(known, jitter_s=0.05)}))
     assert future.result(SOON) == alone(asks(1), known)
     assert all_end(threads)
+    log = AnswerLog(tmp_path / "log")
+    with Engine(log=log) as engine:
+        expert = Fake(known)
+        log.close()
+        with pytest.warns(RuntimeWarning, match="continuing without the answer log"):
+            assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
+        assert run_all(engine, [asks(2)], expert) == [alone(asks(2), known)]
 
 
 def test_close_fails_what_is_in_flight_and_ends_busy_threads_when_they_are_done():

@@ -133,17 +133,6 @@ def test_a_hack_is_heard_of_soon(hack):
     assert abs(alarm.value) > alarm.z_limit == 3.0
 
 
-def test_a_hack_that_spreads_slowly_is_heard_of_before_all_pictures_have_it():
-    monitor, batch, random = RewardHackingMonitor(), batches(4), np.random.default_rng(0)
-    for step in range(100):
-        share = (step - 20) / 100
-        monitor.observe(
-            step, [HACKS["copied"][1](edit) if random.random() < share else edit for edit in batch()], [1.0] * 16
-        )
-    assert names(monitor) == {"difference"}
-    assert monitor.alarms[0].step < 90  # seven of ten
-
-
 def test_a_trained_reward_that_rises_alone_is_heard_of():
     for seed in range(3):
         monitor = rewarded(seed, lambda s: max(0, s - 20) / 50, lambda s: -max(0, s - 20) / 200, steps=55)
