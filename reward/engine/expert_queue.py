@@ -110,8 +110,6 @@ class RunningProgram:
 class SharedProgram(RunningProgram):
     """A program that several others of a score wait for. Its parent is the first of them."""
 
-    __slots__ = ("request",)
-
     def __init__(self, request: RunOnce, parent: RunningProgram) -> None:
         super().__init__(request.program(), parent.experts, parent.sample, parent=parent)
         self.request = request
