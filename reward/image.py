@@ -19,12 +19,11 @@ import numpy as np
 import PIL.Image
 
 from .colour_profiles import continues_raw_numbers, has_other_colours, to_srgb
+from .encoded_images import ImageError, Size
 from .image_decoding import (
-    ImageError,
     PixelFormatError,
     Pixels,
     Reading,
-    Size,
     decode_with_profile,
     encoded_in_text,
     from_array,

@@ -43,28 +43,6 @@ _PAUSES = 4.0
 
 _BLOCK = 2**16
 """Bytes that a decoder is given at a time."""
-__all__ = [
-    "MAX_FILE_BYTES",
-    "MAX_PIXELS",
-    "ImageError",
-    "PixelFormatError",
-    "Pixels",
-    "Reading",
-    "Size",
-    "check_size",
-    "decode",
-    "decode_with_profile",
-    "encoded_in_text",
-    "flatten",
-    "from_array",
-    "from_pil",
-    "image_errors",
-    "pixels_of",
-    "read_bytes",
-    "readonly_copy",
-    "size_of",
-    "tensor_to_numpy",
-]
 Pixels = NDArray[np.uint8]
 """H x W x 3, uint8, RGB, read-only."""
 Reading = Literal["upright", "stored"]

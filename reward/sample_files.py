@@ -26,8 +26,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from .boxes import Box, boxes_of_corners
 from .edit_plan import EditPlan, plan_to_json
+from .encoded_images import MAX_PIXELS
 from .image import DerivedDigest, FileIndex, Image, Size
-from .image_decoding import MAX_PIXELS, encoded_in_text
+from .image_decoding import encoded_in_text
 from .plain_text import check_name, one_line
 from .sample import EditSample, Operation, Pools, Task
 from .strict_json import json_lines

@@ -11,15 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COLUMNS = (
-    "image_index",
-    "turns",
-    "task_type",
-    "instructions",
-    "format_instructions",
-    "bg_consistency",
-    "unchanged_objects",
-    "available_objects",
-    "all_objects",
+    *("image_index", "turns", "task_type", "instructions", "format_instructions", "bg_consistency"),
+    *("unchanged_objects", "available_objects", "all_objects"),
 )
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ..digests import record_checksum
+from ..encoded_images import MAX_PIXELS
 from ..image import Size
-from ..image_decoding import MAX_PIXELS
 from ..plain_text import one_line
 from ..queries.kinds import Answer, Query
 from ..queries.outcomes import Abstention

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..boxes import Box
 from ..edit_plan import EditPlan, plan_from_json, plan_to_json
+from ..encoded_images import MAX_PIXELS
 from ..image import Image
-from ..image_decoding import MAX_PIXELS
 from .change_map import GRIDS, ChangeMap
 from .kinds import (
     Answer,

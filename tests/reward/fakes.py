@@ -65,16 +65,7 @@ class Fake(Expert):
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (
-        Detect,
-        Match,
-        Differ,
-        Segment,
-        Embed,
-        Measure,
-        Judge,
-        ReadText,
-        Rate,
-        Plan,
+        *(Detect, Match, Differ, Segment, Embed, Measure, Judge, ReadText, Rate, Plan),
     )
 
     def __init__(

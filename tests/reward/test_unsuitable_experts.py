@@ -58,12 +58,8 @@ def test_a_judge_as_reader_is_refused_with_what_to_bind_and_without_a_request() 
 @pytest.mark.parametrize(
     ("role", "expert", "kind"),
     [
-        ("judge", "rapidocr", "judge"),
-        ("detector", "rapidocr", "detect"),
-        ("detector", "colour", "detect"),
-        ("reader", "colour", "read_text"),
-        ("judge.planner", "rules", "judge"),
-        ("planner", JUDGE, "plan"),
+        *(("judge", "rapidocr", "judge"), ("detector", "rapidocr", "detect"), ("detector", "colour", "detect")),
+        *(("reader", "colour", "read_text"), ("judge.planner", "rules", "judge"), ("planner", JUDGE, "plan")),
         ("segmenter", "annotated", "segment"),
     ],
 )

@@ -6,6 +6,7 @@ import math
 import pickle
 import tracemalloc
 import zlib
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -328,24 +329,15 @@ def test_thresholds_cosines_and_lines_of_answers():
         (YesNo(), Reply("yes", {"Yes": 1.0}), "probabilities of \\['Yes'\\]"),
         (Json.from_schema({"type": "object"}), Reply("[]"), "is wrong"),
         (Json.from_schema({"type": "object"}), Reply("rubbish"), "not JSON"),
+        (LEVELS, Reply("good"), ""),
+        (LEVELS, Reply("rather good", {"good": 0.75, "bad": 0.25}), ""),
+        (Grade(), Reply("7"), ""),
+        (YesNo(), Reply("I would say yes"), ""),
+        (YesNo(), Reply("yes", {"yes": 0.75}), ""),
+        (Json.from_schema({"type": "object"}), Reply("{}"), ""),
+        (FreeText(), Reply("rubbish"), ""),
     ],
 )
 def test_a_reply_in_another_form_is_no_answer(form, reply, message):
-    with pytest.raises(InvalidAnswer, match=message):
+    with pytest.raises(InvalidAnswer, match=message) if message else nullcontext():
         Judge((MESSAGE,), form).check(reply)
-
-
-@pytest.mark.parametrize(
-    ("form", "reply"),
-    [
-        (LEVELS, Reply("good")),
-        (LEVELS, Reply("rather good", {"good": 0.75, "bad": 0.25})),
-        (Grade(), Reply("7")),
-        (YesNo(), Reply("I would say yes")),
-        (YesNo(), Reply("yes", {"yes": 0.75})),
-        (Json.from_schema({"type": "object"}), Reply("{}")),
-        (FreeText(), Reply("rubbish")),
-    ],
-)
-def test_a_reply_in_the_form_is_one(form, reply):
-    Judge((MESSAGE,), form).check(reply)

@@ -49,15 +49,8 @@ def test_the_digest_follows_the_words_of_the_pack(pack):
 @pytest.mark.parametrize(
     "text",
     [
-        "{colour}",
-        "{}",
-        "{object.__class__}",
-        "{object[0]}",
-        "{object",
-        "object}",
-        "{object:{width}}",
-        "{object:>9999}",
-        "{object!r}",
+        *("{colour}", "{}", "{object.__class__}", "{object[0]}", "{object", "object}", "{object:{width}}"),
+        *("{object:>9999}", "{object!r}"),
     ],
 )
 def test_a_prompt_that_cannot_be_filled_is_named(text, tmp_path):
@@ -101,12 +94,8 @@ def no_text(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (fifo, "it is a FIFO"),
-        (device, "leads out of"),
-        (link, "leads out of"),
-        (Path.mkdir, "it is a directory"),
-        (huge, "more than 1,048,576"),
-        (no_text, "utf-8"),
+        *((fifo, "it is a FIFO"), (device, "leads out of"), (link, "leads out of"), (Path.mkdir, "it is a directory")),
+        *((huge, "more than 1,048,576"), (no_text, "utf-8")),
     ],
 )
 def test_a_pack_of_a_stranger_is_files_of_text_in_its_folder(make, message, tmp_path):
