@@ -10,8 +10,7 @@ from typing import Any
 
 _ROUND_TRIP = 1e-6
 """In pixels. Boxes are stored as fractions; the conversion back must not round a whole pixel down to the one before."""
-_TINY = 16
-"""Pixels of the longer side up to which a box of one pixel is none in fractions."""
+_TINY = 16  # pixels of the longer side up to which a box of one pixel is none in fractions
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from .encoded_images import MAX_PROFILE_BYTES
 from .image_decoding import Pixels
 
-_SAME = 2
-"""Levels by which the profiles that are called sRGB differ from each other, which is no change of colour."""
-_warned_of: set[str] = set()
-"""Each problem is said once a process: a stranger may send many pictures."""
+_SAME = 2  # levels by which the profiles that are called sRGB differ from each other, which is no change of colour
+_warned_of: set[str] = set()  # each problem is said once a process: a stranger may send many pictures
 _GREYS = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
 _COLOURS = np.stack(np.meshgrid(*[np.arange(0, 256, 15, dtype=np.uint8)] * 3), axis=-1).reshape(1, -1, 3)
 _FITS, _CLEARLY = 3.0, 0.7

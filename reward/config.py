@@ -128,7 +128,6 @@ def _build_nested(value: Any, group: Group) -> Any:
 
 
 def _group_with(name: str, group: Group) -> Group:
-    """The group of a nested spec: that of what it is an option of, or the one that has its name."""
     groups: tuple[Group, ...] = (group, "editcritic.rewards", "editcritic.experts", "editcritic.selectors")
     return next((one for one in groups if name in entry_point_names(one)), group)
 
@@ -168,7 +167,6 @@ def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
 
 
 def _expert_for_model(name: str) -> tuple[Any, Mapping[str, Any]] | None:
-    """The expert class for a model's name, folder or checkpoint, and the options that select this model."""
     if name in entry_point_names("editcritic.experts") or name in entry_point_names("editcritic.parts"):
         return None
     resolved = resolve_expert(name)
@@ -312,7 +310,6 @@ def _words(bindings: str | Path | Sequence[str]) -> list[str]:
 
 
 def _unknown_word(word: str) -> str:
-    """What to write instead of a word that is none of the forms."""
     expected = f"expected experts as role=spec, a TOML file, module:function or a bundle, got {word!r}"
     if (model := registered_models().get(word)) is not None:
         return f"{expected}: say for which role, as in {model.use.partition(',')[0]}={word}"

@@ -42,11 +42,9 @@ are at most as many as these pixels times scans allow, or the usual ones."""
 MAX_CHUNKS = 100_000
 """Chunks, segments, frames, strips or tiles of a file."""
 
-_MAX_TAGS = 1_000
-"""Entries of a directory of TIFF or EXIF."""
+_MAX_TAGS = 1_000  # entries of a directory of TIFF or EXIF
 
-_MAX_METADATA = 2**20
-"""Bytes of EXIF or XMP in which an orientation is looked for."""
+_MAX_METADATA = 2**20  # bytes of EXIF or XMP in which an orientation is looked for
 
 MAX_PROFILE_BYTES = 2**16
 """Of a colour profile: those of cameras, telephones and screens have 0.5 to 60 KB, and longer ones are tables of
@@ -153,8 +151,7 @@ def _beyond(what: str, count: int, limit: int) -> ImageSizeError:
     return ImageSizeError(f"has {count:,} {what}, and at most {limit:,} are accepted: save it anew")
 
 
-_Walked = tuple[Size, int, bytes, bytes]
-"""Size, orientation, content, profile."""
+_Walked = tuple[Size, int, bytes, bytes]  # size, orientation, content, profile
 
 
 # -- PNG --------------------------------------------------------------------------------------------------------------
@@ -196,7 +193,6 @@ def _walk_png(data: bytes) -> _Walked:
 
 
 def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Name, start and end of each chunk that is complete."""
     start = 8
     while start + 12 <= len(data):
         length, name = struct.unpack_from(">I4s", data, start)
@@ -324,7 +320,6 @@ def _walk_webp(data: bytes) -> _Walked:
 
 
 def _webp_size(name: bytes, head: bytes) -> Size | None:
-    """Of the canvas, or else of the picture."""
     if name == b"VP8X":
         return 1 + int.from_bytes(head[4:7], "little"), 1 + int.from_bytes(head[7:10], "little")
     if name == b"VP8 " and head[3:6] == b"\x9d\x01\x2a":
@@ -430,8 +425,7 @@ def _walk_tiff(data: bytes) -> _Walked:
     return size, _valid_orientation(first.get(_ORIENTATION, 1)), content, profile
 
 
-_TIFF_PLACES = {273: 279, 324: 325}
-"""Of strips and of tiles: where they start, and their lengths as compressed."""
+_TIFF_PLACES = {273: 279, 324: 325}  # of strips and of tiles: where they start, and their lengths as compressed
 
 
 def _tiff_entries(data: bytes, order: str) -> Iterator[tuple[int, int, int, bytes]]:

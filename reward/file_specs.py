@@ -47,8 +47,7 @@ PLAIN = frozenset(
     }
 )
 """Options that are never names of files: a folder of that name in the working directory means nothing."""
-_SHOWN, _LISTED = 200, 5
-"""Characters of a text, and texts, that messages show."""
+_SHOWN, _LISTED = 200, 5  # characters of a text, and texts, that messages show
 
 
 def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:

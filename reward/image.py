@@ -45,8 +45,7 @@ DerivedDigest = Callable[[str, str], "str | None"]
 
 Corners = tuple[int, int, int, int]
 """Pixel corners x0, y0, x1, y1: columns x0..x1-1 and rows y0..y1-1."""
-_ENTRY_BYTES = 512
-"""Of an entry beside its pixels, about: they are fewer for tiny pictures."""
+_ENTRY_BYTES = 512  # of an entry beside its pixels, about: they are fewer for tiny pictures
 PixelCache = LruCache[str, Pixels]
 _derivations: LruCache[tuple[str, ImageOperation], str] = LruCache(100_000)
 """(digest, operation) -> digest of the result: a crop used by many programs is hashed once."""

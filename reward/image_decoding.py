@@ -38,11 +38,9 @@ from .encoded_images import (
 )
 from .regular_files import read_regular
 
-_PAUSES = 4.0
-"""Seconds that the collector of a large program may take meanwhile, in the same thread."""
+_PAUSES = 4.0  # seconds that the collector of a large program may take meanwhile, in the same thread
 
-_BLOCK = 2**16
-"""Bytes that a decoder is given at a time."""
+_BLOCK = 2**16  # bytes that a decoder is given at a time
 Pixels = NDArray[np.uint8]
 """H x W x 3, uint8, RGB, read-only."""
 Reading = Literal["upright", "stored"]
@@ -58,8 +56,7 @@ _ADDRESS = re.compile(r"(?:https?|s3|gs|hf|ftp)://", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:[^,]{0,200},", re.IGNORECASE)
 _BASE64_START = re.compile(r"[A-Za-z0-9+/\s]{64}")
 _MIN_BASE64 = 64
-_SHOWN = 1_000
-"""Characters of a path in a message: longer ones are none that a file system has."""
+_SHOWN = 1_000  # characters of a path in a message: longer ones are none that a file system has
 # What PIL raises on damaged files.
 _DECODE_ERRORS = (
     ArithmeticError,
@@ -266,7 +263,6 @@ def pixels_of(picture: EncodedImage, orientation: int | None = None) -> Pixels:
 
 
 def _stored_pixels_of(picture: EncodedImage) -> Pixels:
-    """As `pixels_of`, in the reading `stored`."""
     with open_image(picture) as image:
         image.load()
         image.info.pop("transparency", None)  # it decides no pixel here, and PIL warns of some kinds of it

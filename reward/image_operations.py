@@ -26,10 +26,8 @@ RED: Colour = (255, 0, 0)
 _RESAMPLE = {"lanczos": PIL.Image.Resampling.LANCZOS, "bicubic": PIL.Image.Resampling.BICUBIC}
 
 
-_LEAST_RANGE = 24
-"""Levels that a stretched image has at least before: grain of an even surface stays grain."""
-_SEAM = 3
-"""Pixels at the border of a rotated picture that interpolation mixes with what is outside."""
+_LEAST_RANGE = 24  # levels that a stretched image has at least before: grain of an even surface stays grain
+_SEAM = 3  # pixels at the border of a rotated picture that interpolation mixes with what is outside
 
 
 def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:

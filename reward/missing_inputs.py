@@ -12,8 +12,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 _MODELS = 'experts="small"'
-_DETECTOR = 'experts="laptop"'
-"""Bundles: with a judge, and with a detector alone."""
+_DETECTOR = 'experts="laptop"'  # bundles: with a judge, and with a detector alone
 _NO_JUDGE = "no judge looks at the pictures"
 _CORNERS = ["x0", "y0", "x1", "y1"]
 UNKNOWN_POOLS = "what must stay is not known: give `pools`, or `boxes` and operations that can be read"

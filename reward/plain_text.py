@@ -11,8 +11,7 @@ MAX_LINE = 1_500
 """Characters of a message, about."""
 _DIRECTIONS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 _SHOWN = frozenset("\n\t")
-_ODD = re.compile(r"[^\t\n\x20-\x7e]")
-"""What `is_control` has to look at."""
+_ODD = re.compile(r"[^\t\n\x20-\x7e]")  # what `is_control` has to look at
 
 
 def is_control(letter: str) -> bool:

@@ -34,8 +34,7 @@ OnFailures = Literal["raise", "none", "wait"]
 
 _REWARD_OPTIONS = ("log", "max_in_flight", "max_failure_rate", "on_failures", "outage_timeout_s")
 
-_POLL_S = 0.1
-"""How often a reward that waits looks whether its time is over."""
+_POLL_S = 0.1  # how often a reward that waits looks whether its time is over
 
 
 class TooManyFailures(RuntimeError):
@@ -332,7 +331,6 @@ class Reward(BaseReward):
     def _ask_again(
         self, samples: Sequence[EditSample], scores: list[Score], rows: Sequence[int], call_start: float
     ) -> None:
-        """Put new scores into these rows, as far as there is time."""
         if self._remaining(call_start) <= 0:
             return
         wanted = threading.Event()
@@ -347,7 +345,6 @@ class Reward(BaseReward):
                 scores[row] = future.result()
 
     def _is_down(self) -> bool:
-        """Whether the circuit of one of its experts is open."""
         with suppress(Exception):  # the id of an expert that is down may not be known
             return not self.engine.down_experts().keys().isdisjoint(self.expert_ids.values())
         return True

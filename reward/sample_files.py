@@ -56,8 +56,7 @@ _ORDER = (
     "metadata",
 )
 """Fields in the order of recordings, which compare samples as text."""
-_MAX_FRACTION = 1_000
-"""Of an image's side; a detector's boxes may lie outside of it."""
+_MAX_FRACTION = 1_000  # of an image's side; a detector's boxes may lie outside of it
 _MAX_PROBLEMS = 8
 
 
@@ -329,7 +328,6 @@ def _turn_json(turn: EditSample) -> dict[str, Any]:
 
 
 def _turn_id(sample_id: str, number: int) -> str:
-    """The id of an earlier turn that is given none."""
     return f"{sample_id}/turn-{number}"
 
 

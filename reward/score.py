@@ -20,10 +20,8 @@ _STATUSES: tuple[Status, ...] = get_args(Status)
 
 _CAUSES: Mapping[str, Cause] = {"scored": "guard", "abstained": "edit", "failed": "infrastructure"}
 """The cause that a score of a status can have."""
-_DOUBT = 0.5
-"""Confidence up to which a plan is called uncertain."""
-_FACTORS = {"following", "preservation"}
-"""Parts of `any-edit`, whose product it is."""
+_DOUBT = 0.5  # confidence up to which a plan is called uncertain
+_FACTORS = {"following", "preservation"}  # parts of `any-edit`, whose product it is
 
 
 @dataclass(frozen=True, slots=True)

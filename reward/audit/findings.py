@@ -148,7 +148,6 @@ def _ratio(totals: Numbers, counts: Numbers) -> Numbers:
 
 
 def _sums(values: Sequence[float], sources: Sequence[Hashable]) -> list[tuple[float, float]]:
-    """Of each source, the sum of its values and their number."""
     totals: dict[Hashable, tuple[float, float]] = {}
     for value, source in zip(values, sources, strict=True):
         total, count = totals.get(source, (0.0, 0.0))

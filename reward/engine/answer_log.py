@@ -324,7 +324,6 @@ class AnswerLog:
     # -- experts ------------------------------------------------------------------------------------------------------
 
     def _expert_number(self, expert: str) -> int | None:
-        """The number of an expert in this log; None if it has none."""
         if expert not in self._expert_numbers:
             (number,) = self._db.execute("select number from experts where id = ?", (expert,)).fetchone() or (None,)
             if not isinstance(number, int):

@@ -234,7 +234,6 @@ def deadlocked_programs(queues: Mapping[str, ExpertQueue]) -> list[RunningProgra
 
 
 def _is_awaited(task: RunningProgram, caller: ExpertCall, queues: Mapping[str, ExpertQueue]) -> bool:
-    """Whether its caller still waits for the program."""
     while task.parent is not None:
         task = task.parent
     return caller.number in queues[caller.expert].in_flight and not (task.future is None or task.future.done())

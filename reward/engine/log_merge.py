@@ -29,10 +29,8 @@ MAX_CONFLICTS: Final = 20
 """Conflicts that are kept and shown; the others are counted."""
 
 _COMMIT_ROWS = 2_000
-_SHOWN = 200
-"""Characters of an answer in a conflict."""
-_OF_ONE_REWARD = ("spec", "experts")
-"""Metadata that the recordings which are merged have to share."""
+_SHOWN = 200  # characters of an answer in a conflict
+_OF_ONE_REWARD = ("spec", "experts")  # metadata that the recordings which are merged have to share
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +175,6 @@ class _Merger:
                 yield fields
 
     def _add_row(self, log: AnswerLog, kind: str, described: _Kind, fields: tuple[str, ...]) -> bool:
-        """Whether it is new."""
         if kind == "meta" and fields[0] == "schema":
             return False
         if kind == "sample":

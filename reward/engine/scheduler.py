@@ -302,7 +302,6 @@ class Scheduler:
     # -- experts ------------------------------------------------------------------------------------------------------
 
     def _resolve_from_log(self, queue: ExpertQueue) -> None:
-        """Answer new queries from the log; the others become pending."""
         if not queue.new_queries:
             return
         queries, queue.new_queries = queue.new_queries, []
@@ -345,7 +344,6 @@ class Scheduler:
                     return
 
     def _next_batch(self, queue: ExpertQueue, pending: deque[Query[Any]], size: int) -> list[Query[Any]]:
-        """The next queries with an active waiter."""
         queries: list[Query[Any]] = []
         while pending and len(queries) < size:
             query = pending.popleft()

@@ -35,23 +35,20 @@ _STEPS_BETWEEN = 5_000
 _MAX_SCHEMA_STEPS = 2_000
 """What reading a schema may take: its pages cannot be checked before, and its rows may be long. Ours takes 200."""
 
-_MAX_TEXT = 10_000
-"""Characters of an entry of a schema that are looked at."""
+_MAX_TEXT = 10_000  # characters of an entry of a schema that are looked at
 
 _MIN_STEPS = 5_000_000
 _STEPS_PER_BYTE = 64
 """What a statement may take. A scan of our tables takes 30 to 60 steps a row, and a row has 32 bytes or more."""
 
-_BLANKS = re.compile(r"[ \t\n\f\r]+")
-"""Those of SQLite; other blanks of Unicode are letters to it."""
+_BLANKS = re.compile(r"[ \t\n\f\r]+")  # those of SQLite; other blanks of Unicode are letters to it
 
 _META = re.compile(
     r"create table meta ?\( ?key text primary key, value text not null(, checksum text not null)? ?\) without rowid",
     re.IGNORECASE,
 )
 """The table with the number of the schema, as all versions made it: reading it runs nothing."""
-_Entry = tuple[str, str, str, str]
-"""Type, name and table of an entry of a schema, and the statement that made it."""
+_Entry = tuple[str, str, str, str]  # type, name and table of an entry of a schema, and the statement that made it
 
 
 class SharedDatabase:

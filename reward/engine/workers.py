@@ -27,8 +27,7 @@ _CONNECTION_ERRORS: tuple[type[Exception], ...] = (ConnectionError, *TIMEOUTS)
 _EXPERT_DOWN_ERRORS: tuple[type[Exception], ...] = (ExpertDown, *_CONNECTION_ERRORS)
 RUNNING_CALL: ContextVar[ExpertCall | None] = ContextVar("editcritic_expert_call", default=None)
 """The call that this code is part of: see `ExpertThread` and `ExpertLoop`."""
-_JOIN_TIMEOUT_S = 2.0
-"""How long the exit waits for all threads together."""
+_JOIN_TIMEOUT_S = 2.0  # how long the exit waits for all threads together
 _stops_lock = threading.Lock()
 
 

@@ -283,7 +283,6 @@ def _taken(clauses: Sequence[Clause], index: int) -> Target | None:
 
 
 def _note_after(clauses: Sequence[Clause], index: int) -> str | None:
-    """The notes that follow a clause, as text; None without one."""
     notes = []
     for clause in clauses[index + 1 :]:
         if clause.kind == "request":

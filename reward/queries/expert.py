@@ -177,7 +177,6 @@ def unsuitable_experts(experts: Mapping[str, Expert], kinds: Mapping[str, Sequen
 
 
 def _installed_experts(kinds: Sequence[str]) -> list[str]:
-    """Names of installed experts whose classes answer or adapt all of these kinds."""
     names = []
     for name, point in entry_point_names("editcritic.experts").items():
         with contextlib.suppress(Exception):  # one that cannot be loaded is not what to bind

@@ -89,8 +89,7 @@ _REASON = re.compile(
     r'"(?:reason\w*|explanation|rationale|justification|comment|analysis)"\s*:\s*"((?:\\.|[^"\\]){1,2000})'
 )
 """What a judge says for itself within JSON; other strings may be of the instruction."""
-_MAX_INTEGERS = 1_000
-"""Strings of a reply that are read as integers."""
+_MAX_INTEGERS = 1_000  # strings of a reply that are read as integers
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
 """A string, which is kept unchanged (an unclosed one up to the end), or a comma before a closing bracket."""
 _CUT_OFF = re.compile(r'\{\s*"|\[\s*[{"0-9]')

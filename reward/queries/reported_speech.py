@@ -24,8 +24,7 @@ _MARKS = (
 """What opens a quotation, and what closes it."""
 _PARAGRAPH = r"\n[ \t]*\n"
 _BLOCK = re.compile(r"^[ \t]*>[^\n]*", re.MULTILINE)
-_WINDOW = 300
-"""Characters before an answer that are searched for the beginning of its sentence."""
+_WINDOW = 300  # characters before an answer that are searched for the beginning of its sentence
 PLACE = (
     r"\b(?:banner|poster|sticker|watermark|caption|overlay|t-?shirt|mug|wall|sign|billboard|note|lettering|text|words?"
     r"|writing|inscription|graffiti|prompt|metadata|exif|qr|barcode|screen|card|plate|badge|tag|print|letter|subtitle"
@@ -64,8 +63,7 @@ _ARTICLES = (
     r"|provided)\s+)*"
 )
 _NOT = r"(?:\bnot|n['’]t|\bnever)"
-_MAX_CHARACTERS = 20_000
-"""Characters of a reply that are searched."""
+_MAX_CHARACTERS = 20_000  # characters of a reply that are searched
 _SENTENCE = re.compile(r"[^\n.!?;]{1,400}(?:[.!?;](?!\s)[^\n.!?;]{0,100}){0,3}[.!?;]?")
 _REASONING, _REASONING_END = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?:ing)?>")
 _BOXED = re.compile(r"<\|begin_of_box\|>(.*)<\|end_of_box\|>", re.DOTALL)

@@ -23,8 +23,7 @@ MAX_REPLY = 100_000
 for a few thousand."""
 MAX_OUTPUT = 1_000_000
 """Characters of a judge's output, reasoning included."""
-_MAX_RAW = 2_000
-"""Characters that are kept of output that is too long."""
+_MAX_RAW = 2_000  # characters that are kept of output that is too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +284,6 @@ class Reply:
 
 
 def _check_length(text: str, calls: Sequence[ToolCall]) -> None:
-    """Raise ValueError for a reply that is too long."""
     length = len(text) + sum(len(call.name) + len(call.arguments) + len(call.id) for call in calls)
     if length > MAX_REPLY:
         raise ValueError(f"the reply has {length:,} characters, and at most {MAX_REPLY:,} are read")

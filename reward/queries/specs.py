@@ -193,7 +193,6 @@ def with_names(value: Any) -> Any:
 
 
 def _points_by_value() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """All entry points by `module:Name`."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for group in get_args(Group):
         for point in _entry_points(group, entry_points, tuple(sys.path)).values():

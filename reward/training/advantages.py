@@ -119,7 +119,6 @@ def training_values(
 
 
 def _may_be_by_edit(score: Score) -> bool:
-    """Whether the edit may be the reason that it has no value."""
     return score.status == "abstained" or (score.status == "failed" and score.cause != "infrastructure")
 
 
@@ -275,7 +274,6 @@ def _weights(
 def _has_spread(
     values: FloatArray, scored: NDArray[np.bool_], group: NDArray[np.intp], num_groups: int
 ) -> NDArray[np.bool_]:
-    """Which groups have scores that differ by more than rounding errors."""
     low, high = np.full(num_groups, np.inf), np.full(num_groups, -np.inf)
     np.minimum.at(low, group[scored], values[scored])
     np.maximum.at(high, group[scored], values[scored])

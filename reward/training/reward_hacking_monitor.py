@@ -340,7 +340,6 @@ def _moments(row: Sequence[float]) -> RewardMoments:
 
 
 def _mean_rewards(pairs: Sequence[RewardPair]) -> list[float | None]:
-    """Means of the trained and of the held-out reward, over edits that have one."""
     columns = ([value for value in column if value is not None] for column in zip(*pairs, strict=True))
     return [fmean(values) if values else None for values in columns]
 

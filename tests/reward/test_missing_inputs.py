@@ -36,7 +36,7 @@ def test_what_is_missing_is_said_in_the_words_of_each_place():
     assert not missing_inputs.says_no_box(missing_inputs.no_box("cups", ()), "cup")
     assert missing_inputs.says_no_judge(missing_inputs.no_judge("any-edit/pair"))
     assert not missing_inputs.says_no_judge(missing_inputs.no_box("cup", ()))
-    assert missing_inputs.asks_for_fields(f"following: {no_form('Make it pop')}")
+    assert missing_inputs.asks_for_fields(f"following: {missing_inputs.no_form('Make it pop')}")
     assert not missing_inputs.asks_for_fields("the whole image may change, and the plan names nothing that stays")
 
 

@@ -54,7 +54,6 @@ def background_replaced(edit: AuditedEdit, amount: float) -> Variant | None:
 
 
 def _gradient(edit: AuditedEdit) -> Pixels:
-    """From one colour to another, along a slope."""
     height, width = edit.after.shape[:2]
     corners = edit.random("background-replaced gradient").integers(0, 256, (2, 2, 3)).astype(np.float32)
     return np.asarray(cv2.resize(corners, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)

@@ -134,7 +134,6 @@ def _png(image: Image, info: PIL.PngImagePlugin.PngInfo | None = None, exif: PIL
 
 
 def _opened(path: Path, data: bytes) -> Image:
-    """The picture in a new file, read as every file of a user's is."""
     path.write_bytes(data)
     return Image.open(path)
 
@@ -197,7 +196,6 @@ def extreme_size(edit: AuditedEdit, amount: float) -> Variant | None:
 
 
 def _huge_png() -> bytes:
-    """A PNG file of a few bytes whose header says `_HUGE` x `_HUGE`."""
     header = struct.pack(">IIBBBBB", _HUGE, _HUGE, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(

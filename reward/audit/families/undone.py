@@ -252,7 +252,6 @@ def misplaced(edit: AuditedEdit, amount: float) -> Variant | None:
 
 
 def _places(edit: AuditedEdit, area: Area) -> Iterator[Area]:
-    """Of the same size, where hardly anything changed."""
     _, _, w, h = area
     height, width = edit.after.shape[:2]
     rng = edit.random("misplaced")
@@ -316,7 +315,6 @@ def _leaves_open_which(edit: AuditedEdit) -> bool:
 
 
 def _annotated(edit: AuditedEdit) -> tuple[Area, Area] | None:
-    """The box that changed, and that of another object: one of the same name first, then the nearest in size."""
     boxes = [(name, area) for name, area in annotated_areas(edit) if area[2] >= 4 and area[3] >= 4]
     changed = [float(within(edit.changed, area).mean()) for _, area in boxes]
     covered = [share * area[2] * area[3] / edit.changed.sum() for share, (_, area) in zip(changed, boxes, strict=True)]
@@ -331,7 +329,6 @@ def _annotated(edit: AuditedEdit) -> tuple[Area, Area] | None:
 
 
 def _similar(edit: AuditedEdit) -> tuple[Area, Area] | None:
-    """The box around the change, and the one of the same size where the source is most like it."""
     area = edit.changed_area
     assert area is not None
     height, width = edit.before.shape[:2]

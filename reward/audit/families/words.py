@@ -74,7 +74,6 @@ def strip(pixels: Pixels, share: float, *, top: bool) -> Area:
 
 @lru_cache(maxsize=256)
 def _broken(words: str) -> tuple[tuple[str, ...], ...]:
-    """The words in one line, two, and so on."""
     counts = range(1, _MOST_LINES + 1)
     return tuple(tuple(textwrap.wrap(words, max(1, round(1.15 * len(words) / count)))) or ("",) for count in counts)
 

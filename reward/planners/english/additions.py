@@ -68,8 +68,7 @@ _NOT_GIVEN = word_set(
     "money time "
     "space attention love credit advice help"
 )
-_FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")
-"""Parts that it has already."""
+_FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")  # parts that it has already
 _LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade pattern print surface shape")
 
 

@@ -14,8 +14,7 @@ from .lexicon import word_set
 from .noun_heads import Draft, head_end, place_at, relation_at
 from .sentences import Tokens, is_scene, scene_end, text_of, word_at, words_in
 
-_PARTS = (["side"], ["half"], ["part"], ["portion"])
-"""Of nothing that is named, they are no object."""
+_PARTS = (["side"], ["half"], ["part"], ["portion"])  # of nothing that is named, they are no object
 _LEADING = word_set("to from next close directly right around along across against out up through toward towards")
 _ALIKE = word_set("position place spot location pose color colour size shape style kind type")
 """What may be the same: "in the same place", "of the same color"."""

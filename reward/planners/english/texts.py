@@ -15,8 +15,7 @@ from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .values import color_value
 
 SIDE_POSITIONS = ("left", "right", "above", "below")
-_EDGES = frozenset(("top", "bottom"))
-"""Sides that are those of a thing, as in "at the top of the page"."""
+_EDGES = frozenset(("top", "bottom"))  # sides that are those of a thing, as in "at the top of the page"
 _SAYING = word_set("say says saying read reads reading")
 _MAX_WORDS = 8
 _TEXTS = word_set("text word words caption title slogan writing lettering")
