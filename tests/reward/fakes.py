@@ -99,6 +99,19 @@ class Fake(Expert):
         return [self.rule(query) for query in queries] if self.whole is None else self.whole(queries)
 
 
+class Held(Fake):
+    """Answers once `go` is set; `begun` is set when it is asked."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(self._answer, **options)
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def _answer(self, query: Query[Any]) -> Measurement:
+        self.begun.set()
+        assert self.go.wait(30)
+        return known(query)
+
+
 class Says(Metric):
     """A metric with a fixed score, or a rated one: scripted parts for compositions and rewards."""
 

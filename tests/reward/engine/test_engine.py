@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from editcritic.reward import AnswerLog, Engine, Image, Score, ask
 from editcritic.reward.queries import Rate
 
-from ..fakes import Fake, alone, asks, grown, known, mixed, question, run_all
+from ..fakes import Fake, Held, alone, asks, grown, known, mixed, question, run_all
 
 ROOT = Path(__file__).parents[3]
 SOON = 20.0  # seconds: timeout of immediate events, for slow machines
@@ -63,21 +63,14 @@ def test_no_question_reaches_an_expert_twice(trees, jitter_s, concurrency):
 
 
 def test_a_question_that_is_on_its_way_is_joined():
-    arrived, go = threading.Event(), threading.Event()
-
-    def slow(query):
-        arrived.set()
-        assert go.wait(SOON)
-        return known(query)
-
-    expert = Fake(slow)
+    expert = Held()
     with Engine() as engine:
         first = engine.submit(asks(1), {"preference": expert})
-        assert arrived.wait(SOON)
+        assert expert.begun.wait(SOON)
         others = [engine.submit(asks(1), {"preference": expert}) for _ in range(9)]
         while engine.stats().coalesced < 9:
             time.sleep(0.001)
-        go.set()
+        expert.go.set()
         assert [future.result(SOON) for future in others] == [first.result(SOON)] * 9
         stats = engine.stats()
     assert (stats.queries, stats.unique, stats.cache_hits, stats.coalesced) == (10, 1, 0, 9)
@@ -204,18 +197,11 @@ def test_engines_last_until_their_programs_are_done(tmp_path):
 
 
 def test_close_fails_what_is_in_flight_and_ends_busy_threads_when_they_are_done():
-    arrived, go = threading.Event(), threading.Event()
-
-    def stuck(query):
-        arrived.set()
-        assert go.wait(SOON)
-        return known(query)
-
-    engine = Engine()
+    engine, expert = Engine(), Held()
 
     def start():
-        future = engine.submit(asks(1), {"preference": Fake(stuck)})
-        assert arrived.wait(SOON)
+        future = engine.submit(asks(1), {"preference": expert})
+        assert expert.begun.wait(SOON)
         return future
 
     future, threads = started_by(start)
@@ -224,7 +210,7 @@ def test_close_fails_what_is_in_flight_and_ends_busy_threads_when_they_are_done(
     assert (score.status, score.value, score.reason) == ("failed", None, "the engine was closed before this was scored")
     with pytest.raises(RuntimeError, match="this engine is closed"):
         engine.submit(asks(2), {"preference": Fake(known)})
-    go.set()
+    expert.go.set()
     assert all_end(threads)
 
 
