@@ -190,54 +190,41 @@ def test_experts_on_pixels_and_ocr_work_in_the_child() -> None:
     experts["reader"] = RapidOcr(threads=2)
     reward = Reward.of("edit-balanced", experts)
     guards = Reward.of("guards", experts)
-    expected = [reward([guarded_sample()])[0].to_json(), guards([guarded_sample()])[0].to_json()]
-    assert (
-        forked(lambda: [reward([guarded_sample()])[0].to_json(), guards([guarded_sample()])[0].to_json()]) == expected
-    )
+
+    def scored() -> list[Any]:
+        return [one([guarded_sample()])[0].to_json() for one in (reward, guards)]
+
+    expected = scored()
+    assert forked(scored) == expected
 
 
-def held(name: str) -> tuple[Any, Callable[[], object]]:
-    """A lock, and what takes it."""
-    judge, crop = OpenAIJudge("m", "http://127.0.0.1:9/v1"), picture(3, 8, 8).crop(0, 0, 4, 4)
-    reward = Reward(Says(number=1), {"preference": Fake(known)})
+def locks() -> dict[str, tuple[Any, Callable[[], object]]]:
+    """Locks, and what takes each of them."""
+    judge, crop, sent = OpenAIJudge("m", "http://127.0.0.1:9/v1"), picture(3).crop(0, 0, 4, 4), picture(4)
+    reward, other = (Reward(Says(number=1), {"preference": Fake(known)}) for _ in "ab")
     one, parent = checkpoint.Checkpoint("m", "AutoModel"), os.getpid()
-    match name:
-        case "features":
-            cache: FeatureCache[int] = FeatureCache(100, lambda _: 1)
-            return cache._lock, lambda: cache.get_or_compute({"a": 1}, lambda items: items)
-        case "pixels":
-            return images._cache._lock, lambda: crop.pixels.shape
-        case "derivations":
-            return images._derivations._lock, lambda: crop.digest
-        case "annotated":
-            expert = Annotated()
-            return expert._lock, lambda: expert._index(picture(1, 64, 64)).pixels
-        case "served":
-            return judge.endpoint.usage._lock, judge.usage
-        case "addresses":
-            pool = judge.endpoint.addresses
-            return pool._lock, lambda: pool.use("a group").__enter__()
-        case "encoding":
-            encoded = Base64ImageCache()
-            return encoded._locks[int(crop.digest[0], 16)], lambda: encoded._once(crop)
-        case "upscaler":
-            best = BestAvailableUpscaler(real_esrgan="", swin2sr="")
-            best._chosen = Fake(known)
-            return best._choosing, lambda: best.id
-        case "cores":
-            return cpu_cores._CHANGED, lambda: cpu_cores.run_in_turn(lambda: 1)
-        case "attaching":
-            return checkpoint._ATTACHING, lambda: one.shared_weights is None
-        case "weights":
-            return one.lock, one.unload
-        case "identity":
-            return one._weights.identity_lock, one.unload
-        case "engine of a reward":
-            return reward._engine_lock, lambda: reward([sample()]).values
-        case "submissions":
-            return reward.engine._scheduler.submit_lock, lambda: reward([sample()]).values
-        case _:  # in the parent it would stop the engines that other tests share
-            return workers._stops_lock, lambda: os.getpid() != parent and workers._stop_all()
+    cache: FeatureCache[int] = FeatureCache(100, lambda _: 1)
+    expert, encoded, pool = Annotated(), Base64ImageCache(), judge.endpoint.addresses
+    best = BestAvailableUpscaler(real_esrgan="", swin2sr="")
+    best._chosen = Fake(known)
+    return {
+        "features": (cache._lock, lambda: cache.get_or_compute({"a": 1}, lambda items: items)),
+        "pixels": (images._cache._lock, lambda: crop.pixels.shape),
+        "derivations": (images._derivations._lock, lambda: crop.digest),
+        "annotated": (expert._lock, lambda: expert._index(picture(1, 64, 64)).pixels),
+        "served": (judge.endpoint.usage._lock, judge.usage),
+        "addresses": (pool._lock, lambda: pool.use("a group").__enter__()),
+        "encoding": (encoded._locks[int(sent.digest[0], 16)], lambda: encoded._once(sent)),
+        "upscaler": (best._choosing, lambda: best.id),
+        "cores": (cpu_cores._CHANGED, lambda: cpu_cores.run_in_turn(lambda: 1)),
+        "attaching": (checkpoint._ATTACHING, lambda: one.shared_weights is None),
+        "weights": (one.lock, one.unload),
+        "identity": (one._weights.identity_lock, one.unload),
+        "engine of a reward": (reward._engine_lock, lambda: reward([sample()]).values),
+        "submissions": (other.engine._scheduler.submit_lock, lambda: other([sample()]).values),
+        # In the parent it would stop the engines that other tests share.
+        "threads": (workers._stops_lock, lambda: os.getpid() != parent and workers._stop_all()),
+    }
 
 
 @pytest.mark.parametrize(
@@ -248,7 +235,7 @@ def held(name: str) -> tuple[Any, Callable[[], object]]:
     ],
 )
 def test_a_lock_that_a_thread_of_the_parent_holds_is_free_in_the_child(name: str) -> None:
-    lock, use = held(name)
+    lock, use = locks()[name]
     taken, release = threading.Event(), threading.Event()
 
     def hold() -> None:
