@@ -96,7 +96,7 @@ def test_every_model_that_is_known_has_its_expert(name):
     assert type(build(spec_of(expert), "editcritic.experts")) is type(expert)
 
 
-def test_a_folder_says_itself_what_it_is(tmp_path):
+def test_a_folder_says_itself_what_it_is_or_asks_for_its_expert(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "dinov2"}')
     assert isinstance(load_experts({"features": str(tmp_path)})["features"], Dino)
     (tmp_path / "config.json").write_text('{"model_type": "siglip2"}')
@@ -104,6 +104,19 @@ def test_a_folder_says_itself_what_it_is(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl"}')
     assert isinstance(load_experts(f"judge={tmp_path}")["judge"], Vlm)
     assert isinstance(load_experts(f"judge=vlm:{tmp_path}?batch=2")["judge"], Vlm)
+    (tmp_path / "config.json").write_text('{"model_type": "wav2vec2"}')
+    with pytest.raises(SpecError, match=r"is a wav2vec2: name the expert"):
+        load_experts(f"judge={tmp_path}")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(SpecError, match="cannot be read"):
+        load_experts(f"judge={tmp_path}")
+    weights = tmp_path / "some.pth"
+    weights.write_bytes(b"")
+    with pytest.raises(SpecError, match=r"is a file: name the expert"):
+        load_experts(f"enhancer={weights}")
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(SpecError, match=r"holds no config.json, .* there is some.pth"):
+        load_experts(f"enhancer={tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -132,22 +145,6 @@ def test_a_folder_says_itself_what_it_is(tmp_path):
 def test_nonsense_is_said_in_a_line(bindings, message):
     with pytest.raises(SpecError, match=message):
         load_experts(bindings)
-
-
-def test_a_folder_of_an_unknown_kind_and_a_file_of_weights_ask_for_their_expert(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "wav2vec2"}')
-    with pytest.raises(SpecError, match=r"is a wav2vec2: name the expert"):
-        load_experts(f"judge={tmp_path}")
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(SpecError, match="cannot be read"):
-        load_experts(f"judge={tmp_path}")
-    weights = tmp_path / "some.pth"
-    weights.write_bytes(b"")
-    with pytest.raises(SpecError, match=r"is a file: name the expert"):
-        load_experts(f"enhancer={weights}")
-    (tmp_path / "config.json").unlink()
-    with pytest.raises(SpecError, match=r"holds no config.json, .* there is some.pth"):
-        load_experts(f"enhancer={tmp_path}")
 
 
 @contextlib.contextmanager

@@ -79,7 +79,7 @@ def im_in_webp(width: int, height: int) -> bytes:
     return sound[:16] + header.encode() + b"\x1a" + bytes(500)
 
 
-def test_the_first_bytes_decide_the_format_and_a_server_reads_three() -> None:
+def test_the_first_bytes_decide_the_format_also_of_opened_pil_images():
     for kind in ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"):
         picture = read_header(encoded(kind))
         assert (picture.format.upper(), picture.size) == (kind, (48, 32))
@@ -87,6 +87,14 @@ def test_the_first_bytes_decide_the_format_and_a_server_reads_three() -> None:
         for read in (size_of, decode, decode_stored):
             with pytest.raises(ImageError, match=rf"^x is a {kind} file: save it as PNG \(.*: PNG, JPEG, WebP\)$"):
                 read(encoded(kind), "x", WEB_FORMATS)
+    opened = PIL.Image.open(io.BytesIO(many_scans(200)))
+    with pytest.raises(ImageSizeError, match=r"PIL image has 210 scans .* at most 100 are accepted"):
+        Image.of(opened)
+    for kind in ("PNG", "JPEG", "WEBP"):
+        data = encoded(kind)
+        used = PIL.Image.open(io.BytesIO(data))
+        used.load()
+        assert Image.of(PIL.Image.open(io.BytesIO(data))) == Image.of(data) == Image.of(used)
 
 
 @pytest.mark.parametrize(
@@ -131,17 +139,6 @@ def test_all_pictures_are_opened_in_one_place() -> None:
                     found.add(path.relative_to(ROOT).as_posix())
     found -= {"integrations/serving/http_protocol.py"}  # a function of its own with this name
     assert found == own_data
-
-
-def test_a_pil_image_that_was_opened_and_not_used_has_the_limits_of_files() -> None:
-    opened = PIL.Image.open(io.BytesIO(many_scans(200)))
-    with pytest.raises(ImageSizeError, match=r"PIL image has 210 scans .* at most 100 are accepted"):
-        Image.of(opened)
-    for kind in ("PNG", "JPEG", "WEBP"):
-        data = encoded(kind)
-        used = PIL.Image.open(io.BytesIO(data))
-        used.load()
-        assert Image.of(PIL.Image.open(io.BytesIO(data))) == Image.of(data) == Image.of(used)
 
 
 @pytest.mark.parametrize(

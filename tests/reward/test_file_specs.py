@@ -214,17 +214,7 @@ def test_what_a_file_names_is_said_at_once_and_nothing_is_imported(tmp_path, mon
         require_trusted({"judge": "openai:$EDITCRITIC_JUDGE_URL"}, "f.toml")
 
 
-def test_trust_in_nothing_or_in_what_is_no_path_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("weights").mkdir()
-    with trusting(""), pytest.raises(SpecError, match="the path weights"):
-        require_trusted({"judge": "vlm:weights"}, "f.toml")
-    for text in ("/a\0", "/\ud800"):
-        with trusting("/b"), pytest.raises(SpecError, match="names the path"):
-            require_trusted({"judge": f"vlm:{text}"}, tmp_path / "f.toml")
-
-
-def test_names_are_followed_into_classes_only() -> None:
+def test_names_lead_into_classes_and_trust_in_nothing_is_none(tmp_path, monkeypatch):
     assert find_target("editcritic.reward.image:Image.open")
     for path in ("editcritic.benchmarks.run.run_journal:os.system", "os:path.join", "os:system.__call__"):
         with pytest.raises(SpecError, match="is no class"):
@@ -232,6 +222,13 @@ def test_names_are_followed_into_classes_only() -> None:
     for path in ("os :system", ".os:system", "os:", "os:system?x", "os\n:system"):
         with pytest.raises(SpecError, match=r"(?s)cannot find .*expected package\.module:Name"):
             find_target(path)
+    monkeypatch.chdir(tmp_path)
+    Path("weights").mkdir()
+    with trusting(""), pytest.raises(SpecError, match="the path weights"):
+        require_trusted({"judge": "vlm:weights"}, "f.toml")
+    for text in ("/a\0", "/\ud800"):
+        with trusting("/b"), pytest.raises(SpecError, match="names the path"):
+            require_trusted({"judge": f"vlm:{text}"}, tmp_path / "f.toml")
 
 
 @pytest.mark.parametrize("name", entry_point_names("editcritic.selectors"))

@@ -280,15 +280,6 @@ def test_wait_asks_again_until_it_is_answered(pauses):
     assert are_growing(pauses)
 
 
-def test_what_failed_while_an_outage_lasted_is_asked_again_when_it_is_over(pauses):
-    batch = samples(200)
-    with Engine(window=256, cooldown_s=3600) as engine:
-        expert = Outage(batch, calls=3)
-        reward = Reward(Rated(), {"preference": expert}, engine=engine, on_failures="wait")
-        scores = reward(batch)
-    assert list(scores) == expected(batch)
-
-
 def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
     batch = samples(33)
     unwell, bad = {edit.edited.digest for edit in batch[:16]}, batch[31].edited.digest
@@ -310,15 +301,25 @@ def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
     assert len(clock.slept) == 1
 
 
-def test_wait_does_not_wait_for_a_sample_that_fails_among_many_that_do_not(pauses):
+def test_few_failures_are_waited_for_only_where_the_circuit_is_open(pauses):
     batch = samples(100)
     expert = failing(batch[50:55])
     scores = Reward(Rated(), {"preference": expert}, on_failures="wait")(batch)
     assert [index for index, score in enumerate(scores) if score.status == "failed"] == list(range(50, 55))
     assert pauses == []
+    batch = samples(40)
+
+    def rule(query):
+        if len(pauses) < 2 and query.image.digest in {edit.edited.digest for edit in batch[30:]}:
+            raise ExpertDown("the server is gone")
+        return known(query)
+
+    reward = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", max_in_flight=1)
+    assert list(reward(batch)) == expected(batch)
+    assert len(pauses) == 2
 
 
-def test_patience_ends_with_what_was_computed(pauses):
+def test_patience_ends_with_what_was_computed_or_all_is_asked_again(pauses):
     batch = samples(40)
     reward = Reward(
         Rated(), {"preference": Outage(batch[20:])}, max_failure_rate=0.0, on_failures="wait", outage_timeout_s=100.0
@@ -329,6 +330,12 @@ def test_patience_ends_with_what_was_computed(pauses):
     assert [score.status for score in caught.value.scores[20:]] == ["failed"] * 20
     assert sum(pauses) == pytest.approx(100)
     assert are_growing(pauses)
+    batch = samples(200)
+    with Engine(window=256, cooldown_s=3600) as engine:
+        expert = Outage(batch, calls=3)
+        reward = Reward(Rated(), {"preference": expert}, engine=engine, on_failures="wait")
+        scores = reward(batch)
+    assert list(scores) == expected(batch)
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])
@@ -351,19 +358,6 @@ def test_an_outage_is_one_period_for_a_call_of_any_size_and_its_beginning_minute
     assert list(reward(batch)) == expected(batch)
     assert caplog.records[-1].getMessage().endswith("the outage is over after 150 s")
     assert sum(pauses) == pytest.approx(150)
-
-
-def test_few_that_fail_are_waited_for_where_the_circuit_of_their_expert_is_open(pauses):
-    batch = samples(40)
-
-    def rule(query):
-        if len(pauses) < 2 and query.image.digest in {edit.edited.digest for edit in batch[30:]}:
-            raise ExpertDown("the server is gone")
-        return known(query)
-
-    reward = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", max_in_flight=1)
-    assert list(reward(batch)) == expected(batch)
-    assert len(pauses) == 2
 
 
 def test_one_edit_is_scored_in_a_line_or_says_why_not(tmp_path):

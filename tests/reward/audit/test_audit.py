@@ -163,17 +163,7 @@ def test_a_family_that_fails_costs_its_own_variants_and_ends_nothing():
     assert [row["unmade"] for row in data["families"]] == [0, 3]
 
 
-def test_trials_of_edits_with_one_id_are_told_apart_and_all_families_reported():
-    twins = [replace(sample, id="a") for sample in photographs()[:2]]
-    data = audit(brightness, twins, families=[darker("lower")]).to_json()
-    assert [(trial["sample"], trial["id"]) for trial in data["trials"]] == [(0, "a")] * 3 + [(1, "a")] * 3
-    report = audit(brightness, photographs()[:1])
-    assert [finding.family for finding in report.findings] == list(all_families())
-    alone = next(one for one in report.findings if one.family.name == "batch-order")
-    assert (alone.rate.trials, alone.rate.value, alone.gain) == (0, None, None)
-
-
-def test_a_reason_to_stop_after_the_last_batch_is_none():
+def test_runs_stop_for_a_reason_and_their_files_are_gone():
     asked: list[int] = []
 
     def stop() -> str:
@@ -186,6 +176,16 @@ def test_a_reason_to_stop_after_the_last_batch_is_none():
             report = run.report()
         assert (len(report.trials), report.stopped) == (count, stopped)
     assert asked == [0, 3, 6, 0, 3, 0]
+    left: list[int] = []
+    with AuditRun(brightness, photographs()[:3], families=select_families(["file-name", "broken-file"])) as run:
+        assert run.maker.folder is not None
+        folder = run.maker.folder
+        run.run(lambda: left.append(len(list(folder.iterdir()))))
+        again = run.maker.variant(0, select_families(["file-name"])[0], 1)
+        assert again is not None
+        assert again.sample.edited == photographs()[0].edited
+    assert left == [0, 0, 0]
+    assert not folder.exists()
 
 
 def odd_samples(folder: Path) -> list[EditSample]:
@@ -211,11 +211,18 @@ def odd_samples(folder: Path) -> list[EditSample]:
     ]
 
 
-def test_samples_of_any_kind_are_audited_with_all_families(tmp_path):
+def test_samples_of_any_kind_and_id_are_audited_with_all_families(tmp_path):
     report = audit(brightness, odd_samples(tmp_path))
     audited = {report.ids[trial.sample] for trial in report.trials}
     assert audited == {sample.id for sample in odd_samples(tmp_path)} - {"broken"}
     json.dumps(report.to_json(), allow_nan=False)
+    twins = [replace(sample, id="a") for sample in photographs()[:2]]
+    data = audit(brightness, twins, families=[darker("lower")]).to_json()
+    assert [(trial["sample"], trial["id"]) for trial in data["trials"]] == [(0, "a")] * 3 + [(1, "a")] * 3
+    report = audit(brightness, photographs()[:1])
+    assert [finding.family for finding in report.findings] == list(all_families())
+    alone = next(one for one in report.findings if one.family.name == "batch-order")
+    assert (alone.rate.trials, alone.rate.value, alone.gain) == (0, None, None)
 
 
 def test_a_users_mistakes_are_told():
@@ -239,19 +246,6 @@ class Historical(Rated):
     @property
     def card(self) -> Any:
         return replace(super().card, requires=("history",))
-
-
-def test_the_files_of_variants_are_gone_after_each_edit():
-    left: list[int] = []
-    with AuditRun(brightness, photographs()[:3], families=select_families(["file-name", "broken-file"])) as run:
-        assert run.maker.folder is not None
-        folder = run.maker.folder
-        run.run(lambda: left.append(len(list(folder.iterdir()))))
-        again = run.maker.variant(0, select_families(["file-name"])[0], 1)
-        assert again is not None
-        assert again.sample.edited == photographs()[0].edited
-    assert left == [0, 0, 0]
-    assert not folder.exists()
 
 
 def test_a_report_says_what_its_experts_took():

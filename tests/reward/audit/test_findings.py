@@ -69,7 +69,7 @@ def test_rates_gains_and_worst_are_exact():
     assert preservation.value == pytest.approx(1.0 / 6)
 
 
-def test_the_worst_trials():
+def test_the_worst_trials_and_reports_of_nothing():
     report = scripted_report([0.8, 0.4], {"unreadable": [[None] * 3, [None] * 3]}, [NONE])
     assert report.findings[0].worst == pytest.approx(-0.4)
     assert report.findings[0].rate.violations == 0
@@ -78,6 +78,12 @@ def test_the_worst_trials():
     assert [trial.sample for trial in report.worst("darker", 1)] == [0]
     equal = scripted_report([0.5, 0.5], {"near": [[0.5, 0.3, 0.6], [0.9, 0.5, 0.5]]}, [EQUAL])
     assert [(trial.sample, trial.severity) for trial in equal.worst("near")] == [(1, 0), (0, 1)]  # above and below
+    report = scripted_report([None, None], {"darker": [[0.5] * 3] * 2, "unreadable": [[None] * 3] * 2}, [LOWER, NONE])
+    assert (report.overall.value, report.best_hack, report.sensitivity("preservation")) == (None, None, None)
+    assert (report.overall.low, report.overall.high) == (0.0, 1.0)
+    assert [finding.incomparable for finding in report.findings] == [6, 6]
+    assert report.findings[0].gain is None
+    assert report.to_json()["unscored_edits"] == 2
 
 
 def test_unbounded_rewards_are_measured_by_the_spread_of_their_scores():
@@ -91,15 +97,6 @@ def test_unbounded_rewards_are_measured_by_the_spread_of_their_scores():
     report = scripted_report([3.0, -2.0], {"darker": [[None], [-7.0]]}, [LOWER], range=(None, None))
     assert report.lowest == -7.0
     assert report.gain(report.trials[0]) == pytest.approx(-10.0 / report.scale)
-
-
-def test_no_edit_and_no_number_are_reported_as_such():
-    report = scripted_report([None, None], {"darker": [[0.5] * 3] * 2, "unreadable": [[None] * 3] * 2}, [LOWER, NONE])
-    assert (report.overall.value, report.best_hack, report.sensitivity("preservation")) == (None, None, None)
-    assert (report.overall.low, report.overall.high) == (0.0, 1.0)
-    assert [finding.incomparable for finding in report.findings] == [6, 6]
-    assert report.findings[0].gain is None
-    assert report.to_json()["unscored_edits"] == 2
 
 
 def test_the_json_is_plain_and_complete():

@@ -161,15 +161,12 @@ def test_variants_of_a_family_that_fails_are_left_out_with_the_reason(value: Any
     assert len(unmade[0].reason) <= 500
 
 
-def test_a_source_that_cannot_be_read_leaves_out_the_families_that_read_it(tmp_path):
+def test_families_read_and_write_only_files_that_are_there(tmp_path):
     one = photographs()[0]
     lost = Image(one.source.size, digest="0" * 64, path=tmp_path / "lost.png")
     names = {"unchanged-source", "reencoded", "sample-id"}
     maker = TrialMaker([replace(one, sources=(lost,), group="g")], select_families(names))
     assert {family.name for family, _, _ in maker.variants(0)} == {"reencoded", "sample-id"}
-
-
-def test_families_write_files_only_in_the_folder_they_are_given(tmp_path):
     without = {family.name for family, _, _ in TrialMaker(photographs(), all_families()).variants(0)}
     within = {family.name for family, _, _ in TrialMaker(photographs(), all_families(), folder=tmp_path).variants(0)}
     assert within - without == {"broken-file", "missing-file", "file-name", "file-metadata"}

@@ -163,7 +163,7 @@ def test_a_question_without_an_answer_ends_the_program(expert, expected, engine)
     assert run_all(engine, [asks(1), swallows()], expert) == [expected, expected]
 
 
-def test_the_answers_to_its_siblings_come_with_an_unanswered_question(engine):
+def test_unanswered_questions_come_with_their_siblings_and_parts_fail_alone(engine):
     def looks():
         try:
             yield from ask(question(1), verdict(0), Detect(PICTURE, ("cup",)))
@@ -176,8 +176,6 @@ def test_the_answers_to_its_siblings_come_with_an_unanswered_question(engine):
     assert engine.submit(looks(), experts).result(20) == Score.failed("failing: lost for words")
     assert outcomes == [known(question(1)), Failure("lost for words", "failing"), Abstention("who could know")]
 
-
-def test_gathered_parts_fail_and_abstain_each_for_itself(engine):
     def outer():
         parts = yield from gather([asks(1), asking(verdict(0)), asking(Detect(PICTURE, ("cup",))), asks(2)])
         return Score.of(len(parts), parts={str(slot): part for slot, part in enumerate(parts)})
@@ -315,7 +313,7 @@ def test_failures_with_answers_between_them_are_no_reason_to_give_up():
     assert [score.status for score in scores] == ["scored", "failed"] * 50
 
 
-def test_an_expert_that_was_given_up_is_tried_with_one_batch_after_a_while():
+def test_an_expert_that_was_given_up_is_tried_by_one_batch_after_a_while():
     expert = Moody(batch=8)
     with Engine(breaker=1, cooldown_s=0.2) as engine:
         run_all(engine, [asks(*range(8))], expert)
@@ -327,9 +325,6 @@ def test_an_expert_that_was_given_up_is_tried_with_one_batch_after_a_while():
         time.sleep(0.25)
         assert run_all(engine, [asks(*range(20))], expert) == [alone(asks(*range(20)), known)]
         assert engine.down_experts() == {}
-
-
-def test_only_one_of_several_connections_tries_whether_an_expert_is_back():
     expert = Moody(batch=1, concurrency=4)
     with Engine(breaker=1, cooldown_s=0.2) as engine:
         run_all(engine, [asks(*range(4))], expert)

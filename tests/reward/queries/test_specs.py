@@ -120,7 +120,7 @@ def test_every_expert_can_be_written_down_and_built_again(name):
         assert again.id == expert.id
 
 
-def test_options_stand_behind_the_name_or_beside_it():
+def test_options_stand_behind_the_name_or_beside_it_and_tables_nest():
     assert build("guard-same-aspect?tolerance=0.5") == SameAspect(0.5)
     assert build({"use": "guard-same-aspect", "tolerance": 0.5}) == SameAspect(0.5)
     assert build("guard-same-aspect", tolerance=0.5) == SameAspect(0.5)
@@ -134,9 +134,6 @@ def test_options_stand_behind_the_name_or_beside_it():
     assert build(spec_of(Rated(weights=(1.0, 2.0)))) == Rated(weights=(1.0, 2.0))
     assert set(REWARDS) <= set(entry_point_names("editcritic.rewards"))
     assert set(EXPERTS) <= set(entry_point_names("editcritic.experts"))
-
-
-def test_a_table_nests():
     table = {
         "use": "gate",
         "guard": {"use": "minimum", "parts": {"a": A, "b": B}},

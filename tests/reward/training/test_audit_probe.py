@@ -291,7 +291,7 @@ def test_options_are_read_from_a_string_and_refused_where_they_mean_nothing():
             AuditProbe(Constant(), **options)  # type: ignore[arg-type]
 
 
-def test_a_monitored_reward_does_not_see_the_variants_and_its_scores_are_the_same():
+def test_probes_leave_monitored_rewards_and_generators_alone():
     reward = Reward(Rated(), {"preference": Fake(known)}, on_failures="none")
     edits, _ = step_of()
     for probed in (reward, MonitoredReward(reward, step_samples=24)):
@@ -309,9 +309,6 @@ def test_a_monitored_reward_does_not_see_the_variants_and_its_scores_are_the_sam
         one.add(edits, [Score.of(value) for value in brightness(edits)])
     assert again.latest == monitor.latest
     assert "hack/best" in again.latest
-
-
-def test_a_probe_draws_from_no_global_generator():
     reward = Reward(Rated(), {"preference": Fake(known)}, on_failures="none")
     probe = AuditProbe(reward, every=1)
     edits, scores = step_of()

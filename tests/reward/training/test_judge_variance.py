@@ -136,7 +136,16 @@ def test_each_part_and_credit_has_a_noise_of_its_own():
     assert noise.parts["operation 1"].std == pytest.approx(noise.std)  # both ask the same of the same picture
 
 
-def test_values_that_are_missing_are_counted_and_made_into_nothing():
+def test_noise_is_what_advantages_take_and_missing_values_are_counted():
+    reward, _ = reward_of(Asked(), wavering)
+    batch = samples(64)
+    noise = measure_judge_variance(reward, batch)
+    plain, corrected = (
+        advantages(reward(batch), [f"{index // 8}" for index in range(64)], judge_std=judge_std)
+        for judge_std in (0.0, noise.std)
+    )
+    assert np.abs(corrected.values).mean() < 0.5 * np.abs(plain.values).mean()
+    assert corrected.noise_variance_share > 0.7
     reward, _ = reward_of(Asked(), torn)
     noise = measure_judge_variance(reward, samples(64))
     assert noise.unscored == pytest.approx(1 / 3, abs=0.1)
@@ -147,18 +156,6 @@ def test_values_that_are_missing_are_counted_and_made_into_nothing():
     assert not nothing.deterministic
     with pytest.raises(ValueError, match="no sample has two values, 100% of the scores have none"):
         _ = nothing.std
-
-
-def test_what_is_measured_is_what_advantages_take():
-    reward, _ = reward_of(Asked(), wavering)
-    batch = samples(64)
-    noise = measure_judge_variance(reward, batch)
-    plain, corrected = (
-        advantages(reward(batch), [f"{index // 8}" for index in range(64)], judge_std=judge_std)
-        for judge_std in (0.0, noise.std)
-    )
-    assert np.abs(corrected.values).mean() < 0.5 * np.abs(plain.values).mean()
-    assert corrected.noise_variance_share > 0.7
 
 
 def test_repeats_ask_nothing_twice_and_share_no_draw():
@@ -184,7 +181,7 @@ def test_repeats_ask_nothing_twice_and_share_no_draw():
     assert sorted(draws) == [repeat * DRAW_STRIDE + draw for repeat in range(3) for draw in range(3)]
 
 
-def test_the_standard_deviation_is_pooled_by_degrees_of_freedom():
+def test_estimates_are_pooled_and_too_little_is_refused():
     rows: list[Sequence[float]] = [[1.0, 3.0], [0.0, 1.0, 2.0], [5.0]]
     pooled, one, none = (VarianceEstimate.of(values) for values in (rows, [[0.0, 1.0]], [[0.1] * 3, [0.7] * 5]))
     assert pooled is not None
@@ -196,9 +193,6 @@ def test_the_standard_deviation_is_pooled_by_degrees_of_freedom():
     assert none is not None
     assert (none.std, none.low, none.high) == (0.0, 0.0, 0.0), "whatever the mean of equal values rounds to"
     assert VarianceEstimate.of([[1.0], []]) is None
-
-
-def test_one_repeat_and_no_sample_are_refused():
     reward, expert = reward_of(Asked(), wavering)
     with pytest.raises(ValueError, match="two or more repeats, got 1"):
         measure_judge_variance(reward, samples(1), repeats=1)

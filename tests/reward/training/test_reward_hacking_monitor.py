@@ -106,21 +106,6 @@ def rewarded(
     return monitor
 
 
-def test_rewards_that_no_longer_differ_within_groups_say_little_about_agreement():
-    """All but one edit in 64 are right by both rewards; the exception carries no signal."""
-    random = np.random.default_rng(0)
-    batch = constant(64, 8)
-    monitor = RewardHackingMonitor(max_images=1)
-    for step in range(40):
-        trained = random.random(64)
-        heldout = trained + 0.2 * random.standard_normal(64)
-        if step >= 25:
-            trained, heldout = (np.arange(64) != step).astype(float), (np.arange(64) != step - 1).astype(float)
-        log = monitor.observe(step, batch, trained.tolist(), heldout.tolist())
-        assert step < 25 or log["agreement"] <= 0
-    assert "agreement" not in names(monitor)
-
-
 @pytest.mark.parametrize("hack", HACKS)
 def test_a_hack_is_heard_of_soon(hack):
     name, change = HACKS[hack]
@@ -133,16 +118,7 @@ def test_a_hack_is_heard_of_soon(hack):
     assert abs(alarm.value) > alarm.z_limit == 3.0
 
 
-def test_a_trained_reward_that_rises_alone_is_heard_of():
-    for seed in range(3):
-        monitor = rewarded(seed, lambda s: max(0, s - 20) / 50, lambda s: -max(0, s - 20) / 200, steps=55)
-        (alarm,) = monitor.alarms
-        assert alarm.name == "divergence"
-        assert alarm.message.startswith("the trained reward has risen from 0.")
-        assert "while the held-out one went from 0." in alarm.message
-
-
-def test_a_held_out_reward_that_ranks_otherwise_is_heard_of():
+def test_a_held_out_reward_that_ranks_otherwise_is_heard_of_where_groups_differ():
     random = np.random.default_rng(0)
     batch = constant(32, 8)
     monitor = RewardHackingMonitor(max_images=1)
@@ -152,6 +128,17 @@ def test_a_held_out_reward_that_ranks_otherwise_is_heard_of():
         monitor.observe(step, batch, scores.tolist(), other.tolist())
     assert names(monitor) == {"agreement"}
     assert monitor.alarms[0].step <= 30
+    random = np.random.default_rng(0)
+    batch = constant(64, 8)
+    monitor = RewardHackingMonitor(max_images=1)
+    for step in range(40):
+        trained = random.random(64)
+        heldout = trained + 0.2 * random.standard_normal(64)
+        if step >= 25:
+            trained, heldout = (np.arange(64) != step).astype(float), (np.arange(64) != step - 1).astype(float)
+        log = monitor.observe(step, batch, trained.tolist(), heldout.tolist())
+        assert step < 25 or log["agreement"] <= 0
+    assert "agreement" not in names(monitor)
 
 
 def test_edits_that_nobody_can_score_and_groups_that_are_all_alike_are_heard_of():
@@ -169,7 +156,7 @@ def test_edits_that_nobody_can_score_and_groups_that_are_all_alike_are_heard_of(
     assert {alarm.step for alarm in monitor.alarms} == {29}
 
 
-def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
+def test_alarms_say_what_they_saw():
     monitor, batch = RewardHackingMonitor(), batches(3)
     for step in range(30):
         samples = batch()
@@ -178,6 +165,12 @@ def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
     assert (alarm.step, alarm.name) == (24, "difference")
     assert alarm.message.startswith("the difference to the source was 0.0")
     assert alarm.message.endswith("below that for 5 steps, now 0.00392: the source is copied")
+    for seed in range(3):
+        monitor = rewarded(seed, lambda s: max(0, s - 20) / 50, lambda s: -max(0, s - 20) / 200, steps=55)
+        (alarm,) = monitor.alarms
+        assert alarm.name == "divergence"
+        assert alarm.message.startswith("the trained reward has risen from 0.")
+        assert "while the held-out one went from 0." in alarm.message
 
 
 def probed(

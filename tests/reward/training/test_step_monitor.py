@@ -196,14 +196,6 @@ def test_a_held_out_reward_that_fails_is_left_out_for_growing_times_and_training
     assert "no edit has a score: down" in caplog.text
 
 
-def test_a_step_that_cannot_be_observed_is_counted_and_ends_nothing(monkeypatch, caplog):
-    monitor = StepMonitor(8)
-    monkeypatch.setattr(RewardHackingMonitor, "observe", lambda *_: 1 / 0)
-    monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
-    assert (monitor.steps, monitor.dropped) == (1, 1)
-    assert "step 0 was not observed" in caplog.text
-
-
 def test_a_restarted_trainer_goes_on_as_if_it_had_never_stopped(tmp_path):
     def monitor(path: Path) -> StepMonitor:
         return StepMonitor(16, monitor=RewardHackingMonitor(**QUICK), state=path, name="mine")
@@ -259,7 +251,7 @@ def test_states_of_others_and_files_that_are_none_are_refused(tmp_path):
         StepMonitor(8, state=fifo)
 
 
-def test_a_state_that_cannot_be_written_is_told_once(tmp_path, caplog):
+def test_what_cannot_be_written_or_observed_is_told_and_ends_nothing(tmp_path, caplog, monkeypatch):
     (tmp_path / "folder").mkdir()
     monitor = StepMonitor(8, state=tmp_path / "folder" / "state.json")
     (tmp_path / "folder").rmdir()
@@ -267,6 +259,11 @@ def test_a_state_that_cannot_be_written_is_told_once(tmp_path, caplog):
         monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
     assert caplog.text.count("the monitor's state is not kept in") == 1
     assert monitor.steps == len(monitor.history) == 3
+    monitor = StepMonitor(8)
+    monkeypatch.setattr(RewardHackingMonitor, "observe", lambda *_: 1 / 0)
+    monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
+    assert (monitor.steps, monitor.dropped) == (1, 1)
+    assert "step 0 was not observed" in caplog.text
 
 
 def test_states_of_earlier_versions_and_monitors_in_other_processes():
