@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
-
 RESAMPLES = 2000
 """Number of bootstrap samples."""
-
 _NORMAL = 1.959964  # quantile of the normal distribution at 97.5 %
 _STUDENT = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004)
 """Of Student's t, at the same, with 1 to 8 degrees of freedom."""

@@ -52,7 +52,6 @@ OperationType = Literal[
 `attribute`: any other property of an object. `composition`: of several sources. `reasoning`: what to change follows
 from knowledge, as in "after a year"."""
 OPERATION_TYPES: tuple[OperationType, ...] = get_args(OperationType)
-
 COMPLEX_EDIT_TYPES: Mapping[str, OperationType] = MappingProxyType(
     {
         "Add an Object": "subject_add",
@@ -82,10 +81,8 @@ COMPLEX_EDIT_TYPES: Mapping[str, OperationType] = MappingProxyType(
     }
 )
 """Name of an atomic operation of Complex-Edit -> its type here."""
-
 Scope = Literal["local", "object", "whole"]
 """What may change: a part of an object or a spot; whole objects; the whole picture (style, light, background)."""
-
 Place = Literal["left", "right", "top", "bottom", "center", "foreground", "background"]
 """Where in the picture a target is. `foreground` and `background`: near to, and far from the viewer."""
 SizeRank = Literal["largest", "smallest"]
@@ -98,14 +95,12 @@ ExpectedAnswer = Literal["yes", "no"]
 QuestionView = Literal["edited", "pair", "crop"]
 """What a question is asked about: the edited image, source and edited image, or the target cut out of the edited one.
 The answer before the edit is that about the source, a pair of twice the source, or the target cut out of the source."""
-
 MAX_OPERATIONS = 16
 MAX_QUESTIONS = 12
 MAX_KEPT = 32
 MAX_NESTING = 3
 MAX_ATTRIBUTES = 16
 MAX_BOXES = 256
-
 _Text = Annotated[str, Field(max_length=MAX_TEXT)]
 _ORDINALS = MappingProxyType({2: "second", 3: "third"})
 _RELATION_WORDS: Mapping[RelationKind, str] = MappingProxyType(

@@ -19,40 +19,28 @@ from typing import Any
 
 Size = tuple[int, int]
 """Width, height."""
-
 FILE_FORMATS = ("PNG", "JPEG", "WebP", "GIF", "BMP", "TIFF")
 """What is read from files, tables and Python objects."""
-
 WEB_FORMATS = ("PNG", "JPEG", "WebP")
 """What a server reads."""
-
 MAX_PIXELS = 120_000_000
 """Of a picture: room for the 108 megapixels of a phone. To decode as many takes up to 1.5 GB."""
-
 MAX_SIDE = 32_768
 """Pixels of the longer side; for pictures of one row or column, steps that depend on it would be slow."""
-
 MAX_ASPECT = 200
 """Longer side by shorter side. Processors of vision-language models refuse more."""
-
 MAX_SCANS, _USUAL_SCANS, _MAX_SCANNED_PIXELS = 100, 20, 720_000_000
 """Of a progressive JPEG: encoders write about 10, and each visits all pixels, however little it says of them. So there
 are at most as many as these pixels times scans allow, or the usual ones."""
-
 MAX_CHUNKS = 100_000
 """Chunks, segments, frames, strips or tiles of a file."""
-
 _MAX_TAGS = 1_000  # entries of a directory of TIFF or EXIF
-
 _MAX_METADATA = 2**20  # bytes of EXIF or XMP in which an orientation is looked for
-
 MAX_PROFILE_BYTES = 2**16
 """Of a colour profile: those of cameras, telephones and screens have 0.5 to 60 KB, and longer ones are tables of
 printers."""
-
 _SECONDS, _SECONDS_PER_PIXEL = 1.0, 150e-9
 """What decoding may take of the processor's time: more than twice what noise takes, the slowest honest content."""
-
 _LOSSLESS_SECONDS, _LOSSLESS_SECONDS_PER_PIXEL = 0.5, 50e-9
 """The same of lossless WebP, of which noise takes 37 ns a pixel, and photographs 17; twice that on a busy machine."""
 
@@ -236,7 +224,6 @@ _JPEG_FRAMES = frozenset({0xC0, 0xC1, 0xC2})
 _JPEG_OTHER_FRAMES = frozenset({0xDE, *range(0xC3, 0xD0)}) - {0xC4, 0xC8, 0xCC}
 _JPEG_SEGMENTS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xE0, 0xEE})
 """Huffman tables, scans, quantization tables, restart intervals; JFIF's and Adobe's, which decide about the colours."""
-
 _PIECE = 2**20
 
 
@@ -379,14 +366,11 @@ def _walk_bmp(data: bytes) -> _Walked:
 
 
 _ORIENTATION = 0x0112
-
 _TIFF_PROFILE = 34675
-
 _TIFF_KEPT = frozenset({
     256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 317, 320, 322, 323, 324, 325, 338, 339, 530, 532,
 })  # fmt: skip
 """Size, kind of pixels and of compression, palette, strips or tiles. The orientation is applied by us."""
-
 _TIFF_COMPRESSIONS = frozenset({1, 5, 8, 32773, 32946})
 """None, LZW, deflate, PackBits. The others contain pictures of formats with limits of their own."""
 

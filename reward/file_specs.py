@@ -24,16 +24,12 @@ from .trust import VARIABLE, is_trusted, is_trusted_file, is_trusted_module, is_
 
 ROLE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 """A role of an expert, as in `judge.quality`."""
-
 LINES = ("experts",)
 """The keys of texts that are lines of experts, as on the command line. A role or an option may have this name too."""
-
 ADDRESSES = frozenset({"base_url", "address"})
 """Keys whose texts are addresses, whatever they look like."""
-
 HOSTED: Mapping[str, str] = {"editcritic.reward.experts.openai_judge:OpenAIJudge": "https://api.openai.com/v1"}
 """Experts that have an address of their own where none is given, at which pictures are sent away and cost money."""
-
 PLAIN = frozenset(
     {
         *("answering_view", "aspect", "attribute_view", "backend", "boxes", "compression", "content"),

@@ -36,13 +36,10 @@ from .image_operations import RED, WHITE, Canvas, Colour, ImageOperation, apply_
 from .lru_cache import LruCache
 
 __all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Reading", "Size"]
-
 FileIndex = MutableMapping[str, tuple[str, Size]]
 """Key of a file and a reading -> (content digest, size): avoids decoding files that an earlier run has decoded."""
-
 DerivedDigest = Callable[[str, str], "str | None"]
 """Digest of an image and an operation as JSON -> digest of the derived image; None if that is not recorded."""
-
 Corners = tuple[int, int, int, int]
 """Pixel corners x0, y0, x1, y1: columns x0..x1-1 and rows y0..y1-1."""
 _ENTRY_BYTES = 512  # of an entry beside its pixels, about: they are fewer for tiny pictures

@@ -39,7 +39,6 @@ from .encoded_images import (
 from .regular_files import read_regular
 
 _PAUSES = 4.0  # seconds that the collector of a large program may take meanwhile, in the same thread
-
 _BLOCK = 2**16  # bytes that a decoder is given at a time
 Pixels = NDArray[np.uint8]
 """H x W x 3, uint8, RGB, read-only."""

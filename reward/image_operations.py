@@ -14,18 +14,12 @@ from .image_decoding import Pixels
 
 ImageOperation = tuple[Any, ...]
 """A name and plain values: serializable as JSON."""
-
 Canvas = Literal["same", "expanded", "filled"]
 """Of a rotated picture: of the same size, so large that nothing is cut, or with an enlarged content without corners."""
-
 Colour = tuple[int, int, int]
-
 WHITE: Colour = (255, 255, 255)
 RED: Colour = (255, 0, 0)
-
 _RESAMPLE = {"lanczos": PIL.Image.Resampling.LANCZOS, "bicubic": PIL.Image.Resampling.BICUBIC}
-
-
 _LEAST_RANGE = 24  # levels that a stretched image has at least before: grain of an even surface stays grain
 _SEAM = 3  # pixels at the border of a rotated picture that interpolation mixes with what is outside
 

@@ -19,10 +19,8 @@ from .trust import is_trusted_path
 
 MAX_TEXT_BYTES = 256 * 2**20
 """The limit for files that are read whole: results, tables, settings."""
-
 MAX_LINE_BYTES = 4 * 2**20
 """The limit for one line of a JSONL file."""
-
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),

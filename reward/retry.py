@@ -18,12 +18,9 @@ from dataclasses import dataclass
 from .score import Score
 
 log = logging.getLogger("editcritic.outages")
-
 WINDOW, MIN_WINDOW = 64, 16
 """Scores among which failures are counted, at most and at least."""
-
 _WARNING_INTERVAL_S = 60.0
-
 _RNG = random.Random()  # its own: a trainer's seeds stay
 
 

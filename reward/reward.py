@@ -31,9 +31,7 @@ from .sample import EditSample
 from .score import Score, Scores
 
 OnFailures = Literal["raise", "none", "wait"]
-
 _REWARD_OPTIONS = ("log", "max_in_flight", "max_failure_rate", "on_failures", "outage_timeout_s")
-
 _POLL_S = 0.1  # how often a reward that waits looks whether its time is over
 
 

@@ -13,11 +13,9 @@ from .boxes import Box
 
 SCHEMA = 1
 """Version of the JSON form of scores."""
-
 Status = Literal["scored", "not_applicable", "abstained", "failed"]
 Cause = Literal["", "guard", "edit", "infrastructure"]
 _STATUSES: tuple[Status, ...] = get_args(Status)
-
 _CAUSES: Mapping[str, Cause] = {"scored": "guard", "abstained": "edit", "failed": "infrastructure"}
 """The cause that a score of a status can have."""
 _DOUBT = 0.5  # confidence up to which a plan is called uncertain

@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 Model = TypeVar("Model", bound="BaseModel")
-
 MAX_BYTES = 2**20
 MAX_KEY_PARTS = 64
-
 _LONG_KEY = re.compile(
     r"""(?:(?:(?<![\w-])[\w-]+|"(?:[^"\\\n]|\\.){0,99}"|'[^'\n]{0,99}')[ \t]*\.[ \t]*){64}"""
 )  # as `MAX_KEY_PARTS`

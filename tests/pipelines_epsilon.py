@@ -26,7 +26,6 @@ from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProject
 
 SIZE = 32
 """Of the images, in pixels: what the U-Nets and their time embeddings were made for."""
-
 _BETAS = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}  # Stable Diffusion's
 _LETTERS = string.ascii_letters + string.digits + string.punctuation
 

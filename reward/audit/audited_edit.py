@@ -20,13 +20,10 @@ from .whole_picture_changes import jpeg
 
 Mask = NDArray[np.bool_]
 """H x W."""
-
 Area = tuple[int, int, int, int]
 """x, y, width, height in pixels."""
-
 EditAgain = Callable[[EditSample], Image]
 """An editor: carries out a sample's instruction on its sources."""
-
 _CHANGED = 6.0  # grey levels, after smoothing: less is re-encoding
 _CLEAR = 30.0  # grey levels, in a tenth of what changed
 _MARGIN = 0.015  # of the longer side: added around what changed

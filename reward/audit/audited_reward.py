@@ -25,9 +25,7 @@ from ..timeout_compat import TIMEOUTS
 
 AnyScorer = Callable[[Sequence[EditSample]], Sequence[Any]]
 """A batch of samples -> for each a number, None, or a `Score`."""
-
 _LARGEST = 1e100  # of a score: differences of larger ones, as shares of others, are no floats
-
 _OUTAGES = 3
 """Samples in a row that fail for reasons of infrastructure, each alone: the others of their batch would, too."""
 

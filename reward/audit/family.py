@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .requested_changes import RequestedChange
 
 Relation = Literal["lower", "equal", "same", "no_number"]
-
 RELATIONS: Mapping[Relation, str] = MappingProxyType(
     {
         "lower": "must score below the edit",
@@ -28,7 +27,6 @@ RELATIONS: Mapping[Relation, str] = MappingProxyType(
     }
 )
 """What a family demands of a reward, in the order of reports."""
-
 Damages = Literal["", "following", "preservation", "both"]
 """What a worse variant takes from an edit: the requested change, all the rest, or both; nothing in other relations."""
 

@@ -16,15 +16,11 @@ from .family import Variant
 
 Alpha = NDArray[np.float32]
 """H x W, in [0, 1]: how much of another picture shows."""
-
 _Item = TypeVar("_Item", bound=np.generic)
-
 VISIBLE = 9.0
 """Grey levels: a mean difference over a region, finest grain left out, that a person notices."""
-
 MAX_CHANGED = 0.6
 """Share of the picture: an edit that changed more leaves no room for damage elsewhere."""
-
 _UNLIKE = 24.0  # grey levels: of another picture
 _ATTEMPTS = 60
 _PLACES = 6

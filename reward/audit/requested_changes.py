@@ -94,7 +94,6 @@ COLOUR = RequestedChange(
     "color, swap color, swap red, swap green, swap blue",
 )
 """The looks of all colours."""
-
 LIGHT = RequestedChange(
     _LOOK | {"light", "camera", "particles_add"},
     "bright, dark, dim, light, illuminat, expos, contrast, shadow, hdr, glow, sunlight, sunlit, sunny, sunset, "
@@ -103,7 +102,6 @@ LIGHT = RequestedChange(
     "vintage, retro, look old, film, filter, effect, flash, snowy, snowing",
 )
 """Brightness and contrast."""
-
 DETAIL = RequestedChange(
     _LOOK | {"camera", "particles_add", "particles_remove"},
     "blur, unblur, sharp, focus, unfocus, bokeh, depth of field, grain, nois, denois, pixel, 8 bit, 16 bit, "
@@ -113,7 +111,6 @@ DETAIL = RequestedChange(
     "mist, haz, rain, snowy, snowing, smok, dust, static, halftone, dither, frost, censor",
 )
 """Sharpness, noise and texture."""
-
 FRAMING = RequestedChange(
     _SCENE | {"crop", "reframe", "zoom", "camera"},
     "crop, zoom, closer, close up, frame, framing, border, margin, passepartout, polaroid, letterbox, "
@@ -122,7 +119,6 @@ FRAMING = RequestedChange(
     "angle, camera, perspective, vignett, styl, instagram, lines, bars, mesh, black bar",
 )
 """What of the scene is in the picture, and what lies around and over it."""
-
 ORIENTATION = RequestedChange(
     frozenset({"rotate", "camera", "reframe", "composition", "reasoning"}),
     "mirror, flip, rotat, turn around, turned around, turn the picture, turn the image, turn the photo, tilt, "
@@ -131,20 +127,17 @@ ORIENTATION = RequestedChange(
     "eye, lens, melt, stretch, squeez, ripple, reflect, handed, symmetr, facing",
 )
 """Which way up and round the scene is, and how straight."""
-
 NUMBER = RequestedChange(
     frozenset({"count_change", "duplicate", "composition", "reasoning"}),
     "copy, copies, duplicat, repeat, number, count, multipl, more, another, several, many, twin",
 )
 """How many there are of something."""
-
 TEXT = RequestedChange(
     frozenset({"text_change", "text_remove", "text_style"}),
     "text, writ, word, caption, letter, sign, label, logo, title, say, spell, slogan, quote, subtitle, watermark, "
     "poster",
 )
 """Words in the picture."""
-
 ADDITION = RequestedChange(
     frozenset(
         {"subject_add", "count_change", "duplicate", "effect_add", "particles_add", "text_change", "composition"}
@@ -154,7 +147,6 @@ ADDITION = RequestedChange(
     "another, several, many",
 )
 """What may stand at other places, too, or be done to others: the place where it is asked for is not read here."""
-
 DEGREE = RequestedChange(
     _STRENGTH | {"attribute", "expression", "camera", "zoom", "resize"},
     "slight, a bit, bit, little, subtl, somewhat, partly, partial, half, soft, gentl, faint, pale, transparen, "
@@ -163,10 +155,8 @@ DEGREE = RequestedChange(
     "vivid, vibran, sharp, smooth",
 )
 """What there may be more or less of: half of it, and twice of it, may be what was asked for."""
-
 SHADE = RequestedChange(frozenset({"color_alter", "material_alter"}), "color, colour, paint, dye, shade, recolo")
 """A colour, of which every shade is right, the most vivid one too."""
-
 SURROUNDINGS = RequestedChange(
     _SCENE | {"background_change", "weather", "light", "camera", "reframe"},
     "background, backdrop, scene, setting, environment, surround, sky, landscape, extract, cut, isolat, "
@@ -174,14 +164,12 @@ SURROUNDINGS = RequestedChange(
     "forest, indoors, outdoors",
 )
 """What lies around the things that are named."""
-
 PANELS = RequestedChange(
     frozenset({"composition", "reasoning"}),
     "collage, side, compar, split, panel, grid, diptych, triptych, sheet, both, half, inset, corner, thumbnail, "
     "screen, frame, photo of, picture of, picture in, poster, television, tv, monitor, before and after, comic",
 )
 """Several pictures in one."""
-
 SHAPES = RequestedChange(
     frozenset({"effect_add", "particles_add", "composition"}),
     "star, cross, triangle, shape, geometric, logo, sticker, icon, draw, doodle, confetti, decorat, dot, pattern, "

@@ -16,7 +16,6 @@ from .family import Family, Variant
 
 BATCH = 64
 """Variants per call: bounds the pictures in memory."""
-
 _OTHERS = 8
 _LONGEST_REASON = 500  # characters, of what a family raises
 MadeVariant = tuple[Family, int, Variant]

@@ -24,10 +24,8 @@ from .shared_database import DATABASE_ERRORS
 
 Keep = Literal["first", "none"]
 """Of answers that differ: the first in the order of the logs, or none, so that the query is asked again."""
-
 MAX_CONFLICTS: Final = 20
 """Conflicts that are kept and shown; the others are counted."""
-
 _COMMIT_ROWS = 2_000
 _SHOWN = 200  # characters of an answer in a conflict
 _OF_ONE_REWARD = ("spec", "experts")  # metadata that the recordings which are merged have to share

@@ -25,24 +25,17 @@ from ..forks import at_fork
 
 DATABASE_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 """What using a damaged database raises; the second if a damaged name is part of SQLite's message."""
-
 _MAX_ENTRIES = 64
 """Entries of a schema; ours have fewer. SQLite accepts one index many times, and a trigger after them."""
-
 _STEPS_BETWEEN = 5_000
 """Instructions of SQLite's machine between two looks at the budget and at signals: 0.1 ms, or as many long rows."""
-
 _MAX_SCHEMA_STEPS = 2_000
 """What reading a schema may take: its pages cannot be checked before, and its rows may be long. Ours takes 200."""
-
 _MAX_TEXT = 10_000  # characters of an entry of a schema that are looked at
-
 _MIN_STEPS = 5_000_000
 _STEPS_PER_BYTE = 64
 """What a statement may take. A scan of our tables takes 30 to 60 steps a row, and a row has 32 bytes or more."""
-
 _BLANKS = re.compile(r"[ \t\n\f\r]+")  # those of SQLite; other blanks of Unicode are letters to it
-
 _META = re.compile(
     r"create table meta ?\( ?key text primary key, value text not null(, checksum text not null)? ?\) without rowid",
     re.IGNORECASE,

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from .reported_speech import Span, is_asserted, is_quoted, quotations, refuses
 
 T = TypeVar("T")
-
 _NAMES = "answer|score|rating|grade|verdict|judge?ment|label|level|winner"
 _FOREIGN_NAMES = (
     r"note(?=\s:\s)|antwort|bewertung|punktzahl|urteil|réponse|évaluation|respuesta|puntuación|calificación|resposta"
@@ -29,7 +28,6 @@ _LABEL = (
     rf"|{_TAG}|{_BOX}|(?m:{_HEADING}))"
 )
 """A label that introduces an answer, e.g. `**Final answer:** `, `Score (0-10): `, `<answer>` or `\\boxed{`."""
-
 _OPEN, _CLOSE = (
     r"(?:```(?:\w+(?=\s))?|[\s*_`\"'“„\u2018«「『(\[{#:✅❌✔✓✗✘☑\ufe0f])*",
     r"[*_`\"'”“’»」』)\]}]*(?![*_`\"'”“’»」』)\]}])",

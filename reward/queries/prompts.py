@@ -24,7 +24,6 @@ from .response_formats import Message
 MAX_PROMPTS = 1_000
 MAX_PROMPT_BYTES = 2**20
 """Files of a pack, and bytes of each. Our own packages have about ten, of a few thousand bytes."""
-
 _PART = re.compile(r"^=== (system|user) ===[ \t]*\n?", re.MULTILINE)
 
 

@@ -116,14 +116,12 @@ _NEGATION = phrases(
     r"n['’]t\b",
 )
 _SUPPOSITION = phrases(r"\b(?:if|unless|whether|suppos\w+|assuming|imagin\w+|maybe|perhaps|might|may)\b")
-
 _OWN_WORDS = phrases(
     r"\b(?:I|we)(?:['’](?:d|ll|m|ve))?\s+(?:(?!was\b|were\b|am\b|got\b)\w+\s+){0,2}?"
     r"(?:say|state|claim|assert|suggest|report|write|declare|maintain|propose|note|argue|conclude|recommend|find)\b",
     r"\b(?:I|my|here)\b[^.]{0,60}\bas\s+follows\b",
 )
 """The judge says that it says so itself: `I would say that the score is 7`."""
-
 _REPORT = phrases(
     # Somebody says: not "as requested", "you asked for", "in the requested format".
     rf"\b(?<!as )(?<!you )(?!requested\s+(?:format|form|schema|json|output|scale))(?:{_SAYING})(?:s|ed|d|ing)?\b",
@@ -145,7 +143,6 @@ _REPORT = phrases(
     "говор|написа|гласит|утвержда|прос[ия]т|требу|вывести|说|写|要求|声称|显示|提示|と書|書い|という|と言|指示|라고|적혀|쓰",
 )
 """Words of somebody else, or of what is to be written, follow."""
-
 _CONCLUSION = phrases(r"\b(?:so|hence|thus|therefore|which\s+means|my\s+(?:own\s+)?(?:final\s+)?(?=\w*$))\b", "[;→]|=>")
 """What the judge makes of what it read."""
 
@@ -176,7 +173,6 @@ _EXPLANATION = phrases(
     r"|more|less|reason)\b"
 )
 """In a sentence that explains a rating: `I cannot rate it higher`."""
-
 _REFUSAL = phrases(
     # It did not get a picture, or asks for one.
     r"(?:\bnot|\b(?:un)?able\s+to|\bability\s+to|\bcannot|n['’]t)\s+(?:\w+\s+){0,2}?(?:view|open|access|process|load|see"

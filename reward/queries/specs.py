@@ -39,10 +39,8 @@ Spec = str | Mapping[str, Any]
 Group = Literal[
     "editcritic.rewards", "editcritic.experts", "editcritic.selectors", "editcritic.suites", "editcritic.parts"
 ]
-
 MODULE_PATH = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w-]*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 """`package.module:Name`, the form of `import_path`. Nothing else is imported."""
-
 _UNPACKS = (Unpack, getattr(typing, "Unpack", Unpack))  # two distinct objects below Python 3.12
 
 

@@ -27,15 +27,11 @@ from ..score import Score
 
 ScaleRewards = Literal["group", "batch", "none"]
 """The divisor of the difference to the group's mean."""
-
 NoiseCorrection = Literal["shrink", "floor"]
 """The correction for a judge's noise."""
-
 AbstainedPolicy = Literal["lowest", "exclude"]
 """The value of an edit that may itself be the reason why it has no score: its group's lowest, or none."""
-
 _ROUNDING = 1e-9  # relative: smaller differences are rounding errors of summation, not spread
-
 FloatArray = NDArray[np.float64]
 
 

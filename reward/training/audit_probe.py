@@ -36,7 +36,6 @@ DEFAULT_FAMILIES = (
 or in part, emptying, smoothing, sharpening, stronger colours, noise, the source beside the edit, words to the judge,
 and damage beside the edit. Others of the audit are as telling of a reward, but further from what a policy makes.
 """
-
 log = logging.getLogger("editcritic.monitor")
 _READ: Mapping[str, Callable[[str], Any]] = {
     "every": int,

@@ -31,15 +31,11 @@ from .image_statistics import batch_statistics, log_diversity, within_group_dive
 
 SCHEMA = 4
 """Version of the JSON form of a monitor."""
-
 _READ_SCHEMAS = (2, 3, SCHEMA)  # earlier ones have fewer numbers, whose baseline then begins
-
 RewardMoments = tuple[float, float, float, float]
 """Of a step: means of the trained and the held-out reward, and their standard deviations over samples."""
-
 RewardPair = tuple[float | None, float | None]
 """Of an edit: the trained and the held-out reward."""
-
 _MIN_DIVERGENCE = 0.25  # standard deviations over samples: the smallest divergence that can alarm
 _MIN_HELDOUT_RISE = 0.25  # of the rise of the trained reward: a smaller rise of the held-out one counts as none
 _EPSILON = 1e-9

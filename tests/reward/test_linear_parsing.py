@@ -24,7 +24,6 @@ OWN_TEXT = {"clip_preference.py", "image_reward.py"}
 """They read names of weights."""
 LENGTH, LIMIT_S = 30_000, 0.3
 LENGTH_PARSED, LIMIT_PARSED_S = 4_000, 0.8
-
 METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 UNITS = (
     *(" ", "\n", "\xa0", "\u200b", "a", "a ", "A", "1", "1 ", "_", "-", ",", ", ", ". ", "'", '"', "[", "{", "("),

@@ -28,7 +28,6 @@ from .fakes import Fake, Rated, picture
 
 BOX = Box(0.5, 0.5, 0.2, 0.2)
 LONG = "x" * (MAX_INSTRUCTION + 1)
-
 TOO_LARGE: list[tuple[dict[str, Any], str]] = [
     ({"instruction": LONG}, "the instruction has 4,001 characters, and at most 4,000 are allowed: shorten it"),
     ({"hint": LONG}, "the hint has 4,001 characters"),

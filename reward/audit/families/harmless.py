@@ -21,7 +21,6 @@ _SMALLEST = 11 / 12  # of a side: less would be seen as a lower resolution
 _DISTORTION = 1.025  # of the aspect ratio: more would be seen as a stretched picture
 _BLOCK = 8  # px, of an autoencoder
 _FITTED_BLOCKS = 2048  # as many as the components are fitted to: more change them little
-
 Floats = NDArray[np.float32]
 
 

@@ -34,24 +34,14 @@ _NOT_ADDED = word_set(
     "space more something anything numbers person's noise sharpness salt sugar butter milk eggs egg garlic "
     "onion onions pepper oil vinegar"
 )
-
-
 _WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightning")
-
-
 _PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke steam embers sparks fireflies petals")
-
-
 _PICTURES = word_set(
     "fresco painting poster mural board moodboard illustration drawing sketch logo artwork collage portrait cartoon "
     "comic banner wallpaper flyer icon cover watercolor render rendering"
 )
 """What is created is a new picture."""
-
-
 _FILTERS = word_set("grain filter tint vignette overlay blur")
-
-
 _EFFECTS = word_set("glow flare bokeh haze shadow shadows reflection reflections")
 _KINDS_OF_EFFECTS: tuple[tuple[OperationType, frozenset[str]], ...] = (
     ("filter", word_set("blur sepia vintage grayscale monochrome vignette film grain noir")),

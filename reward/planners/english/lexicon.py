@@ -52,7 +52,6 @@ VAGUE_QUANTITIES = word_set(
 )
 LARGER_OF, SMALLER_OF = word_set("largest biggest larger bigger"), word_set("smallest tiniest smaller tinier")
 """Before a noun: which of several is meant."""
-
 PREPOSITIONS: Mapping[str, RelationKind] = by_word(
     {
         "on": "on onto upon atop",
@@ -108,7 +107,6 @@ SIDES: Mapping[str, Place] = by_word(
     }
 )
 SIDE_NOUNS = word_set("side half part corner edge area portion section third hand end region")
-
 BACKGROUND_NOUNS = word_set("background backdrop setting environment surroundings scenery backgrounds surrounding")
 SCENERY = BACKGROUND_NOUNS | word_set(
     "forest beach desert field meadow jungle garden landscape cityscape skyline city street mountain mountains "
@@ -315,7 +313,6 @@ CLAUSE_VERBS = EDIT_VERBS - word_set(
     "extend expand hide"
 )
 """Verbs that begin another request after "and" or a comma."""
-
 ACTIONS = word_set(
     "raise lower lift turn look smile frown laugh cry sit stand walk run jump lie sleep swing ride fly hold "
     "lick dance wave point eat drink read kneel swim climb throw catch kick play sing shout yawn wink blink nod "
@@ -337,7 +334,6 @@ MENTIONED = word_set("visible present shown seen located situated positioned dep
 HOLDING = word_set(
     "wearing holding carrying having featuring riding with driving walking eating drinking reading playing"
 )
-
 KEEP_VERBS = word_set("keep preserve maintain retain leave")
 KEEPING = word_set("keeping preserving maintaining retaining leaving")
 WITHOUT = word_set("changing altering affecting touching modifying disturbing moving removing")

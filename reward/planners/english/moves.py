@@ -23,8 +23,6 @@ from .texts import SIDE_POSITIONS, destination_of, text_removed
 from .values import is_description, plain_text
 
 _NOT_MOVED = word_set("camera view viewpoint perspective angle background time weather style color")
-
-
 _ELSEWHERE = word_set(
     "focus view shape perspective beach forest city desert park mountains street countryside moon jungle space"
 )

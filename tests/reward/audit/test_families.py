@@ -30,7 +30,6 @@ PHOTOGRAPHS = tuple(task.name for task in demo_tasks())
 DRAWINGS = tuple(f"SceneEdit {number}" for number in range(9))
 ODD_SIZES = ("33 x 1000", "1000 x 33", "4000 x 9", "8 x 8", "3 x 5")
 OTHER_SIZE = "edited at another size"
-
 FLOOR = 25.0
 """dB: peak signal-to-noise ratio that harmless variants keep, without grain, as content may move by a percent."""
 WHOLE_PICTURE = {COLOUR, LIGHT, DETAIL, FRAMING, ORIENTATION}

@@ -18,8 +18,6 @@ LOWER, EQUAL, SAME = darker("lower"), darker("equal", "near"), darker("same", "u
 NONE = darker("no_number", "unreadable")
 REJECTED = replace(Score.of(0.0), cause="guard")
 OUTAGE = Score.failed("no connection", cause="infrastructure")
-
-
 OUTCOMES = (
     *((LOWER, 0.5, variant, "right") for variant in (0.4, None, REJECTED)),
     *((LOWER, 0.5, variant, "violation") for variant in (0.5, 0.6)),

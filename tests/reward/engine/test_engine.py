@@ -20,7 +20,6 @@ from ..fakes import Fake, Held, alone, asks, grown, known, mixed, question, run_
 
 ROOT = Path(__file__).parents[3]
 SOON = 20.0  # seconds: timeout of immediate events, for slow machines
-
 STEPS = st.lists(st.integers(0, 40), max_size=4).map(tuple)
 TREE = st.recursive(
     st.lists(STEPS, max_size=3), lambda tree: st.lists(STEPS | st.lists(tree, max_size=3), max_size=3), max_leaves=6

@@ -26,7 +26,6 @@ from ..fakes import Fake, Rated, Says, Seeded, picture, sample
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REWARDS, EXPERTS = (PROJECT["entry-points"][f"editcritic.{kind}"] for kind in ("rewards", "experts"))
-
 A, B = {"use": "guard-not-a-copy"}, {"use": "guard-same-aspect", "tolerance": 0.1}
 MAPS = "editcritic.reward.metrics.calibration"
 MAP = {
