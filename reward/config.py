@@ -406,8 +406,6 @@ class _Binder:
                     raise SpecError(f"{spec!r} builds {type(built).__name__}, which is not an Expert{whole}")
                 self._shared[key] = built
             return self._shared[key]
-        except SpecError as error:
-            raise SpecError(f"{context}: {error}") from None
         except ImportError as error:
             raise SpecError(
                 f"{context} cannot be built: {error}; `editcritic doctor` lists what is installed"

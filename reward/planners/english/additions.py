@@ -28,11 +28,10 @@ from .texts import SIDE_POSITIONS, destination_of, text_added
 from .values import aspect_of, change_of, color_value, head_of, is_description, is_praise, material_value, plain_text
 
 _NOT_ADDED = word_set(
-    "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere "
-    "mood feel vibe touch style look effects drama realism background backdrop smile frown sunset "
-    "sunrise night light elements element text word words caption title slogan sense ambiance ambience "
-    "space more something anything numbers person's noise sharpness salt sugar butter milk eggs egg garlic "
-    "onion onions pepper oil vinegar"
+    "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere mood feel "
+    "vibe touch style look effects drama realism background backdrop smile frown sunset sunrise night light elements "
+    "element text word words caption title slogan sense ambiance ambience space more something anything numbers "
+    "person's noise sharpness salt sugar butter milk eggs egg garlic onion onions pepper oil vinegar"
 )
 _WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightning")
 _PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke steam embers sparks fireflies petals")
@@ -54,8 +53,7 @@ _INSIDE = word_set(
 )
 _LOOKS = word_set("look style appearance finish feel aesthetic vibe theme atmosphere makeover")
 _NOT_GIVEN = word_set(
-    "break bath walk lift home chance name call hug kiss ride try hand raise tone skin water food medicine "
-    "money time "
+    "break bath walk lift home chance name call hug kiss ride try hand raise tone skin water food medicine money time "
     "space attention love credit advice help"
 )
 _FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")  # parts that it has already

@@ -29,8 +29,7 @@ from .values import (
 )
 
 _MADE_FOR_SOMEBODY = lex.CLOTHES | word_set(
-    "coffee tea sandwich cake pizza dinner breakfast lunch drink cocktail meal snack salad soup card gift "
-    "present bed "
+    "coffee tea sandwich cake pizza dinner breakfast lunch drink cocktail meal snack salad soup card gift present bed "
     "list offer deal promise bracelet necklace ring house toy chair table website playlist video picture drawing"
 )
 """What is made for a person rather than of one: "make her a cake"."""

@@ -48,9 +48,8 @@ GREETINGS = word_set("hi hello hey please pls plz thanks thank thx you so very m
 ClauseKind = Literal["request", "keep", "note"]
 """`note`: how something shall be done, as in ", ensuring that it blends in"."""
 _ALWAYS_VERBS = lex.CLAUSE_VERBS & word_set(
-    "add insert remove delete erase eliminate replace make give extract isolate include introduce convert "
-    "transform keep preserve maintain retain leave change enlarge brighten darken apply attach get take put "
-    "swap turn"
+    "add insert remove delete erase eliminate replace make give extract isolate include introduce convert transform "
+    "keep preserve maintain retain leave change enlarge brighten darken apply attach get take put swap turn"
 )
 """Verbs that are hardly ever nouns."""
 _OBJECT_STARTS = lex.DETERMINERS | lex.QUANTIFIERS | {"it", "them", "him", "everything", '"', "rid"}
