@@ -240,8 +240,8 @@ def test_what_is_no_expert_fails_who_asks_it(expert, engine):
 class Adapting(Fake):
     """Rewrites queries."""
 
-    def __init__(self, rule):
-        super().__init__(name="adapting")
+    def __init__(self, rule, name="adapting"):
+        super().__init__(name=name)
         self.adapted = rule
 
     def rewrite_query(self, query, sample):
@@ -254,7 +254,7 @@ def test_a_question_is_known_by_what_the_expert_made_of_it(engine):
     rewritten = Rate(PICTURE, "make it blue", "q")
     assert {future.result(20).value for future in futures} == {known(rewritten).value}
     assert expert.seen == {rewritten.digest: 1}
-    expert = Adapting(lambda query, sample: Abstention("no box for it"))
+    expert = Adapting(lambda query, sample: Abstention("no box for it"), "abstaining")
     assert run_all(engine, [asks(1)], expert) == [Score.abstained("no box for it")]
     assert expert.calls == []
 
