@@ -111,45 +111,31 @@ def test_abstaining_never_raises_the_advantage_of_an_edit(values, data, options)
 
 
 @given(ROWS, OPTIONS)
-def test_the_mean_over_the_scored_rows_of_a_group_is_zero(rows, options):
+def test_means_missing_rows_degenerate_groups_and_noise(rows, options):
     result = of(rows, **options)
     for name in "abcd":
         indices = [index for index, (value, group) in enumerate(rows) if group == name and value is not None]
         assert abs(result.values[indices].sum()) < 1e-9 * (1 + np.abs(result.values[indices]).sum())
-
-
-@given(ROWS, OPTIONS, st.dictionaries(st.sampled_from("abcd"), st.integers(-9, 9), min_size=4))
-def test_what_is_added_to_all_of_a_group_changes_nothing(rows, options, shifts):
-    same(of(rows, **options), of([(None if v is None else v + shifts[g], g) for v, g in rows], **options))
-
-
-@given(ROWS, OPTIONS)
-def test_an_unscored_row_is_zero_and_does_not_influence_the_others(rows, options):
-    result = of(rows, **options)
     missing = np.array([value is None for value, _ in rows], bool)
     assert (result.values[missing] == 0).all()
     assert (result.scored == ~missing).all()
     assert not result.informative[missing].any()
     kept = of([row for row in rows if row[0] is not None], **options)
     np.testing.assert_allclose(result.values[~missing], kept.values, atol=1e-12)
-
-
-@given(ROWS, OPTIONS)
-def test_degenerate_groups_are_exactly_zero_and_counted(rows, options):
-    result = of(rows, **options)
     spread = {name: {v for v, g in rows if g == name and v is not None} for _, name in rows}
     for index, (_, group) in enumerate(rows):
         if len(spread[group]) < 2:
             assert result.values[index] == 0.0
     expected = sum(len(values) < 2 for values in spread.values()) / len(spread) if spread else 0.0
     assert result.degenerate_groups == pytest.approx(expected)
-
-
-@given(ROWS, OPTIONS)
-def test_noise_never_enlarges_an_advantage(rows, options):
     noisy, quiet = of(rows, **options), of(rows, **{**options, "judge_std": 0.0})
     assert (np.abs(noisy.values) <= np.abs(quiet.values) + 1e-12).all()
     assert (noisy.values * quiet.values >= 0).all()
+
+
+@given(ROWS, OPTIONS, st.dictionaries(st.sampled_from("abcd"), st.integers(-9, 9), min_size=4))
+def test_what_is_added_to_all_of_a_group_changes_nothing(rows, options, shifts):
+    same(of(rows, **options), of([(None if v is None else v + shifts[g], g) for v, g in rows], **options))
 
 
 def noisy_scores(
