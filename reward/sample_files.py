@@ -39,20 +39,8 @@ Corners = tuple[float, float, float, float]
 Fractions = tuple[float, float, float, float, float]
 LabelledFractions = tuple[float, float, float, float, float, str]
 _ORDER = (
-    *(
-        "schema",
-        "id",
-        "group",
-        "instruction",
-        "edited",
-        "task",
-        "pools",
-        "sources",
-        "turn_sources",
-        "fractions",
-        "mask",
-    ),
-    *("reference", "operations", "plan", "target_fractions", "target_text", "hint", "dimensions", "history"),
+    *("schema", "id", "group", "instruction", "edited", "task", "pools", "sources", "turn_sources", "fractions"),
+    *("mask", "reference", "operations", "plan", "target_fractions", "target_text", "hint", "dimensions", "history"),
     "metadata",
 )
 """Fields in the order of recordings, which compare samples as text."""
@@ -82,6 +70,10 @@ def _check_pixels(size: Size) -> Size:
     return size
 
 
+def _name_of(digest: str, raw: str) -> str:
+    return f"{digest}-{raw}" if raw else digest
+
+
 class _ImageReference(_StrictModel):
     """An image by digest, as in a recording. raw: the digest of `Image.raw`, if that is another."""
 
@@ -98,11 +90,10 @@ def _listed(boxes: Any) -> Any:
     """Objects with a list of boxes each, also where one box is given in its place."""
     if not isinstance(boxes, dict):
         return boxes
-    return {name: [corners] if _is_one_box(corners) else corners for name, corners in boxes.items()}
-
-
-def _is_one_box(corners: Any) -> bool:
-    return isinstance(corners, list) and len(corners) == 4 and all(isinstance(one, int | float) for one in corners)
+    return {
+        name: [one] if isinstance(one, list) and len(one) == 4 and all(isinstance(n, int | float) for n in one) else one
+        for name, one in boxes.items()
+    }
 
 
 class _Turn(_StrictModel):
@@ -339,10 +330,6 @@ def _image_json(image: Image) -> dict[str, Any]:
 def picture_name(image: Image) -> str:
     """The name by which `sample_from_json` looks for an image beside the JSON of `sample_to_json`."""
     return _name_of(image.digest, "" if image.raw is image else image.raw.digest)
-
-
-def _name_of(digest: str, raw: str) -> str:
-    return f"{digest}-{raw}" if raw else digest
 
 
 def _fractions_json(boxes: Mapping[str, tuple[Box, ...]]) -> dict[str, Any]:
