@@ -83,13 +83,8 @@ class Rate:
         return self.violations / self.trials if self.trials else None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "violations": self.violations,
-            "trials": self.trials,
-            "rate": self.value,
-            "low": self.low,
-            "high": self.high,
-        }
+        counts = {"violations": self.violations, "trials": self.trials}
+        return {**counts, "rate": self.value, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +305,7 @@ class AuditReport:
 
     def finding(self, name: str) -> FamilyFinding:
         """That of a family. Raises KeyError."""
-        return next((one for one in self.findings if one.family.name == name), None) or _missing(name)
+        return {one.family.name: one for one in self.findings}[name]
 
     @property
     def overall(self) -> Rate:
@@ -372,18 +367,16 @@ class AuditReport:
     def worst(self, family: str, count: int = 3) -> list[Trial]:
         """The trials of a family that are most in error, of different samples, worst first; violations only."""
         trials = [t for t in self.trials if t.family == family and self.outcome(t) == "violation"]
-        relation = self._family_by_name[family].relation
-        ranked = sorted(trials, key=lambda trial: self._error(trial, relation), reverse=True)
+        is_signed = self._family_by_name[family].relation in ("lower", "no_number")
+
+        def error(trial: Trial) -> float:
+            gain = self.gain(trial) or 0.0
+            return gain if is_signed else abs(gain)
+
         of_each: dict[int, Trial] = {}
-        for trial in ranked:
+        for trial in sorted(trials, key=error, reverse=True):
             of_each.setdefault(trial.sample, trial)
         return list(of_each.values())[:count]
-
-    def _error(self, trial: Trial, relation: str) -> float:
-        gain = self.gain(trial)
-        if gain is None:
-            return 0.0
-        return gain if relation in ("lower", "no_number") else abs(gain)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: no pictures, no NaN."""
@@ -437,7 +430,3 @@ def scale_of(limits: tuple[float | None, float | None], scores: Sequence[Score])
     known = [score.value for score in scores if score.value is not None]
     spread = float(np.subtract(*np.quantile(known, (0.95, 0.05)))) if known else 0.0
     return spread or 1.0
-
-
-def _missing(name: str) -> FamilyFinding:
-    raise KeyError(name)
