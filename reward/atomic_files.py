@@ -30,10 +30,9 @@ def named_if_full(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def atomic_replacement(target: Path) -> Iterator[Path]:
-    """The path of a temporary file for the body to write; at its end that file replaces `target`.
-
-    If the body raises, `target` is unchanged and the temporary file is removed. Of several writers the last one wins.
-    The folder must exist. Raises OSError.
+    """The path of a temporary file for the body to write; at its end that file replaces `target`. If the body raises,
+    `target` is unchanged and the temporary file is removed. Of several writers the last one wins. The folder must
+    exist. Raises OSError.
     """
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:

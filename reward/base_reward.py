@@ -59,10 +59,8 @@ class BaseReward(ABC):
 
     @abstractmethod
     def __call__(self, samples: Iterable[EditSample]) -> Scores:
-        """Score a batch. Results are in the order of the samples.
-
-        Raises ValueError, before any query, where samples lack fields that the metric requires, and names them;
-        `TooManyFailures` by `on_failures`.
+        """Score a batch. Results are in the order of the samples. Raises ValueError, before any query, where samples
+        lack fields that the metric requires, and names them; `TooManyFailures` by `on_failures`.
         """
 
     @abstractmethod

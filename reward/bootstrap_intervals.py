@@ -18,21 +18,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
-
 RESAMPLES = 2000
 """Number of bootstrap samples."""
-
 _NORMAL = 1.959964  # quantile of the normal distribution at 97.5 %
 _STUDENT = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004)
 """Of Student's t, at the same, with 1 to 8 degrees of freedom."""
 
 
 def bootstrap_interval(statistic: Callable[..., Numbers], *columns: ArrayLike) -> tuple[float, float] | None:
-    """The 95 % interval of a statistic over bootstrap samples of the rows; the same in every call.
-
-    columns: a value for each row, (rows,) each; rows are resampled whole. statistic: the columns of all samples,
-    (samples, rows) each -> a number for each sample, (samples,), NaN where it is undefined. None for fewer than two
-    rows, or if fewer than half of the samples are defined.
+    """The 95 % interval of a statistic over bootstrap samples of the rows; the same in every call. columns: a value for
+    each row, (rows,) each; rows are resampled whole. statistic: the columns of all samples, (samples, rows) each -> a
+    number for each sample, (samples,), NaN where it is undefined.
     """
     arrays = [np.asarray(column, np.float64) for column in columns]
     if len(arrays[0]) < 2:
@@ -53,9 +49,8 @@ def resampled_rows(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def percentile_interval(samples: Numbers, share: float = 0.95) -> tuple[float, float] | None:
-    """The central interval that holds `share` of a statistic's bootstrap samples, (samples,).
-
-    None if fewer than half of them are defined (not NaN).
+    """The central interval that holds `share` of a statistic's bootstrap samples, (samples,). None if fewer than half
+    of them are defined (not NaN).
     """
     defined = samples[~np.isnan(samples)]
     if len(defined) * 2 < len(samples) or not len(defined):
@@ -66,9 +61,8 @@ def percentile_interval(samples: Numbers, share: float = 0.95) -> tuple[float, f
 
 def ratio_interval(totals: ArrayLike, counts: ArrayLike) -> tuple[float, float] | None:
     """The 95 % interval of the sum of totals over the sum of counts, (rows,) each; None for fewer than two rows.
-
-    Student's, with the variance of a ratio of means (linearised; Cochran 1977, 6.4). For few rows it holds what it
-    says where the bootstrap is too narrow; it is symmetric, so that it may leave the range of what is averaged.
+    Student's, with the variance of a ratio of means (linearised; Cochran 1977, 6.4). For few rows it holds what it says
+    where the bootstrap is too narrow; it is symmetric, so that it may leave the range of what is averaged.
     """
     tops, bottoms = np.asarray(totals, np.float64), np.asarray(counts, np.float64)
     rows = len(tops)
@@ -96,9 +90,8 @@ def student_quantile(normal: float, freedom: int) -> float:
 
 
 def wilson_interval(hits: float, count: int, z: float = _NORMAL) -> tuple[float, float]:
-    """The 95 % interval of a proportion (Wilson 1927), also where all or none hit; (0, 1) for none at all.
-
-    hits: may be a fraction, as of observations that are rates themselves.
+    """The 95 % interval of a proportion (Wilson 1927), also where all or none hit; (0, 1) for none at all. hits: may be
+    a fraction, as of observations that are rates themselves.
     """
     if not count:
         return 0.0, 1.0

@@ -10,6 +10,7 @@ from typing import Any
 
 _ROUND_TRIP = 1e-6
 """In pixels. Boxes are stored as fractions; the conversion back must not round a whole pixel down to the one before."""
+_TINY = 16  # pixels of the longer side up to which a box of one pixel is none in fractions
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,6 @@ class Box:
 
 def boxes_of_corners(label: str, corner_lists: Any, size: tuple[int, int]) -> tuple[Box, ...]:
     """The boxes of an object from pixel corners that a person gave, in an image of `size` (width, height).
-
     corner_lists: any number of boxes, four numbers x0, y0, x1, y1 each; a single one needs no second pair of brackets.
     Raises ValueError, with what to give, for boxes that are empty, outside of the image, or in fractions of it.
     """
@@ -144,10 +144,6 @@ def _box_of_person(label: str, given: Any, size: tuple[int, int]) -> Box:
             "boxes are x0, y0, x1, y1 in pixels of the source"
         )
     return Box.from_corners(x0, y0, x1, y1, size)
-
-
-_TINY = 16
-"""Pixels of the longer side up to which a box of one pixel is none in fractions."""
 
 
 def _in_fractions(corners: Sequence[float], size: tuple[int, int], label: str) -> str:

@@ -9,7 +9,6 @@ from typing import Literal
 
 Aspect = Literal["following", "consistency", "overall", "quality", "cheating", ""]
 """The aspect of an edit that a metric measures; empty for none of these."""
-
 ValueRange = tuple[float | None, float | None]
 """Lowest and highest value; None: unbounded."""
 

@@ -19,8 +19,13 @@ from numpy.typing import NDArray
 from .encoded_images import MAX_PROFILE_BYTES
 from .image_decoding import Pixels
 
-_SAME = 2
-"""Levels by which the profiles that are called sRGB differ from each other, which is no change of colour."""
+_SAME = 2  # levels by which the profiles that are called sRGB differ from each other, which is no change of colour
+_warned_of: set[str] = set()  # each problem is said once a process: a stranger may send many pictures
+_GREYS = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
+_COLOURS = np.stack(np.meshgrid(*[np.arange(0, 256, 15, dtype=np.uint8)] * 3), axis=-1).reshape(1, -1, 3)
+_FITS, _CLEARLY = 3.0, 0.7
+"""Units of L*a*b* that a redrawn picture stays within; how much nearer than the other reading."""
+_SIDE = 32
 
 
 class _Unusable(ValueError):
@@ -28,9 +33,8 @@ class _Unusable(ValueError):
 
 
 def has_other_colours(pixels: Pixels, profile: bytes, name: str) -> bool:
-    """Whether a picture with this profile has other colours than its numbers are in sRGB.
-
-    Warns, naming the picture, of a profile that cannot be used: then the numbers are read as sRGB.
+    """Whether a picture with this profile has other colours than its numbers are in sRGB. Warns, naming the picture, of
+    a profile that cannot be used: then the numbers are read as sRGB.
     """
     if not profile:
         return False
@@ -50,10 +54,6 @@ def has_other_colours(pixels: Pixels, profile: bytes, name: str) -> bool:
     return transform is not None
 
 
-_warned_of: set[str] = set()
-"""Each problem is said once a process: a stranger may send many pictures."""
-
-
 def to_srgb(pixels: Pixels, profile: bytes) -> Pixels:
     """The numbers of a picture that `has_other_colours`, in sRGB."""
     transform = _transform_to_srgb(profile)
@@ -63,11 +63,9 @@ def to_srgb(pixels: Pixels, profile: bytes) -> Pixels:
 
 @lru_cache(maxsize=64)
 def _transform_to_srgb(profile: bytes) -> PIL.ImageCms.ImageCmsTransform | None:
-    """None for a profile of sRGB itself. Raises `_Unusable`.
-
-    Relative colorimetric, without black point compensation: colours that sRGB has stay as they were shown, and others
-    go to its border. A perceptual intent would move all colours for the sake of those; profiles of cameras,
-    telephones and screens have no tables for it.
+    """None for a profile of sRGB itself. Raises `_Unusable`. Relative colorimetric, without black point compensation:
+    colours that sRGB has stay as they were shown, and others go to its border. A perceptual intent would move all
+    colours for the sake of those; profiles of cameras, telephones and screens have no tables for it.
     """
     space = profile[16:20].decode("latin-1")
     if len(profile) > MAX_PROFILE_BYTES:
@@ -91,10 +89,6 @@ def _transform_to_srgb(profile: bytes) -> PIL.ImageCms.ImageCmsTransform | None:
     return None if difference <= _SAME else transform
 
 
-_GREYS = np.repeat(np.arange(256, dtype=np.uint8)[None, :, None], 3, axis=2)
-_COLOURS = np.stack(np.meshgrid(*[np.arange(0, 256, 15, dtype=np.uint8)] * 3), axis=-1).reshape(1, -1, 3)
-
-
 def _converted(pixels: Pixels, transform: PIL.ImageCms.ImageCmsTransform) -> Pixels:
     picture = PIL.Image.fromarray(np.array(pixels[:, :, 0] if transform.input_mode == "L" else pixels))
     converted: Pixels = np.asarray(PIL.ImageCms.applyTransform(picture, transform))
@@ -107,11 +101,8 @@ def _converted(pixels: Pixels, transform: PIL.ImageCms.ImageCmsTransform) -> Pix
 
 def continues_raw_numbers(edited: Pixels, raw: Pixels, shown: Pixels) -> bool:
     """Whether an edit without a profile has the numbers of a source as a program reads it that ignores profiles (raw),
-    and not its colours in sRGB (shown).
-
-    It has where the numbers clearly fit better, and well: in the tenth of the places that fit best, of those where
-    both differ, or else by all its colours, wherever they are. So neither a large change nor another frame
-    decides, and what recolours the whole picture fits neither: then it is in sRGB, as what shows it takes it.
+    and not its colours in sRGB (shown). It has where the numbers clearly fit better, and well: in the tenth of the
+    places that fit best, of those where both differ, or else by all its colours, wherever they are.
     """
     edit, numbers, colours = (_thumbnail(pixels) for pixels in (edited, raw, shown))
     apart = np.linalg.norm(numbers - colours, axis=1)
@@ -119,12 +110,6 @@ def continues_raw_numbers(edited: Pixels, raw: Pixels, shown: Pixels) -> bool:
     at_place = [np.quantile(np.linalg.norm(edit - other, axis=1)[differs], 0.1) for other in (numbers, colours)]
     anywhere = [np.linalg.norm(edit[:, None] - other[None], axis=2).min(axis=1).mean() for other in (numbers, colours)]
     return any(to_raw < min(_FITS, _CLEARLY * to_shown) for to_raw, to_shown in (at_place, anywhere))
-
-
-_FITS, _CLEARLY = 3.0, 0.7
-"""Units of L*a*b* that a redrawn picture stays within; how much nearer than the other reading."""
-
-_SIDE = 32
 
 
 def _thumbnail(pixels: Pixels) -> NDArray[np.float32]:

@@ -39,6 +39,8 @@ _KINDS: Mapping[str, tuple[Any, str]] = {
     "float | None": (int | float | None, "a number"),
     "str | None": (str | None, "a string"),
 }
+ExpertBindings = str | Path | Sequence[str] | Mapping[str, Expert | Spec]
+"""Input of `load_experts`."""
 
 
 def _has(attribute: str, *, optional: bool = False) -> Callable[[Any], bool]:
@@ -61,9 +63,6 @@ _PARTS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "tuple[str, ...]": (lambda value: isinstance(value, tuple) and all(isinstance(one, str) for one in value), "texts"),
 }
 """What an option that is no plain value has to be, by its annotation."""
-
-ExpertBindings = str | Path | Sequence[str] | Mapping[str, Expert | Spec]
-"""Input of `load_experts`."""
 
 
 def build(spec: Spec, group: Group = "editcritic.rewards", **options: Any) -> Any:
@@ -129,7 +128,6 @@ def _build_nested(value: Any, group: Group) -> Any:
 
 
 def _group_with(name: str, group: Group) -> Group:
-    """The group of a nested spec: that of what it is an option of, or the one that has its name."""
     groups: tuple[Group, ...] = (group, "editcritic.rewards", "editcritic.experts", "editcritic.selectors")
     return next((one for one in groups if name in entry_point_names(one)), group)
 
@@ -169,7 +167,6 @@ def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
 
 
 def _expert_for_model(name: str) -> tuple[Any, Mapping[str, Any]] | None:
-    """The expert class for a model's name, folder or checkpoint, and the options that select this model."""
     if name in entry_point_names("editcritic.experts") or name in entry_point_names("editcritic.parts"):
         return None
     resolved = resolve_expert(name)
@@ -228,9 +225,8 @@ def _find(name: str, group: Group) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
-    """What a role is bound to. spec: of an expert, or an expert. context: precedes the role in error messages.
-
-    bundle: the bundle that the spec comes from, if any.
+    """What a role is bound to. spec: of an expert, or an expert. context: precedes the role in error messages. bundle:
+    the bundle that the spec comes from, if any.
     """
 
     spec: Any
@@ -278,9 +274,8 @@ def named_bundles(bindings: ExpertBindings) -> tuple[Bundle, ...]:
 def _read_bindings(
     bindings: ExpertBindings, files: dict[str, dict[str, RoleSpec] | None] | None = None
 ) -> tuple[dict[str, RoleSpec], dict[str, RoleSpec]]:
-    """Role -> spec: those of bundles, files and functions, and those given by themselves.
-
-    files: the tables of files that are read, since files may name files; None while a file is being read.
+    """Role -> spec: those of bundles, files and functions, and those given by themselves. files: the tables of files
+    that are read, since files may name files; None while a file is being read.
     """
     files = {} if files is None else files
     if isinstance(bindings, Mapping):
@@ -315,7 +310,6 @@ def _words(bindings: str | Path | Sequence[str]) -> list[str]:
 
 
 def _unknown_word(word: str) -> str:
-    """What to write instead of a word that is none of the forms."""
     expected = f"expected experts as role=spec, a TOML file, module:function or a bundle, got {word!r}"
     if (model := registered_models().get(word)) is not None:
         return f"{expected}: say for which role, as in {model.use.partition(',')[0]}={word}"
@@ -412,8 +406,6 @@ class _Binder:
                     raise SpecError(f"{spec!r} builds {type(built).__name__}, which is not an Expert{whole}")
                 self._shared[key] = built
             return self._shared[key]
-        except SpecError as error:
-            raise SpecError(f"{context}: {error}") from None
         except ImportError as error:
             raise SpecError(
                 f"{context} cannot be built: {error}; `editcritic doctor` lists what is installed"

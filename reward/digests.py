@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+_CHUNK = 1 << 20
+
 
 def record_checksum(*fields: str | bytes) -> str:
-    """64 bits of sha256 over the fields and their lengths, as 16 hex digits.
-
-    Give all that the record is looked up by, too: then a record in another one's place is also found. Text counts as
-    its UTF-8 bytes.
+    """64 bits of sha256 over the fields and their lengths, as 16 hex digits. Give all that the record is looked up by,
+    too: then a record in another one's place is also found. Text counts as its UTF-8 bytes.
     """
     state = hashlib.sha256()
     for item in fields:
@@ -18,9 +18,6 @@ def record_checksum(*fields: str | bytes) -> str:
         state.update(b"%d:" % len(data))
         state.update(data)
     return state.hexdigest()[:16]
-
-
-_CHUNK = 1 << 20
 
 
 def sha256(path: Path) -> str:

@@ -52,7 +52,6 @@ OperationType = Literal[
 `attribute`: any other property of an object. `composition`: of several sources. `reasoning`: what to change follows
 from knowledge, as in "after a year"."""
 OPERATION_TYPES: tuple[OperationType, ...] = get_args(OperationType)
-
 COMPLEX_EDIT_TYPES: Mapping[str, OperationType] = MappingProxyType(
     {
         "Add an Object": "subject_add",
@@ -82,10 +81,8 @@ COMPLEX_EDIT_TYPES: Mapping[str, OperationType] = MappingProxyType(
     }
 )
 """Name of an atomic operation of Complex-Edit -> its type here."""
-
 Scope = Literal["local", "object", "whole"]
 """What may change: a part of an object or a spot; whole objects; the whole picture (style, light, background)."""
-
 Place = Literal["left", "right", "top", "bottom", "center", "foreground", "background"]
 """Where in the picture a target is. `foreground` and `background`: near to, and far from the viewer."""
 SizeRank = Literal["largest", "smallest"]
@@ -98,15 +95,46 @@ ExpectedAnswer = Literal["yes", "no"]
 QuestionView = Literal["edited", "pair", "crop"]
 """What a question is asked about: the edited image, source and edited image, or the target cut out of the edited one.
 The answer before the edit is that about the source, a pair of twice the source, or the target cut out of the source."""
-
 MAX_OPERATIONS = 16
 MAX_QUESTIONS = 12
 MAX_KEPT = 32
 MAX_NESTING = 3
 MAX_ATTRIBUTES = 16
 MAX_BOXES = 256
-
 _Text = Annotated[str, Field(max_length=MAX_TEXT)]
+_ORDINALS = MappingProxyType({2: "second", 3: "third"})
+_RELATION_WORDS: Mapping[RelationKind, str] = MappingProxyType(
+    {
+        "left": "to the left of the",
+        "right": "to the right of the",
+        "above": "above the",
+        "below": "below the",
+        "on": "on the",
+        "in": "in the",
+        "beside": "next to the",
+        "behind": "behind the",
+        "in_front": "in front of the",
+        "with": "with the",
+        "part": "of the",
+    }
+)
+_REQUIRED_SLOTS: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
+    {
+        "subject_add": ("new",),
+        "subject_remove": ("target",),
+        "subject_replace": ("target", "new"),
+        "position_change": ("target",),
+        "count_change": ("target", "count"),
+        "color_alter": ("target", "value"),
+        "material_alter": ("target", "value"),
+        "text_change": ("text",),
+        "background_change": ("value",),
+        "resize": ("target",),
+        "rotate": ("target",),
+        "duplicate": ("target",),
+        "extraction": ("target",),
+    }
+)
 
 
 @with_config(STRICT)
@@ -190,24 +218,6 @@ class Target:
         number = "" if self.quantity == 1 else f"{self.quantity} "
         size = f"{self.size} " if self.size else ""
         return f"{number}{order}{size}{self.phrase}{origin}{place}{relation}"
-
-
-_ORDINALS = MappingProxyType({2: "second", 3: "third"})
-_RELATION_WORDS: Mapping[RelationKind, str] = MappingProxyType(
-    {
-        "left": "to the left of the",
-        "right": "to the right of the",
-        "above": "above the",
-        "below": "below the",
-        "on": "on the",
-        "in": "in the",
-        "beside": "next to the",
-        "behind": "behind the",
-        "in_front": "in front of the",
-        "with": "with the",
-        "part": "of the",
-    }
-)
 
 
 @with_config(STRICT)
@@ -300,25 +310,6 @@ class PlannedOperation:
         return tuple(target for target in (self.target, self.new, self.reference) if target is not None)
 
 
-_REQUIRED_SLOTS: Mapping[OperationType, tuple[str, ...]] = MappingProxyType(
-    {
-        "subject_add": ("new",),
-        "subject_remove": ("target",),
-        "subject_replace": ("target", "new"),
-        "position_change": ("target",),
-        "count_change": ("target", "count"),
-        "color_alter": ("target", "value"),
-        "material_alter": ("target", "value"),
-        "text_change": ("text",),
-        "background_change": ("value",),
-        "resize": ("target",),
-        "rotate": ("target",),
-        "duplicate": ("target",),
-        "extraction": ("target",),
-    }
-)
-
-
 @with_config(STRICT)
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -382,10 +373,8 @@ def plan_to_json(plan: EditPlan) -> dict[str, Any]:
 
 
 def plan_from_json(data: Mapping[str, Any]) -> EditPlan:
-    """A plan from JSON values.
-
-    Raises pydantic's ValidationError, a ValueError, with the path of each field that is unknown, missing, too long or
-    of another type, and of each part that contradicts itself.
+    """A plan from JSON values. Raises pydantic's ValidationError, a ValueError, with the path of each field that is
+    unknown, missing, too long or of another type, and of each part that contradicts itself.
     """
     return _adapter().validate_python(data)
 
@@ -393,7 +382,6 @@ def plan_from_json(data: Mapping[str, Any]) -> EditPlan:
 @cache
 def plan_schema() -> dict[str, Any]:
     """The JSON schema of a plan, for the constrained output of a judge. `boxes`, which are annotations, are left out.
-
     What it cannot say, such as the slots that a type of operation needs, `plan_from_json` checks.
     """
     schema = _adapter().json_schema()

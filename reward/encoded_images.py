@@ -19,42 +19,28 @@ from typing import Any
 
 Size = tuple[int, int]
 """Width, height."""
-
 FILE_FORMATS = ("PNG", "JPEG", "WebP", "GIF", "BMP", "TIFF")
 """What is read from files, tables and Python objects."""
-
 WEB_FORMATS = ("PNG", "JPEG", "WebP")
 """What a server reads."""
-
 MAX_PIXELS = 120_000_000
 """Of a picture: room for the 108 megapixels of a phone. To decode as many takes up to 1.5 GB."""
-
 MAX_SIDE = 32_768
 """Pixels of the longer side; for pictures of one row or column, steps that depend on it would be slow."""
-
 MAX_ASPECT = 200
 """Longer side by shorter side. Processors of vision-language models refuse more."""
-
 MAX_SCANS, _USUAL_SCANS, _MAX_SCANNED_PIXELS = 100, 20, 720_000_000
 """Of a progressive JPEG: encoders write about 10, and each visits all pixels, however little it says of them. So there
 are at most as many as these pixels times scans allow, or the usual ones."""
-
 MAX_CHUNKS = 100_000
 """Chunks, segments, frames, strips or tiles of a file."""
-
-_MAX_TAGS = 1_000
-"""Entries of a directory of TIFF or EXIF."""
-
-_MAX_METADATA = 2**20
-"""Bytes of EXIF or XMP in which an orientation is looked for."""
-
+_MAX_TAGS = 1_000  # entries of a directory of TIFF or EXIF
+_MAX_METADATA = 2**20  # bytes of EXIF or XMP in which an orientation is looked for
 MAX_PROFILE_BYTES = 2**16
 """Of a colour profile: those of cameras, telephones and screens have 0.5 to 60 KB, and longer ones are tables of
 printers."""
-
 _SECONDS, _SECONDS_PER_PIXEL = 1.0, 150e-9
 """What decoding may take of the processor's time: more than twice what noise takes, the slowest honest content."""
-
 _LOSSLESS_SECONDS, _LOSSLESS_SECONDS_PER_PIXEL = 0.5, 50e-9
 """The same of lossless WebP, of which noise takes 37 ns a pixel, and photographs 17; twice that on a busy machine."""
 
@@ -70,9 +56,8 @@ class ImageSizeError(ImageError):
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
     """A picture before it is decoded. size: as stored, before it is turned upright. orientation: of EXIF, 1 to 8.
-
-    content: an equal picture without metadata. profile: of its colours (ICC); if it is longer than
-    `MAX_PROFILE_BYTES`, a part of it that is longer, too.
+    content: an equal picture without metadata. profile: of its colours (ICC); if it is longer than `MAX_PROFILE_BYTES`,
+    a part of it that is longer, too.
     """
 
     format: str
@@ -154,8 +139,7 @@ def _beyond(what: str, count: int, limit: int) -> ImageSizeError:
     return ImageSizeError(f"has {count:,} {what}, and at most {limit:,} are accepted: save it anew")
 
 
-_Walked = tuple[Size, int, bytes, bytes]
-"""Size, orientation, content, profile."""
+_Walked = tuple[Size, int, bytes, bytes]  # size, orientation, content, profile
 
 
 # -- PNG --------------------------------------------------------------------------------------------------------------
@@ -197,7 +181,6 @@ def _walk_png(data: bytes) -> _Walked:
 
 
 def _png_chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Name, start and end of each chunk that is complete."""
     start = 8
     while start + 12 <= len(data):
         length, name = struct.unpack_from(">I4s", data, start)
@@ -241,7 +224,6 @@ _JPEG_FRAMES = frozenset({0xC0, 0xC1, 0xC2})
 _JPEG_OTHER_FRAMES = frozenset({0xDE, *range(0xC3, 0xD0)}) - {0xC4, 0xC8, 0xCC}
 _JPEG_SEGMENTS = frozenset({0xC4, 0xDA, 0xDB, 0xDD, 0xE0, 0xEE})
 """Huffman tables, scans, quantization tables, restart intervals; JFIF's and Adobe's, which decide about the colours."""
-
 _PIECE = 2**20
 
 
@@ -325,7 +307,6 @@ def _walk_webp(data: bytes) -> _Walked:
 
 
 def _webp_size(name: bytes, head: bytes) -> Size | None:
-    """Of the canvas, or else of the picture."""
     if name == b"VP8X":
         return 1 + int.from_bytes(head[4:7], "little"), 1 + int.from_bytes(head[7:10], "little")
     if name == b"VP8 " and head[3:6] == b"\x9d\x01\x2a":
@@ -385,14 +366,11 @@ def _walk_bmp(data: bytes) -> _Walked:
 
 
 _ORIENTATION = 0x0112
-
 _TIFF_PROFILE = 34675
-
 _TIFF_KEPT = frozenset({
     256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 317, 320, 322, 323, 324, 325, 338, 339, 530, 532,
 })  # fmt: skip
 """Size, kind of pixels and of compression, palette, strips or tiles. The orientation is applied by us."""
-
 _TIFF_COMPRESSIONS = frozenset({1, 5, 8, 32773, 32946})
 """None, LZW, deflate, PackBits. The others contain pictures of formats with limits of their own."""
 
@@ -431,8 +409,7 @@ def _walk_tiff(data: bytes) -> _Walked:
     return size, _valid_orientation(first.get(_ORIENTATION, 1)), content, profile
 
 
-_TIFF_PLACES = {273: 279, 324: 325}
-"""Of strips and of tiles: where they start, and their lengths as compressed."""
+_TIFF_PLACES = {273: 279, 324: 325}  # of strips and of tiles: where they start, and their lengths as compressed
 
 
 def _tiff_entries(data: bytes, order: str) -> Iterator[tuple[int, int, int, bytes]]:

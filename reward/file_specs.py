@@ -24,16 +24,12 @@ from .trust import VARIABLE, is_trusted, is_trusted_file, is_trusted_module, is_
 
 ROLE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
 """A role of an expert, as in `judge.quality`."""
-
 LINES = ("experts",)
 """The keys of texts that are lines of experts, as on the command line. A role or an option may have this name too."""
-
 ADDRESSES = frozenset({"base_url", "address"})
 """Keys whose texts are addresses, whatever they look like."""
-
 HOSTED: Mapping[str, str] = {"editcritic.reward.experts.openai_judge:OpenAIJudge": "https://api.openai.com/v1"}
 """Experts that have an address of their own where none is given, at which pictures are sent away and cost money."""
-
 PLAIN = frozenset(
     {
         *("answering_view", "aspect", "attribute_view", "backend", "boxes", "compression", "content"),
@@ -47,14 +43,13 @@ PLAIN = frozenset(
     }
 )
 """Options that are never names of files: a folder of that name in the working directory means nothing."""
+_SHOWN, _LISTED = 200, 5  # characters of a text, and texts, that messages show
 
 
 def require_trusted(spec: Any, file: str | Path, *, inside: str = "") -> None:
-    """Raise `SpecError` if a spec from a file names what is neither installed nor trusted.
-
-    spec: plain data with specs in it, at any depth: tables, texts with options, lines of experts under `LINES`. file:
-    the file, or the folder of results, that it is from; if that is trusted, everything in it is. inside: the key that
-    the data stands under.
+    """Raise `SpecError` if a spec from a file names what is neither installed nor trusted. spec: plain data with specs
+    in it, at any depth: tables, texts with options, lines of experts under `LINES`. file: the file, or the folder of
+    results, that it is from; if that is trusted, everything in it is. inside: the key that the data stands under.
     """
     if is_trusted_file(Path(file)):
         return
@@ -91,10 +86,6 @@ def require_own_folder(key: str, target: str | Path, file: Path, *, does: Litera
     )
 
 
-_SHOWN, _LISTED = 200, 5
-"""Characters of a text, and texts, that messages show."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Collects what data names. untrusted: what each is and where it stands, and the text to trust."""
@@ -128,16 +119,13 @@ class _Reader:
         else:
             if keys == LINES:
                 for word in _words(text):
-                    self._read_word(word, keys, model)
+                    role, equals, spec = word.partition("=")
+                    if equals and ROLE.fullmatch(role):
+                        self._read_text(spec, (*keys, role), model, False)
+                    elif not word.endswith(".toml"):  # what another file names is checked where that file is read
+                        self._read_spec(word, keys, model, False)
             if keys != LINES or option:
                 self._read_spec(text, keys, model, option)
-
-    def _read_word(self, word: str, keys: tuple[str, ...], model: str) -> None:
-        role, equals, spec = word.partition("=")
-        if equals and ROLE.fullmatch(role):
-            self._read_text(spec, (*keys, role), model, False)
-        elif not word.endswith(".toml"):  # what another file names is checked where that file is read
-            self._read_spec(word, keys, model, False)
 
     def _read_spec(self, text: str, keys: tuple[str, ...], model: str, option: bool) -> None:
         """A text that is a name, a spec with options, an address, a path, or any other text."""

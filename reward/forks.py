@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
+_hooks: WeakKeyDictionary[Any, _Hooks] = WeakKeyDictionary()
+_kept: list[object] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +24,6 @@ class _Hooks:
     before: Callable[[Any], None] | None
     in_parent: Callable[[Any], None] | None
     in_child: Callable[[Any], None]
-
-
-_hooks: WeakKeyDictionary[Any, _Hooks] = WeakKeyDictionary()
 
 
 def at_fork(
@@ -35,7 +34,6 @@ def at_fork(
     in_parent: Callable[[T], None] | None = None,
 ) -> None:
     """At every fork, call these with `owner`, as long as it exists. They must neither raise nor wait for long.
-
     in_child: after the fork, in the child's only thread. before, in_parent: in the parent, before and after it. They
     hold no reference to the owner; give methods of its class.
     """
@@ -73,9 +71,6 @@ class ForkSafeLock:
 def keep_in_child(inherited: object) -> None:
     """In a forked child: never free this, since that would act on what the parent uses: its sockets, its devices."""
     _kept.append(inherited)
-
-
-_kept: list[object] = []
 
 
 def _call(event: str) -> None:

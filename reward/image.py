@@ -19,12 +19,11 @@ import numpy as np
 import PIL.Image
 
 from .colour_profiles import continues_raw_numbers, has_other_colours, to_srgb
+from .encoded_images import ImageError, Size
 from .image_decoding import (
-    ImageError,
     PixelFormatError,
     Pixels,
     Reading,
-    Size,
     decode_with_profile,
     encoded_in_text,
     from_array,
@@ -37,15 +36,16 @@ from .image_operations import RED, WHITE, Canvas, Colour, ImageOperation, apply_
 from .lru_cache import LruCache
 
 __all__ = ["FileIndex", "Image", "ImageError", "PixelFormatError", "Pixels", "Reading", "Size"]
-
 FileIndex = MutableMapping[str, tuple[str, Size]]
 """Key of a file and a reading -> (content digest, size): avoids decoding files that an earlier run has decoded."""
-
 DerivedDigest = Callable[[str, str], "str | None"]
 """Digest of an image and an operation as JSON -> digest of the derived image; None if that is not recorded."""
-
 Corners = tuple[int, int, int, int]
 """Pixel corners x0, y0, x1, y1: columns x0..x1-1 and rows y0..y1-1."""
+_ENTRY_BYTES = 512  # of an entry beside its pixels, about: they are fewer for tiny pictures
+PixelCache = LruCache[str, Pixels]
+_derivations: LruCache[tuple[str, ImageOperation], str] = LruCache(100_000)
+"""(digest, operation) -> digest of the result: a crop used by many programs is hashed once."""
 
 
 class Image:
@@ -447,18 +447,9 @@ def _flat(areas: tuple[Corners, ...]) -> tuple[int, ...]:
 # -- caches -----------------------------------------------------------------------------------------------------------
 
 
-_ENTRY_BYTES = 512
-"""Of an entry beside its pixels, about: they are fewer for tiny pictures."""
-
-
-PixelCache = LruCache[str, Pixels]
-
-
 def pixel_cache(limit_bytes: int) -> PixelCache:
     """Of decoded pixels by digest."""
     return LruCache(limit_bytes, lambda pixels: pixels.nbytes + _ENTRY_BYTES, least=1)
 
 
 _cache = pixel_cache(256 * 2**20)
-_derivations: LruCache[tuple[str, ImageOperation], str] = LruCache(100_000)
-"""(digest, operation) -> digest of the result: a crop used by many programs is hashed once."""

@@ -38,11 +38,48 @@ from .encoded_images import (
 )
 from .regular_files import read_regular
 
-_PAUSES = 4.0
-"""Seconds that the collector of a large program may take meanwhile, in the same thread."""
-
-_BLOCK = 2**16
-"""Bytes that a decoder is given at a time."""
+_PAUSES = 4.0  # seconds that the collector of a large program may take meanwhile, in the same thread
+_BLOCK = 2**16  # bytes that a decoder is given at a time
+Pixels = NDArray[np.uint8]
+"""H x W x 3, uint8, RGB, read-only."""
+Reading = Literal["upright", "stored"]
+"""How the pixels of a file become RGB. `upright`: turned as EXIF says, alpha over white, 16 bits scaled to 8, and
+(by `Image`) in sRGB where the file has another colour profile. `stored`: as PIL's `convert("RGB")` gives them, which
+much released code uses: not turned, without alpha or profile, and of 16 bits of grey whatever this version of PIL makes
+of them (255 for all that is above)."""
+MAX_FILE_BYTES = 512 * 2**20
+"""Larger files are refused before they are read: 120 million pixels of 24 bits have 360 MB."""
+OVERSHOOT = 1 / 64
+"""How far floats may lie outside of [0, 1], and are clipped: twice the step of bfloat16 above 1, four grey levels."""
+_ADDRESS = re.compile(r"(?:https?|s3|gs|hf|ftp)://", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:[^,]{0,200},", re.IGNORECASE)
+_BASE64_START = re.compile(r"[A-Za-z0-9+/\s]{64}")
+_MIN_BASE64 = 64
+_SHOWN = 1_000  # characters of a path in a message: longer ones are none that a file system has
+# What PIL raises on damaged files.
+_DECODE_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    Warning,  # of odd TIFFs, where a filter of warnings makes errors of them
+    struct.error,
+    zlib.error,
+)
+_UPRIGHT = {
+    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
+    3: PIL.Image.Transpose.ROTATE_180,
+    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
+    5: PIL.Image.Transpose.TRANSPOSE,
+    6: PIL.Image.Transpose.ROTATE_270,
+    7: PIL.Image.Transpose.TRANSVERSE,
+    8: PIL.Image.Transpose.ROTATE_90,
+}
 
 
 def open_image(picture: EncodedImage) -> PIL.ImageFile.ImageFile:
@@ -146,53 +183,13 @@ _READERS: dict[str, Callable[[io.BytesIO], PIL.ImageFile.ImageFile]] = {
 }
 
 
-__all__ = [
-    "MAX_FILE_BYTES",
-    "MAX_PIXELS",
-    "ImageError",
-    "PixelFormatError",
-    "Pixels",
-    "Reading",
-    "Size",
-    "check_size",
-    "decode",
-    "decode_with_profile",
-    "encoded_in_text",
-    "flatten",
-    "from_array",
-    "from_pil",
-    "image_errors",
-    "pixels_of",
-    "read_bytes",
-    "readonly_copy",
-    "size_of",
-    "tensor_to_numpy",
-]
-
-Pixels = NDArray[np.uint8]
-"""H x W x 3, uint8, RGB, read-only."""
-
-Reading = Literal["upright", "stored"]
-"""How the pixels of a file become RGB. `upright`: turned as EXIF says, alpha over white, 16 bits scaled to 8, and
-(by `Image`) in sRGB where the file has another colour profile. `stored`: as PIL's `convert("RGB")` gives them, which
-much released code uses: not turned, without alpha or profile, and of 16 bits of grey whatever this version of PIL makes
-of them (255 for all that is above)."""
-
-MAX_FILE_BYTES = 512 * 2**20
-"""Larger files are refused before they are read: 120 million pixels of 24 bits have 360 MB."""
-
-OVERSHOOT = 1 / 64
-"""How far floats may lie outside of [0, 1], and are clipped: twice the step of bfloat16 above 1, four grey levels."""
-
-
 class PixelFormatError(ImageError):
     """An array of a shape, type or scale that is none of an image: a mistake of the caller, not of one image."""
 
 
 def read_bytes(path: Path, *, inside: Path | None = None) -> bytes:
-    """The contents of a regular file, which lies in the folder `inside` if that is given (see `open_regular`).
-
-    Raises ImageError if it is missing, empty, larger than `MAX_FILE_BYTES`, of another kind, or lies elsewhere.
+    """The contents of a regular file, which lies in the folder `inside` if that is given (see `open_regular`). Raises
+    ImageError if it is missing, empty, larger than `MAX_FILE_BYTES`, of another kind, or lies elsewhere.
     """
     try:
         data = read_regular(path, MAX_FILE_BYTES, inside=inside)
@@ -204,10 +201,9 @@ def read_bytes(path: Path, *, inside: Path | None = None) -> bytes:
 
 
 def encoded_in_text(text: str) -> bytes | None:
-    """The bytes of a picture that a text holds: a data URL in base64, or base64 alone, as tables have them.
-
-    None for any other text, which is a path: base64 has no dot, and its bytes have to begin as those of a picture.
-    Raises ImageError for an address on a network, and for a data URL of anything else.
+    """The bytes of a picture that a text holds: a data URL in base64, or base64 alone, as tables have them. None for
+    any other text, which is a path: base64 has no dot, and its bytes have to begin as those of a picture. Raises
+    ImageError for an address on a network, and for a data URL of anything else.
     """
     if _ADDRESS.match(text):
         raise ImageError(f"{text!r:.80} is an address, and no file: pictures are read from files")
@@ -225,18 +221,8 @@ def encoded_in_text(text: str) -> bytes | None:
     return None
 
 
-_ADDRESS = re.compile(r"(?:https?|s3|gs|hf|ftp)://", re.IGNORECASE)
-_DATA_URL = re.compile(r"data:[^,]{0,200},", re.IGNORECASE)
-_BASE64_START = re.compile(r"[A-Za-z0-9+/\s]{64}")
-_MIN_BASE64 = 64
-
-
 def _shown(name: str) -> str:
     return name if len(name) <= _SHOWN else f"{name[:80]}… ({len(name):,} characters)"
-
-
-_SHOWN = 1_000
-"""Characters of a path in a message: longer ones are none that a file system has."""
 
 
 def decode(
@@ -276,7 +262,6 @@ def pixels_of(picture: EncodedImage, orientation: int | None = None) -> Pixels:
 
 
 def _stored_pixels_of(picture: EncodedImage) -> Pixels:
-    """As `pixels_of`, in the reading `stored`."""
     with open_image(picture) as image:
         image.load()
         image.info.pop("transparency", None)  # it decides no pixel here, and PIL warns of some kinds of it
@@ -295,7 +280,6 @@ def size_of(
 
 def from_pil(image: PIL.Image.Image) -> Pixels:
     """A PIL image to pixels. One of a format that is read here, and not decoded yet, is decoded as a file would be.
-
     Raises ImageError.
     """
     name = str(getattr(image, "filename", "")) or "PIL image"
@@ -330,34 +314,6 @@ def image_errors(name: str) -> Iterator[None]:
         raise ImageError(f"{name} takes more memory than there is: resize it") from None
     except _DECODE_ERRORS as error:
         raise ImageError(f"{name} is damaged: {error}") from None
-
-
-# What PIL raises on damaged files.
-_DECODE_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-    Warning,  # of odd TIFFs, where a filter of warnings makes errors of them
-    struct.error,
-    zlib.error,
-)
-
-
-_UPRIGHT = {
-    2: PIL.Image.Transpose.FLIP_LEFT_RIGHT,
-    3: PIL.Image.Transpose.ROTATE_180,
-    4: PIL.Image.Transpose.FLIP_TOP_BOTTOM,
-    5: PIL.Image.Transpose.TRANSPOSE,
-    6: PIL.Image.Transpose.ROTATE_270,
-    7: PIL.Image.Transpose.TRANSVERSE,
-    8: PIL.Image.Transpose.ROTATE_90,
-}
 
 
 def flatten(image: PIL.Image.Image, orientation: int = 1) -> Pixels:

@@ -14,20 +14,14 @@ from .image_decoding import Pixels
 
 ImageOperation = tuple[Any, ...]
 """A name and plain values: serializable as JSON."""
-
 Canvas = Literal["same", "expanded", "filled"]
 """Of a rotated picture: of the same size, so large that nothing is cut, or with an enlarged content without corners."""
-
 Colour = tuple[int, int, int]
-
 WHITE: Colour = (255, 255, 255)
 RED: Colour = (255, 0, 0)
-
 _RESAMPLE = {"lanczos": PIL.Image.Resampling.LANCZOS, "bicubic": PIL.Image.Resampling.BICUBIC}
-
-
-_LEAST_RANGE = 24
-"""Levels that a stretched image has at least before: grain of an even surface stays grain."""
+_LEAST_RANGE = 24  # levels that a stretched image has at least before: grain of an even surface stays grain
+_SEAM = 3  # pixels at the border of a rotated picture that interpolation mixes with what is outside
 
 
 def apply_operation(operation: ImageOperation, *parents: Pixels) -> Pixels:
@@ -80,10 +74,6 @@ def _tilted(pixels: Pixels, degrees: float, size: tuple[int, int], scale: float)
         pixels, warp, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_CONSTANT, borderValue=WHITE
     )
     return np.asarray(tilted, np.uint8)
-
-
-_SEAM = 3
-"""Pixels at the border of a rotated picture that interpolation mixes with what is outside."""
 
 
 def tilted_size(width: int, height: int, degrees: float, canvas: Canvas) -> tuple[tuple[int, int], float]:

@@ -15,10 +15,8 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[K, V]):
-    """Values by key, whose sizes together are at most `limit`. Thread-safe.
-
-    size: of a value, in the unit of the limit; by default each counts 1. least: so many, the latest ones, are always
-    kept, whatever their size.
+    """Values by key, whose sizes together are at most `limit`. Thread-safe. size: of a value, in the unit of the limit;
+    by default each counts 1. least: so many, the latest ones, are always kept, whatever their size.
     """
 
     def __init__(self, limit: int, size: Callable[[V], int] = lambda _: 1, *, least: int = 0) -> None:
@@ -63,16 +61,14 @@ class LruCache(Generic[K, V]):
 
 class FeatureCache(LruCache[str, V]):
     """Of features computed from images: token maps, backbone features, vision tokens. Its limit and sizes are bytes.
-
     Two threads that miss the same key at once both compute it. computed: number of values computed so far.
     """
 
     computed = 0
 
     def get_or_compute(self, inputs: Mapping[str, T], compute: Callable[[list[T]], Sequence[V]]) -> dict[str, V]:
-        """The value of every key; `compute` gets the inputs of all missing keys at once.
-
-        The caller holds the returned values, so that eviction cannot remove them before use.
+        """The value of every key; `compute` gets the inputs of all missing keys at once. The caller holds the returned
+        values, so that eviction cannot remove them before use.
         """
         values = {key: value for key in inputs if (value := self.get(key)) is not None}
         if missing := [key for key in inputs if key not in values]:

@@ -12,10 +12,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 _MODELS = 'experts="small"'
-_DETECTOR = 'experts="laptop"'
-"""Bundles: with a judge, and with a detector alone."""
+_DETECTOR = 'experts="laptop"'  # bundles: with a judge, and with a detector alone
 _NO_JUDGE = "no judge looks at the pictures"
 _CORNERS = ["x0", "y0", "x1", "y1"]
+UNKNOWN_POOLS = "what must stay is not known: give `pools`, or `boxes` and operations that can be read"
+"""Of a metric that compares what no instruction touches."""
+_BOXES_ARGUMENT = re.compile(r"boxes=(\{.*?\]\]\})")
+_EXPERTS_ARGUMENT = re.compile(r'experts="(\w+)"')
 
 
 def _boxes(counts: Mapping[str, int]) -> str:
@@ -94,10 +97,6 @@ def no_form(instruction: str) -> str:
     )
 
 
-UNKNOWN_POOLS = "what must stay is not known: give `pools`, or `boxes` and operations that can be read"
-"""Of a metric that compares what no instruction touches."""
-
-
 def asks_for_fields(reason: str) -> bool:
     """Whether a score is not applicable for want of fields of the sample, and not for what it shows."""
     return reason == UNKNOWN_POOLS or " is none of EdiVal's nine forms: " in reason
@@ -140,9 +139,6 @@ def needs_readable_text(text: str) -> str:
 
 
 # -- spellings ---------------------------------------------------------------------------------------------------------
-
-_BOXES_ARGUMENT = re.compile(r"boxes=(\{.*?\]\]\})")
-_EXPERTS_ARGUMENT = re.compile(r'experts="(\w+)"')
 
 
 def for_command(text: str) -> str:

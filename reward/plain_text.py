@@ -9,15 +9,15 @@ MAX_NAME = 1_000
 """Characters of an id, a group or another name."""
 MAX_LINE = 1_500
 """Characters of a message, about."""
+_DIRECTIONS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+_SHOWN = frozenset("\n\t")
+_ODD = re.compile(r"[^\t\n\x20-\x7e]")  # what `is_control` has to look at
 
 
 def is_control(letter: str) -> bool:
     """Whether a character acts on a terminal or page rather than being shown: escapes, line breaks, directions of
     writing; and lone surrogates."""
     return category(letter) in ("Cc", "Cs", "Zl", "Zp") or letter in _DIRECTIONS
-
-
-_DIRECTIONS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 
 
 def printable(text: str) -> str:
@@ -34,11 +34,6 @@ def one_line(text: str) -> str:
 
 def _escaped(text: str, kept: frozenset[str]) -> str:
     return "".join(ascii(letter)[1:-1] if letter not in kept and is_control(letter) else letter for letter in text)
-
-
-_SHOWN = frozenset("\n\t")
-_ODD = re.compile(r"[^\t\n\x20-\x7e]")
-"""What `is_control` has to look at."""
 
 
 def check_text(text: str) -> None:

@@ -19,10 +19,8 @@ from .trust import is_trusted_path
 
 MAX_TEXT_BYTES = 256 * 2**20
 """The limit for files that are read whole: results, tables, settings."""
-
 MAX_LINE_BYTES = 4 * 2**20
 """The limit for one line of a JSONL file."""
-
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
     (stat.S_ISFIFO, "a FIFO"),
@@ -33,17 +31,13 @@ _KINDS = (
 # Windows has neither these flags nor what they guard against.
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_BACKSLASH = "a backslash separates no folders here, it is a letter of a name: write `/`"
 
 
 def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) -> BinaryIO:
-    """Open a regular file to read bytes; neither a FIFO nor a device is waited for, or opened.
-
-    A missing file is looked for under the other spellings of its path (see `spellings`), under the same checks.
-
-    inside: a folder that the file has to lie in, or below, once links are followed; others need to be trusted (see
-    `trust`). Of a repository in the hub's cache, whose files are links, it is the repository's folder.
-
-    Raises OSError: for a missing file, one of another kind, or one outside of the folder.
+    """Open a regular file to read bytes; neither a FIFO nor a device is waited for, or opened. A missing file is looked
+    for under the other spellings of its path (see `spellings`), under the same checks. inside: a folder that the file
+    has to lie in, or below, once links are followed; others need to be trusted (see `trust`).
     """
     name = os.fspath(path)
     try:
@@ -54,9 +48,6 @@ def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) ->
         if "\\" not in name or os.sep == "\\":
             raise
         raise OSError(error.errno, f"{error.strerror}: {_BACKSLASH}", name) from None
-
-
-_BACKSLASH = "a backslash separates no folders here, it is a letter of a name: write `/`"
 
 
 def _open_regular(name: str, inside: Path | None) -> BinaryIO:
@@ -97,10 +88,9 @@ def _other_spelling(name: str) -> str | None:
 
 
 def open_appended(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file to read it and to append bytes; it is made if there is none.
-
-    Raises OSError: for one of another kind, and for a link. A folder that a stranger has made may hold links, through
-    which any file could be appended to.
+    """Open a regular file to read it and to append bytes; it is made if there is none. Raises OSError: for one of
+    another kind, and for a link. A folder that a stranger has made may hold links, through which any file could be
+    appended to.
     """
     name = os.fspath(path)
     require_no_link(path)
@@ -151,9 +141,8 @@ def bounded_lines(file: BinaryIO, limit: int = MAX_LINE_BYTES) -> Iterator[bytes
 
 
 def nonempty_lines(path: Path, *, inside: Path | None = None) -> Iterator[tuple[int, bytes | None]]:
-    """The lines of a file with their numbers, without blank ones; None for one of more than `MAX_LINE_BYTES`.
-
-    Raises OSError as `open_regular`.
+    """The lines of a file with their numbers, without blank ones; None for one of more than `MAX_LINE_BYTES`. Raises
+    OSError as `open_regular`.
     """
     with open_regular(path, inside=inside) as file:
         for number, line in enumerate(bounded_lines(file), start=1):

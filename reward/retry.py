@@ -18,12 +18,9 @@ from dataclasses import dataclass
 from .score import Score
 
 log = logging.getLogger("editcritic.outages")
-
 WINDOW, MIN_WINDOW = 64, 16
 """Scores among which failures are counted, at most and at least."""
-
 _WARNING_INTERVAL_S = 60.0
-
 _RNG = random.Random()  # its own: a trainer's seeds stay
 
 
@@ -53,7 +50,6 @@ OUTAGE = RetryPolicy()
 
 class Outage:
     """The clock of an outage, shared by all that wait for the same thing; also says in the log what is waited for.
-
     what: is waited for. timeout_s: how long an outage lasts at most. A call that begins in one has this time from its
     own beginning. Thread-safe.
     """
@@ -139,12 +135,7 @@ def failed_rows(scores: Sequence[Score | None], *, infrastructure: bool = False)
 def retry_rounds(
     scores: Sequence[Score], until: float, *, skip: Container[int] = (), max_rate: float = 0.0
 ) -> Iterator[tuple[float, list[int]]]:
-    """A pause in seconds and the rows to ask again after it, in rounds; the caller puts their new scores into `scores`.
-
-    Failed rows are asked again at once, and then, after pauses, those that infrastructure failed. until: by
-    `time.monotonic`, when the last of these rounds may begin; they are for more than `max_rate` of all rows only. skip:
-    rows that are never asked again.
-    """
+    """A pause in seconds and the rows to ask again after it, in rounds; the caller puts new scores into `scores`."""
     retries, pause = 0, 0.0
     while rows := [row for row in failed_rows(scores, infrastructure=retries > 0) if row not in skip]:
         if retries:

@@ -31,11 +31,8 @@ from .sample import EditSample
 from .score import Score, Scores
 
 OnFailures = Literal["raise", "none", "wait"]
-
 _REWARD_OPTIONS = ("log", "max_in_flight", "max_failure_rate", "on_failures", "outage_timeout_s")
-
-_POLL_S = 0.1
-"""How often a reward that waits looks whether its time is over."""
+_POLL_S = 0.1  # how often a reward that waits looks whether its time is over
 
 
 class TooManyFailures(RuntimeError):
@@ -199,9 +196,8 @@ class Reward(BaseReward):
             return self._engine
 
     def __call__(self, samples: Iterable[EditSample]) -> Scores:
-        """Score a batch. Results are in the order of the samples, regardless of the order of execution.
-
-        Raises ValueError, before any query, where samples lack fields that the metric requires, and names them;
+        """Score a batch. Results are in the order of the samples, regardless of the order of execution. Raises
+        ValueError, before any query, where samples lack fields that the metric requires, and names them;
         `TooManyFailures` by `on_failures`.
         """
         batch = list(samples)
@@ -215,7 +211,16 @@ class Reward(BaseReward):
         except TooManyFailures as error:
             raise TooManyFailures(str(error), [*scores, *error.scores]) from None
         if self.on_failures == "wait":
-            self._finish_waiting(batch, scores, call_start)
+            rows = failed_rows(scores, infrastructure=True)
+            if rows and self._outage.ended_at >= call_start:  # they failed while it lasted
+                self._ask_again(batch, scores, rows, call_start)
+                rows = failed_rows(scores, infrastructure=True)
+            if rows and (len(rows) > self.max_failure_rate * len(batch) or self._is_down()):
+                self._wait_for_recovery(batch, scores, rows, call_start)
+                if (rows := failed_rows(scores, infrastructure=True)) and self._remaining(call_start) <= 0:
+                    raise self._still_failing(scores[rows[-1]], scores)
+            if not failed_rows(scores):
+                self._outage.end()
         stats = self.engine.stats().since(before)
         stats["seconds"] = round(time.perf_counter() - start, 4)
         return Scores(tuple(scores), tuple(sample.id for sample in batch), stats, self.known_signature)
@@ -265,19 +270,6 @@ class Reward(BaseReward):
                         elif not to_the_end:
                             raise self._still_failing(scored[0], scored)
                 yield scored[0]
-
-    def _finish_waiting(self, batch: Sequence[EditSample], scores: list[Score], call_start: float) -> None:
-        """Wait for what has failed where that is most of a call. Raises `TooManyFailures` if it was in vain."""
-        rows = failed_rows(scores, infrastructure=True)
-        if rows and self._outage.ended_at >= call_start:  # they failed while it lasted
-            self._ask_again(batch, scores, rows, call_start)
-            rows = failed_rows(scores, infrastructure=True)
-        if rows and (len(rows) > self.max_failure_rate * len(batch) or self._is_down()):
-            self._wait_for_recovery(batch, scores, rows, call_start)
-            if (rows := failed_rows(scores, infrastructure=True)) and self._remaining(call_start) <= 0:
-                raise self._still_failing(scores[rows[-1]], scores)
-        if not failed_rows(scores):
-            self._outage.end()
 
     def _still_failing(self, score: Score, scores: Sequence[Score]) -> TooManyFailures:
         self._window.clear()
@@ -337,7 +329,6 @@ class Reward(BaseReward):
     def _ask_again(
         self, samples: Sequence[EditSample], scores: list[Score], rows: Sequence[int], call_start: float
     ) -> None:
-        """Put new scores into these rows, as far as there is time."""
         if self._remaining(call_start) <= 0:
             return
         wanted = threading.Event()
@@ -352,7 +343,6 @@ class Reward(BaseReward):
                 scores[row] = future.result()
 
     def _is_down(self) -> bool:
-        """Whether the circuit of one of its experts is open."""
         with suppress(Exception):  # the id of an expert that is down may not be known
             return not self.engine.down_experts().keys().isdisjoint(self.expert_ids.values())
         return True

@@ -56,10 +56,8 @@ def rendezvous_weight(url: str, group: str) -> bytes:
 
 def choose_server(servers: Sequence[S], group: str, count: int, min_bound: int, avoid: S | None = None) -> S | None:
     """The first server in the group's order that stays within its share of the load with `count` more, else the one
-    with the least; None without servers.
-
-    servers: that can be used. min_bound: load that never exceeds the bound, so that little stays together. avoid: one
-    that has just failed, chosen if there is no other.
+    with the least; None without servers. servers: that can be used. min_bound: load that never exceeds the bound, so
+    that little stays together. avoid: one that has just failed, chosen if there is no other.
     """
     order = by_preference([server for server in servers if server is not avoid] or servers, group)
     if not order:

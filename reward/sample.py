@@ -34,6 +34,35 @@ MAX_ITEMS: Final = 64
 """Sources, operations, earlier turns, dimensions."""
 MAX_NUMBER: Final = 999_999
 """The largest count, quantity or order."""
+TaskType = Literal[
+    "subject_add",
+    "subject_remove",
+    "subject_replace",
+    "position_change",
+    "count_change",
+    "color_alter",
+    "material_alter",
+    "text_change",
+    "background_change",
+]
+TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
+Position = Literal["left", "right", "above", "below"]
+POSITIONS: tuple[Position, ...] = get_args(Position)
+STRICT = ConfigDict(extra="forbid")
+"""Of dataclasses that are read from JSON."""
+_REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "subject_add": ("new",),
+        "subject_remove": ("object",),
+        "subject_replace": ("object", "new"),
+        "position_change": ("object", "position", "reference"),
+        "count_change": ("object", "count"),
+        "color_alter": ("object", "value"),
+        "material_alter": ("object", "value"),
+        "text_change": ("text",),
+        "background_change": ("value",),
+    }
+)
 
 
 class SampleTooLarge(ValueError):
@@ -67,7 +96,8 @@ def check_sample(sample: EditSample) -> None:
         check_count("the sample", name, getattr(sample, name) or (), MAX_ITEMS)
     check_count("the sample", "targets", sample.targets, MAX_TARGETS)
     _check_names("boxes", sample.boxes)
-    _check_boxes(sample.boxes)
+    if (count := sum(map(len, sample.boxes.values()))) > MAX_BOXES:
+        raise SampleTooLarge(f"the sample has at most {MAX_BOXES:,} boxes, got {count:,}")
     if sample.pools is not None:
         for name in ("all", "available", "unchanged"):
             _check_names(f"the pool `{name}`", getattr(sample.pools, name))
@@ -76,11 +106,6 @@ def check_sample(sample: EditSample) -> None:
         check_length("the instruction of an operation", operation.instruction, MAX_INSTRUCTION)
         check_length("the name of an operation", operation.name)
         _check_task(operation.task)
-
-
-def _check_boxes(boxes: Mapping[str, Sized]) -> None:
-    if (count := sum(map(len, boxes.values()))) > MAX_BOXES:
-        raise SampleTooLarge(f"the sample has at most {MAX_BOXES:,} boxes, got {count:,}")
 
 
 def _check_names(owner: str, names: Iterable[str]) -> None:
@@ -97,26 +122,6 @@ def _check_task(task: Task | None) -> None:
         check_length("a slot of the task", slot or "")
     _check_names("`keep` of the task", task.keep)
     check_number("the count of the task", task.count)
-
-
-TaskType = Literal[
-    "subject_add",
-    "subject_remove",
-    "subject_replace",
-    "position_change",
-    "count_change",
-    "color_alter",
-    "material_alter",
-    "text_change",
-    "background_change",
-]
-TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
-
-Position = Literal["left", "right", "above", "below"]
-POSITIONS: tuple[Position, ...] = get_args(Position)
-
-STRICT = ConfigDict(extra="forbid")
-"""Of dataclasses that are read from JSON."""
 
 
 @with_config(STRICT)
@@ -159,21 +164,6 @@ class Task:
             raise ValueError("a subject_add task takes position and reference together, or neither")
         if self.count is not None and self.count < 0:
             raise ValueError(f"count must not be negative, got {self.count}")
-
-
-_REQUIRED_SLOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "subject_add": ("new",),
-        "subject_remove": ("object",),
-        "subject_replace": ("object", "new"),
-        "position_change": ("object", "position", "reference"),
-        "count_change": ("object", "count"),
-        "color_alter": ("object", "value"),
-        "material_alter": ("object", "value"),
-        "text_change": ("text",),
-        "background_change": ("value",),
-    }
-)
 
 
 @with_config(STRICT)

@@ -26,13 +26,26 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from .boxes import Box, boxes_of_corners
 from .edit_plan import EditPlan, plan_to_json
+from .encoded_images import MAX_PIXELS
 from .image import DerivedDigest, FileIndex, Image, Size
-from .image_decoding import MAX_PIXELS, encoded_in_text
+from .image_decoding import encoded_in_text
 from .plain_text import check_name, one_line
 from .sample import EditSample, Operation, Pools, Task
 from .strict_json import json_lines
 
 SCHEMA = 1
+_Side = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
+Corners = tuple[float, float, float, float]
+Fractions = tuple[float, float, float, float, float]
+LabelledFractions = tuple[float, float, float, float, float, str]
+_ORDER = (
+    *("schema", "id", "group", "instruction", "edited", "task", "pools", "sources", "turn_sources", "fractions"),
+    *("mask", "reference", "operations", "plan", "target_fractions", "target_text", "hint", "dimensions", "history"),
+    "metadata",
+)
+"""Fields in the order of recordings, which compare samples as text."""
+_MAX_FRACTION = 1_000  # of an image's side; a detector's boxes may lie outside of it
+_MAX_PROBLEMS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +70,8 @@ def _check_pixels(size: Size) -> Size:
     return size
 
 
-_Side = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
+def _name_of(digest: str, raw: str) -> str:
+    return f"{digest}-{raw}" if raw else digest
 
 
 class _ImageReference(_StrictModel):
@@ -72,20 +86,14 @@ class _ImageReference(_StrictModel):
         return _name_of(self.digest, self.raw)
 
 
-Corners = tuple[float, float, float, float]
-Fractions = tuple[float, float, float, float, float]
-LabelledFractions = tuple[float, float, float, float, float, str]
-
-
 def _listed(boxes: Any) -> Any:
     """Objects with a list of boxes each, also where one box is given in its place."""
     if not isinstance(boxes, dict):
         return boxes
-    return {name: [corners] if _is_one_box(corners) else corners for name, corners in boxes.items()}
-
-
-def _is_one_box(corners: Any) -> bool:
-    return isinstance(corners, list) and len(corners) == 4 and all(isinstance(one, int | float) for one in corners)
+    return {
+        name: [one] if isinstance(one, list) and len(one) == 4 and all(isinstance(n, int | float) for n in one) else one
+        for name, one in boxes.items()
+    }
 
 
 class _Turn(_StrictModel):
@@ -136,11 +144,9 @@ class _Sample(_Turn):
 
 
 def read_samples(path: str | Path, *, index: FileIndex | None = None) -> Iterator[EditSample | InvalidLine]:
-    """Samples of a JSONL file, one at a time; an invalid line becomes an `InvalidLine`, and reading continues.
-
-    Images lie in the file's folder or below, unless they are trusted (see `trust`).
-
-    Raises OSError if the file itself cannot be read.
+    """Samples of a JSONL file, one at a time; an invalid line becomes an `InvalidLine`, and reading continues. Images
+    lie in the file's folder or below, unless they are trusted (see `trust`). Raises OSError if the file itself cannot
+    be read.
     """
     return (sample for _, sample in numbered_samples(Path(path), index=index))
 
@@ -164,9 +170,8 @@ def sample_of_stranger(
     index: FileIndex | None = None,
     recorded: DerivedDigest | None = None,
 ) -> EditSample:
-    """As `sample_from_json`, with ids and groups that can be printed, stored and compared by eye.
-
-    Raises ValueError for others: control characters rewrite a terminal, and lone surrogates crash what stores them.
+    """As `sample_from_json`, with ids and groups that can be printed, stored and compared by eye. Raises ValueError for
+    others: control characters rewrite a terminal, and lone surrogates crash what stores them.
     """
     sample = sample_from_json(row, folder=folder, name=name, index=index, recorded=recorded)
     for turn in sample.turns:
@@ -184,15 +189,7 @@ def sample_from_json(
     pictures: Mapping[str, Image] | None = None,
     recorded: DerivedDigest | None = None,
 ) -> EditSample:
-    """A sample from one JSON object of a stranger. Relative paths are resolved against `folder`.
-
-    folder: if given, images are read in it and below only, links followed, or where it is trusted; without one, paths
-    are the caller's own.
-    pictures: images by name or `picture_name`, where the JSON was sent with its images; then no file is opened.
-    recorded: of a recording, the digests of its derived images; then no file is opened either.
-
-    Raises pydantic's ValidationError, `ImageError`, or ValueError.
-    """
+    """A sample from one JSON object of a stranger."""
     row = _Sample.model_validate(data)
 
     def image(value: str | _ImageReference) -> Image:
@@ -255,11 +252,8 @@ def sample_from_json(
 
 
 def sample_to_json(sample: EditSample) -> dict[str, Any]:
-    """A sample with its images by digest, for recordings; inverse of `sample_from_json`.
-
-    Earlier turns are written with the fields in which they differ from what `sample_from_json` assumes. Raises
-    ValueError for a sample that would not be read as it is: one without an id, or with an earlier turn whose own
-    history is neither empty nor made of the turns before it.
+    """A sample with its images by digest, for recordings; inverse of `sample_from_json`. Earlier turns are written with
+    the fields in which they differ from what `sample_from_json` assumes.
     """
     first = sample.turns[0]
     if not all(turn.id for turn in sample.turns):
@@ -275,26 +269,6 @@ def sample_to_json(sample: EditSample) -> dict[str, Any]:
             data["turn_sources"] = [_image_json(image) for image in sample.sources]
         data["history"] = [_earlier_turn_json(sample, number) for number in range(1, len(sample.history) + 1)]
     return {name: data[name] for name in _ORDER if name in data}
-
-
-_ORDER = (
-    *(
-        "schema",
-        "id",
-        "group",
-        "instruction",
-        "edited",
-        "task",
-        "pools",
-        "sources",
-        "turn_sources",
-        "fractions",
-        "mask",
-    ),
-    *("reference", "operations", "plan", "target_fractions", "target_text", "hint", "dimensions", "history"),
-    "metadata",
-)
-"""Fields in the order of recordings, which compare samples as text."""
 
 
 def _earlier_turn_json(sample: EditSample, number: int) -> dict[str, Any]:
@@ -345,7 +319,6 @@ def _turn_json(turn: EditSample) -> dict[str, Any]:
 
 
 def _turn_id(sample_id: str, number: int) -> str:
-    """The id of an earlier turn that is given none."""
     return f"{sample_id}/turn-{number}"
 
 
@@ -357,10 +330,6 @@ def _image_json(image: Image) -> dict[str, Any]:
 def picture_name(image: Image) -> str:
     """The name by which `sample_from_json` looks for an image beside the JSON of `sample_to_json`."""
     return _name_of(image.digest, "" if image.raw is image else image.raw.digest)
-
-
-def _name_of(digest: str, raw: str) -> str:
-    return f"{digest}-{raw}" if raw else digest
 
 
 def _fractions_json(boxes: Mapping[str, tuple[Box, ...]]) -> dict[str, Any]:
@@ -387,10 +356,6 @@ def _fraction_box(cx: float, cy: float, w: float, h: float, score: float, label:
     return Box(cx, cy, w, h, score, label)
 
 
-_MAX_FRACTION = 1_000
-"""Of an image's side; a detector's boxes may lie outside of it."""
-
-
 def _slots(task: Task) -> dict[str, Any]:
     return {slot: value for slot, value in asdict(task).items() if value not in (None, ())}
 
@@ -407,6 +372,3 @@ def sample_problem(error: ValueError) -> str:
         messages.append(f"{location:.200}: {message}" if location else message)
     more = [f"and {len(items) - _MAX_PROBLEMS:,} more problems"] if len(items) > _MAX_PROBLEMS else []
     return one_line("; ".join([*dict.fromkeys(messages), *more]))
-
-
-_MAX_PROBLEMS = 8

@@ -13,13 +13,13 @@ from .boxes import Box
 
 SCHEMA = 1
 """Version of the JSON form of scores."""
-
 Status = Literal["scored", "not_applicable", "abstained", "failed"]
 Cause = Literal["", "guard", "edit", "infrastructure"]
 _STATUSES: tuple[Status, ...] = get_args(Status)
-
 _CAUSES: Mapping[str, Cause] = {"scored": "guard", "abstained": "edit", "failed": "infrastructure"}
 """The cause that a score of a status can have."""
+_DOUBT = 0.5  # confidence up to which a plan is called uncertain
+_FACTORS = {"following", "preservation"}  # parts of `any-edit`, whose product it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,16 +242,9 @@ def score_line(name: str, score: Score, reward: str = "") -> str:
     return json.dumps({**header, "id": name, **score.to_json()}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-_DOUBT = 0.5
-"""Confidence up to which a plan is called uncertain."""
-_FACTORS = {"following", "preservation"}
-"""Parts of `any-edit`, whose product it is."""
-
-
 def score_lines(score: Score) -> list[tuple[str, str]]:
-    """Name and text of what a score consists of. The score is first, operations are below their part.
-
-    For a product that lacks a factor, the last line says what the others say about the whole.
+    """Name and text of what a score consists of. The score is first, operations are below their part. For a product
+    that lacks a factor, the last line says what the others say about the whole.
     """
     if not score.parts:
         return [("score", _described(score)), *(("plan", text) for text in _plans(score)), *_operations(score)]

@@ -21,6 +21,10 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 64
 MAX_INTEGER = 2**63 - 1
 """What databases and other languages can store."""
+_ODD = re.compile(r"\\u[dD]|\d{19}|[eE]\+?\d{3}")
+"""Without which there is neither a surrogate, nor an integer of more than 64 bits, nor an infinite number."""
+_LONG_INTEGER = re.compile(r"\d{400}")  # old Pythons take quadratic time for it
+_TOO_DEEP = f"not JSON: nested deeper than {MAX_DEPTH} levels"
 
 
 class UnsafeJSON(ValueError):
@@ -28,12 +32,7 @@ class UnsafeJSON(ValueError):
 
 
 def parse_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Any:
-    """Values from JSON, in UTF-8 with or without a byte order mark. Memory is of the order of its size.
-
-    Raises ValueError for what is no JSON, for duplicate keys, NaN and infinities; and its subclass `UnsafeJSON` for
-    numbers beyond 1e308, integers beyond 64 bits, lone surrogates, nesting deeper than `MAX_DEPTH`, and more than
-    `max_values` values.
-    """
+    """Values from JSON, in UTF-8 with or without a byte order mark. Memory is of the order of its size."""
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         opened = text.count("[") + text.count("{")
@@ -52,17 +51,11 @@ def parse_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Any:
     return value
 
 
-_ODD = re.compile(r"\\u[dD]|\d{19}|[eE]\+?\d{3}")
-"""Without which there is neither a surrogate, nor an integer of more than 64 bits, nor an infinite number."""
-_LONG_INTEGER = re.compile(r"\d{400}")  # old Pythons take quadratic time for it
-
-
 def json_lines(
     path: Path, *, max_values: int = MAX_VALUES, inside: Path | None = None
 ) -> Iterator[tuple[int, Any | ValueError]]:
-    """The lines of a JSONL file with their numbers: each as its values, or as the error that says what it is.
-
-    Raises OSError as `open_regular`.
+    """The lines of a JSONL file with their numbers: each as its values, or as the error that says what it is. Raises
+    OSError as `open_regular`.
     """
     for number, line in nonempty_lines(path, inside=inside):
         yield number, json_line(line, max_values=max_values)
@@ -90,7 +83,10 @@ def _check(value: Any) -> None:
         for item in level:
             if isinstance(item, str):
                 if not item.isascii():
-                    _check_text(item)
+                    try:
+                        check_text(item)
+                    except ValueError as error:
+                        raise UnsafeJSON(str(error)) from None
             elif isinstance(item, dict):
                 below += item
                 below += item.values()
@@ -104,13 +100,6 @@ def _check(value: Any) -> None:
             return
         level = below
     raise UnsafeJSON(_TOO_DEEP)
-
-
-def _check_text(text: str) -> None:
-    try:
-        check_text(text)
-    except ValueError as error:
-        raise UnsafeJSON(str(error)) from None
 
 
 def _constant(name: str) -> None:
@@ -127,4 +116,3 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
-_TOO_DEEP = f"not JSON: nested deeper than {MAX_DEPTH} levels"

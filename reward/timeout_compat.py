@@ -13,5 +13,4 @@ else:
     from async_timeout import timeout
 
 __all__ = ["TIMEOUTS", "timeout"]
-
 TIMEOUTS: tuple[type[Exception], ...] = (TimeoutError, asyncio.TimeoutError, concurrent.futures.TimeoutError)

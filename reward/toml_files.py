@@ -23,21 +23,17 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 Model = TypeVar("Model", bound="BaseModel")
-
 MAX_BYTES = 2**20
 MAX_KEY_PARTS = 64
-
 _LONG_KEY = re.compile(
     r"""(?:(?:(?<![\w-])[\w-]+|"(?:[^"\\\n]|\\.){0,99}"|'[^'\n]{0,99}')[ \t]*\.[ \t]*){64}"""
 )  # as `MAX_KEY_PARTS`
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The table in a TOML file.
-
-    Raises OSError as `read_regular` with `MAX_BYTES`, and ValueError, whose text continues "is not TOML", for what is
-    none, for keys of more than `MAX_KEY_PARTS` parts (`a.b.c` has three; Python's parser takes hours for a megabyte of
-    them), deep nesting, and integers of more than TOML's 64 bits.
+    """The table in a TOML file. Raises OSError as `read_regular` with `MAX_BYTES`, and ValueError, whose text continues
+    "is not TOML", for what is none, for keys of more than `MAX_KEY_PARTS` parts (`a.b.c` has three; Python's parser
+    takes hours for a megabyte of them), deep nesting, and integers of more than TOML's 64 bits.
     """
     text = read_text(path, MAX_BYTES)
     if _LONG_KEY.search(text):

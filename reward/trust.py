@@ -18,9 +18,8 @@ VARIABLE = "EDITCRITIC_TRUST"
 
 
 def trusting(*names: str) -> contextlib.ExitStack:
-    """Trust these as well, in this process and those it starts, until the block ends: `with trusting(name): ...`.
-
-    Not a generator: one that is never closed would restore the variable whenever it is collected.
+    """Trust these as well, in this process and those it starts, until the block ends: `with trusting(name): ...`. Not a
+    generator: one that is never closed would restore the variable whenever it is collected.
     """
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = shlex.join(dict.fromkeys((*trusted_names(), *names)))
@@ -37,9 +36,8 @@ def _restore(before: str | None) -> None:
 
 
 def trusted_names() -> tuple[str, ...]:
-    """Modules, addresses, names of environment variables, files and folders. Raises ValueError for open quotes.
-
-    An empty name, as of a shell's variable that is not set, trusts nothing: as a path it is the working folder.
+    """Modules, addresses, names of environment variables, files and folders. Raises ValueError for open quotes. An
+    empty name, as of a shell's variable that is not set, trusts nothing: as a path it is the working folder.
     """
     try:
         return tuple(filter(None, shlex.split(os.environ.get(VARIABLE, ""))))

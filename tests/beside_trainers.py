@@ -18,6 +18,12 @@ from editcritic.reward.toml_files import tomllib
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 TIMEOUT_S = 240
+DIFFUSION_NFT = (
+    *("numpy==1.26.4", "pillow==10.4.0", "opencv-python==4.11.0.86", "scipy==1.15.2", "scikit-image==0.25.2"),
+    *("matplotlib==3.10.0", "pydantic==2.10.6", "fastapi==0.115.11", "uvicorn==0.34.0", "aiohttp==3.11.13"),
+    *("albumentations==1.4.10", "wandb==0.18.7", "huggingface-hub==0.29.1", "tokenizers==0.19.1"),
+)
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,6 @@ class Trainer:
         return self.name
 
 
-DIFFUSION_NFT = (
-    *("numpy==1.26.4", "pillow==10.4.0", "opencv-python==4.11.0.86", "scipy==1.15.2", "scikit-image==0.25.2"),
-    *("matplotlib==3.10.0", "pydantic==2.10.6", "fastapi==0.115.11", "uvicorn==0.34.0", "aiohttp==3.11.13"),
-    *("albumentations==1.4.10", "wandb==0.18.7", "huggingface-hub==0.29.1", "tokenizers==0.19.1"),
-)
 TRAINERS = [
     Trainer(
         "Flow-GRPO",
@@ -132,7 +133,6 @@ TRAINERS = [
     ),
     Trainer("gradio 6", "its wheel, which wants pillow < 13", ("gradio>=6,<7",)),
 ]
-EXTRAS = PROJECT["optional-dependencies"]
 HERE = [one for one in TRAINERS if one.pythons[0] <= sys.version_info[:2] <= one.pythons[1]]
 
 

@@ -48,6 +48,7 @@ provide()
 
 # Libraries of seconds that test modules import in functions: whoever runs a few tests does not wait for them.
 USED_LATER = {"datasets", "gradio", "matplotlib.pyplot", "ray", "trl"}
+_TORCH = find_spec("torch") is not None
 
 
 def pytest_collection_finish() -> None:
@@ -56,9 +57,6 @@ def pytest_collection_finish() -> None:
         raise pytest.UsageError(f"collecting imported {', '.join(imported)}: import them in functions and fixtures")
     gc.collect()
     gc.freeze()
-
-
-_TORCH = find_spec("torch") is not None
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

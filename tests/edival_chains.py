@@ -11,15 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COLUMNS = (
-    "image_index",
-    "turns",
-    "task_type",
-    "instructions",
-    "format_instructions",
-    "bg_consistency",
-    "unchanged_objects",
-    "available_objects",
-    "all_objects",
+    *("image_index", "turns", "task_type", "instructions", "format_instructions", "bg_consistency"),
+    *("unchanged_objects", "available_objects", "all_objects"),
 )
 
 
@@ -48,117 +41,90 @@ class Row:
         return f'"{self.format}"' if self.quoted else self.format
 
 
-CHAINS: dict[int, tuple[Row, Row, Row]] = {
+def row(kind: str, text: str, names: str, keep: str = "", background: bool = True, quoted: bool = False) -> Row:
+    """A turn. names: unchanged | available | all objects, with commas between them."""
+    unchanged, available, every = (tuple(filter(None, part.strip().split(", "))) for part in names.split("|"))
+    return Row(kind, text, unchanged, available, every, background, tuple(filter(None, keep.split(", "))), quoted)
+
+
+CHAINS: dict[int, tuple[Row, ...]] = {
     0: (
-        Row(
+        row(
             "subject_add",
             "Add [spoon] on the [left] of [red cup]",
-            ("red cup", "table", "lamp"),
-            ("red cup", "table", "lamp", "spoon"),
-            ("red cup", "table", "lamp", "spoon"),
+            "red cup, table, lamp | red cup, table, lamp, spoon | red cup, table, lamp, spoon",
         ),
-        Row(
+        row(
             "color_alter",
             "Change the color of [red cup] to [blue]",
-            ("table", "lamp"),
-            ("table", "lamp", "spoon", "blue cup"),
-            ("red cup", "table", "lamp", "spoon", "blue cup"),
+            "table, lamp | table, lamp, spoon, blue cup | red cup, table, lamp, spoon, blue cup",
         ),
-        Row(
+        row(
             "background_change",
             "Change the background to [beach]",
-            ("lamp",),
-            ("lamp",),
-            ("red cup", "table", "lamp", "spoon", "blue cup"),
+            "lamp | lamp | red cup, table, lamp, spoon, blue cup",
             background=False,
-            keep=("lamp", "spoon", "blue cup"),
+            keep="lamp, spoon, blue cup",
         ),
     ),
     1: (
-        Row("subject_remove", "Remove [ball]", ("dog",), ("dog",), ("dog", "ball")),
-        Row("text_change", "Add text '[OPEN]' on the image", ("dog",), ("dog",), ("dog", "ball", "text")),
-        Row(
-            "count_change",
-            "Change the count of [dog] to [3]",
-            (),
-            ("dog",),
-            ("dog", "ball", "text"),
-            quoted=True,
-        ),
+        row("subject_remove", "Remove [ball]", "dog | dog | dog, ball"),
+        row("text_change", "Add text '[OPEN]' on the image", "dog | dog | dog, ball, text"),
+        row("count_change", "Change the count of [dog] to [3]", " | dog | dog, ball, text", quoted=True),
     ),
     3: (
-        Row(
+        row(
             "material_alter",
             "Change the material of [wooden chair] to [metal]",
-            ("sign", "fish"),
-            ("sign", "fish", "metal chair"),
-            ("wooden chair", "sign", "fish", "metal chair"),
+            "sign, fish | sign, fish, metal chair | wooden chair, sign, fish, metal chair",
         ),
-        Row(
+        row(
             "text_change",
             "Replace the text '[SALE]' on [sign] with '[CLOSED]'",
-            ("fish",),
-            ("sign", "fish", "metal chair"),
-            ("wooden chair", "sign", "fish", "metal chair"),
+            "fish | sign, fish, metal chair | wooden chair, sign, fish, metal chair",
         ),
-        Row(
+        row(
             "position_change",
             "Change the position of [fish] to [right] of [metal chair]",
-            (),
-            ("sign", "fish", "metal chair"),
-            ("wooden chair", "sign", "fish", "metal chair"),
+            " | sign, fish, metal chair | wooden chair, sign, fish, metal chair",
             quoted=True,
         ),
     ),
     4: (
-        Row(
+        row(
             "background_change",
             "Change the background to [forest]",
-            ("cat", "vase"),
-            ("cat", "vase"),
-            ("cat", "sofa", "vase"),
+            "cat, vase | cat, vase | cat, sofa, vase",
             background=False,
-            keep=("cat", "vase"),
+            keep="cat, vase",
         ),
-        Row(
+        row(
             "subject_replace",
             "Replace [vase] with [clock]",
-            ("cat",),
-            ("cat", "clock"),
-            ("cat", "sofa", "vase", "clock"),
+            "cat | cat, clock | cat, sofa, vase, clock",
             background=False,
         ),
-        Row(
+        row(
             "position_change",
             "Change the position of [cat] to [above] of [clock]",
-            (),
-            ("cat", "clock"),
-            ("cat", "sofa", "vase", "clock"),
+            " | cat, clock | cat, sofa, vase, clock",
             background=False,
         ),
     ),
     5: (
-        Row("count_change", "Change the count of [hat] to [4]", ("scarf",), ("hat", "scarf"), ("hat", "scarf")),
-        Row(
-            "subject_add",
-            "Add [umbrella]",
-            ("scarf",),
-            ("hat", "scarf", "umbrella"),
-            ("hat", "scarf", "umbrella"),
-        ),
-        Row(
+        row("count_change", "Change the count of [hat] to [4]", "scarf | hat, scarf | hat, scarf"),
+        row("subject_add", "Add [umbrella]", "scarf | hat, scarf, umbrella | hat, scarf, umbrella"),
+        row(
             "color_alter",
             "Change the color of [scarf] to [green]",
-            (),
-            ("hat", "umbrella", "green scarf"),
-            ("hat", "scarf", "umbrella", "green scarf"),
+            " | hat, umbrella, green scarf | hat, scarf, umbrella, green scarf",
         ),
     ),
 }
 """By image_index, with gaps as in the published file."""
 
 
-def write_chains(path: Path, chains: dict[int, tuple[Row, Row, Row]] = CHAINS) -> Path:
+def write_chains(path: Path, chains: dict[int, tuple[Row, ...]] = CHAINS) -> Path:
     """The instruction file of these chains."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 SOON = 60.0  # seconds
-
 needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork here")
 
 

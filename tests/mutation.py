@@ -25,7 +25,6 @@ FOLDER = ROOT / "build" / "mutation"
 PARTS = ("reward", "verifiers", "integrations", "benchmarks", "cli")
 MOST_TESTS = 40  # of a mutant, those of files with the fewest tests first
 TIMEOUT_S = 180
-
 COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
 

@@ -3,6 +3,8 @@ loaded like users' pipelines.
 """
 
 import string
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,71 +26,40 @@ from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProject
 
 SIZE = 32
 """Of the images, in pixels: what the U-Nets and their time embeddings were made for."""
-
 _BETAS = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}  # Stable Diffusion's
 _LETTERS = string.ascii_letters + string.digits + string.punctuation
 
 
 def instruct(folder: Path) -> StableDiffusionInstructPix2PixPipeline:
     """InstructPix2Pix on Stable Diffusion, without a safety checker."""
-    torch.manual_seed(0)
-    pipeline = StableDiffusionInstructPix2PixPipeline(
-        vae=_autoencoder(2),
-        text_encoder=CLIPTextModel(_words()),
-        tokenizer=_tokenizer(),
-        unet=_unet(8),
-        scheduler=EulerAncestralDiscreteScheduler(**_BETAS, timestep_spacing="linspace"),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
-    return _loaded(pipeline, folder)
+    scheduler = EulerAncestralDiscreteScheduler(**_BETAS, timestep_spacing="linspace")
+    return _editor(StableDiffusionInstructPix2PixPipeline, folder, partial(_unet, 8), scheduler)
 
 
 def instruct_xl(folder: Path) -> StableDiffusionXLInstructPix2PixPipeline:
     """InstructPix2Pix on Stable Diffusion XL."""
-    torch.manual_seed(0)
-    pipeline = StableDiffusionXLInstructPix2PixPipeline(
-        vae=_autoencoder(2),
-        text_encoder=CLIPTextModel(_words()),
-        text_encoder_2=CLIPTextModelWithProjection(_words()),
-        tokenizer=_tokenizer(),
-        tokenizer_2=_tokenizer(),
-        unet=_unet(8, xl=True),
-        scheduler=EulerAncestralDiscreteScheduler(**_BETAS, timestep_spacing="leading", steps_offset=1),
-    )
-    return _loaded(pipeline, folder)
+    scheduler = EulerAncestralDiscreteScheduler(**_BETAS, timestep_spacing="leading", steps_offset=1)
+    return _editor(StableDiffusionXLInstructPix2PixPipeline, folder, partial(_unet, 8, xl=True), scheduler)
 
 
 def ledits(folder: Path) -> LEditsPPPipelineStableDiffusion:
     """LEDITS++ on Stable Diffusion: with cross-attention where it is expected, at a quarter of the latents' width."""
-    torch.manual_seed(0)
-    pipeline = LEditsPPPipelineStableDiffusion(
-        vae=_autoencoder(2),
-        text_encoder=CLIPTextModel(_words()),
-        tokenizer=_tokenizer(),
-        unet=_unet(4, plain=2),
-        scheduler=_multistep(),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
-    return _loaded(pipeline, folder)
+    return _editor(LEditsPPPipelineStableDiffusion, folder, partial(_unet, 4, plain=2), _multistep())
 
 
 def ledits_xl(folder: Path) -> LEditsPPPipelineStableDiffusionXL:
     """LEDITS++ on Stable Diffusion XL."""
+    return _editor(LEditsPPPipelineStableDiffusionXL, folder, partial(_unet, 4, plain=2, xl=True), _multistep())
+
+
+def _editor(kind: Any, folder: Path, unet: Callable[[], UNet2DConditionModel], scheduler: Any) -> Any:
     torch.manual_seed(0)
-    pipeline = LEditsPPPipelineStableDiffusionXL(
-        vae=_autoencoder(2),
-        text_encoder=CLIPTextModel(_words()),
-        text_encoder_2=CLIPTextModelWithProjection(_words()),
-        tokenizer=_tokenizer(),
-        tokenizer_2=_tokenizer(),
-        unet=_unet(4, plain=2, xl=True),
-        scheduler=_multistep(),
-    )
-    return _loaded(pipeline, folder)
+    parts: dict[str, Any] = {"vae": _autoencoder(2), "text_encoder": CLIPTextModel(_words()), "tokenizer": _tokenizer()}
+    if "XL" in kind.__name__:
+        parts |= {"text_encoder_2": CLIPTextModelWithProjection(_words()), "tokenizer_2": _tokenizer()}
+    else:
+        parts |= {"safety_checker": None, "feature_extractor": None, "requires_safety_checker": False}
+    return _loaded(kind(unet=unet(), scheduler=scheduler, **parts), folder)
 
 
 def omnigen(folder: Path) -> OmniGenPipeline:

@@ -26,14 +26,11 @@ def test_files_and_tests_named_in_documents_exist() -> None:
     assert [f"{name}::{test}" for name, test in sorted(found) if test and f"def {test}(" not in tests[name]] == []
 
 
-def test_every_folder_of_the_product_has_a_row() -> None:
+def test_every_folder_has_a_row_and_its_files():
     rows = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Folder by folder")[2]
     parts = ("reward", "verifiers", "integrations", "benchmarks", "cli")
     folders = {path.parent.relative_to(ROOT).as_posix() for part in parts for path in (ROOT / part).rglob("*.py")}
     assert sorted(folder for folder in folders if f"`{folder}/`" not in rows) == []
-
-
-def test_files_to_begin_with_are_in_the_folders_of_their_row() -> None:
     table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Folder by folder")[2]
     rows = [line.split("|") for line in table.partition("\n## ")[0].splitlines() if line.startswith("| `")]
     lost = [

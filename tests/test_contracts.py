@@ -26,6 +26,43 @@ LIGHT_PLACES = (
 IMPORT_NAMES = {"opencv-python-headless": "cv2", "pillow": "PIL"}
 # Modules of base distributions that pull in what the base install lacks.
 HEAVY_PARTS = tuple(f"safetensors.{library}." for library in ("flax", "mlx", "paddle", "tensorflow", "torch"))
+OFFENCES = [
+    ("reward/a.py", "import torch"),
+    ("reward/a.py", "from transformers import AutoModel"),
+    ("reward/a.py", "import safetensors.torch"),
+    ("reward/a.py", "from safetensors import torch"),
+    ("reward/a.py", "try:\n    pass\nfinally:\n    import torch"),
+    ("reward/a.py", "class A:\n    import torch"),
+    ("reward/a.py", "import importlib\ntorch = importlib.import_module('torch')"),
+    ("reward/experts/__init__.py", "import torch"),
+    ("reward/experts/loading/a.py", "import torch"),
+    ("reward/metrics/edival/a.py", "import skimage"),
+    ("integrations/__init__.py", "import trl"),
+    ("benchmarks/a.py", "import fastapi"),
+    ("studies/learning/__init__.py", "import torch"),
+    ("reward/experts/a.py", "import torchvision"),
+    ("integrations/a.py", "def f():\n    from torchvision.transforms import functional"),
+    ("examples/a.py", "import torchvision"),
+    ("reward/a.py", "import importlib\nimportlib.import_module('editcritic.verifiers')"),
+    ("reward/a.py", "from importlib import import_module\nimport_module('..verifiers', __package__)"),
+    ("reward/a.py", "def f():\n    from verifiers import accept"),
+    ("reward/a.py", "import tests.fakes"),
+]
+ALLOWED = [
+    ("reward/a.py", "import numpy as np, cv2, PIL.Image\nfrom safetensors.numpy import save"),
+    ("reward/a.py", "def f():\n    import torch"),
+    ("reward/a.py", "async def f():\n    import torch"),
+    ("reward/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
+    ("reward/experts/a.py", "import torch\nfrom ..boxes import Boxes"),
+    ("benchmarks/sceneedit/tiny_editor/a.py", "import torch"),
+    ("integrations/trl/__init__.py", "import trl\nfrom ...verifiers import accept"),
+    ("examples/a.py", "import torch\nfrom editcritic.reward import Score"),
+]
+# Seconds to import, gigabytes to hold, or simply not there in a base install.
+HEAVY = {
+    *["accelerate", "datasets", "diffusers", "fastapi", "onnxruntime", "openai", "peft", "rapidocr", "ray"],
+    *["scipy", "skimage", "torch", "torchvision", "transformers", "trl", "uvicorn"],
+}
 
 
 def test_layers_import_what_is_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,52 +152,11 @@ def test_importing_a_module_needs_the_base_install_and_nothing_is_imported_by_a_
     assert {path: told for path, told in found.items() if told} == {}
 
 
-OFFENCES = [
-    ("reward/a.py", "import torch"),
-    ("reward/a.py", "from transformers import AutoModel"),
-    ("reward/a.py", "import safetensors.torch"),
-    ("reward/a.py", "from safetensors import torch"),
-    ("reward/a.py", "try:\n    pass\nfinally:\n    import torch"),
-    ("reward/a.py", "class A:\n    import torch"),
-    ("reward/a.py", "import importlib\ntorch = importlib.import_module('torch')"),
-    ("reward/experts/__init__.py", "import torch"),
-    ("reward/experts/loading/a.py", "import torch"),
-    ("reward/metrics/edival/a.py", "import skimage"),
-    ("integrations/__init__.py", "import trl"),
-    ("benchmarks/a.py", "import fastapi"),
-    ("studies/learning/__init__.py", "import torch"),
-    ("reward/experts/a.py", "import torchvision"),
-    ("integrations/a.py", "def f():\n    from torchvision.transforms import functional"),
-    ("examples/a.py", "import torchvision"),
-    ("reward/a.py", "import importlib\nimportlib.import_module('editcritic.verifiers')"),
-    ("reward/a.py", "from importlib import import_module\nimport_module('..verifiers', __package__)"),
-    ("reward/a.py", "def f():\n    from verifiers import accept"),
-    ("reward/a.py", "import tests.fakes"),
-]
-ALLOWED = [
-    ("reward/a.py", "import numpy as np, cv2, PIL.Image\nfrom safetensors.numpy import save"),
-    ("reward/a.py", "def f():\n    import torch"),
-    ("reward/a.py", "async def f():\n    import torch"),
-    ("reward/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
-    ("reward/experts/a.py", "import torch\nfrom ..boxes import Boxes"),
-    ("benchmarks/sceneedit/tiny_editor/a.py", "import torch"),
-    ("integrations/trl/__init__.py", "import trl\nfrom ...verifiers import accept"),
-    ("examples/a.py", "import torch\nfrom editcritic.reward import Score"),
-]
-
-
 def test_an_offence_is_told_with_its_line_and_what_is_allowed_is_none() -> None:
     for path, source in OFFENCES:
         (told,) = offences(path, source)
         assert told.startswith(f"{path}, line {len(source.splitlines())}: "), source
     assert [offences(path, source) for path, source in ALLOWED] == [[]] * len(ALLOWED)
-
-
-# Seconds to import, gigabytes to hold, or simply not there in a base install.
-HEAVY = {
-    *["accelerate", "datasets", "diffusers", "fastapi", "onnxruntime", "openai", "peft", "rapidocr", "ray"],
-    *["scipy", "skimage", "torch", "torchvision", "transformers", "trl", "uvicorn"],
-}
 
 
 def test_importing_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -29,16 +29,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TIMEOUT_S = 600  # a busy machine takes some documents minutes
-
 TRAINING = {
     *["docs/compare.md", "docs/editor.md", "docs/selection.md", "docs/suites.md", "docs/trainers/diffusion_trainer.md"],
     *["docs/trainers/trl.md", "docs/training.md"],
 }
 """These run or train the tiny editor for most of a minute: `make test-all`. The README runs it in `make test`."""
-
 WITH_TORCH = TRAINING | {"README.md", "docs/experts.md", "docs/loading.md"}
 """These load models: they are left out where there is no torch."""
-
 SHELLS = {"bash", "console", "sh"}
 RUN = SHELLS | {"python"}
 SHOWN = {"csv", "diff", "html", "json", "jsonl", "math", "mermaid", "text", "toml", "yaml"}

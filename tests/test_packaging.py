@@ -58,17 +58,22 @@ def test_a_file_left_out_is_seen(stray: str, tmp_path: Path) -> None:
     assert files(tmp_path) - shipped(tmp_path) == {stray}
 
 
-def test_packages_are_folders_with_an_init_and_the_parts_are_typed() -> None:
+def test_packages_links_entry_points_and_extras_are_there():
     expected = {"/".join([*package.split(".")[1:], "__init__.py"]) for package in SETUPTOOLS["packages"]}
     assert expected | {f"{part}/py.typed" for part in PARTS} <= files(ROOT)
     assert SETUPTOOLS["package-dir"] == {f"editcritic.{part}": part for part in PARTS}
-
-
-def test_the_namespace_has_no_files_and_its_links_lead_to_the_parts() -> None:
     links = sorted((ROOT / "typings" / "editcritic").iterdir())
     assert [link.name for link in links] == sorted(PARTS)
     assert [link.resolve(strict=True) for link in links] == [ROOT / part for part in sorted(PARTS)]
     assert not any(link.readlink().is_absolute() for link in links)
+    groups = {"console_scripts": PROJECT["scripts"], **PROJECT["entry-points"]}
+    points = [EntryPoint(name, value, group) for group, named in groups.items() for name, value in named.items()]
+    assert all(callable(point.load()) for point in points)
+    assert {"console_scripts", "editcritic.rewards"} <= {*groups}
+    extras = PROJECT["optional-dependencies"]
+    (everything,) = (Requirement(text) for text in extras["all"])
+    assert everything.name == PROJECT["name"]
+    assert everything.extras == {*extras} - {"all", "dev", "docs", "spandrel"}  # the last brings torchvision
 
 
 def test_a_type_checker_resolves_the_packages(tmp_path: Path) -> None:
@@ -96,34 +101,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpacked
 
 
-def test_the_wheel_holds_the_tree_below_a_namespace_without_files(wheel: Path) -> None:
+def test_the_wheel_holds_the_tree_and_imports(wheel):
     namespace = wheel / "editcritic"
     inside = {path.relative_to(namespace).as_posix() for path in namespace.rglob("*") if path.is_file()}
     assert inside == files(ROOT)
     assert [path.name.partition("-")[0] for path in sorted(wheel.iterdir())] == ["editcritic", "editcritic"]
-
-
-def test_the_wheel_imports(wheel: Path) -> None:
     script = f"import sys; sys.path.insert(0, {str(wheel)!r}); import editcritic.reward as r; print(r.__file__)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=wheel, timeout=120)
     assert run.stdout.strip() == str(wheel / "editcritic" / "reward" / "__init__.py"), run.stderr
 
 
-def test_entry_points_lead_to_something() -> None:
-    groups = {"console_scripts": PROJECT["scripts"], **PROJECT["entry-points"]}
-    points = [EntryPoint(name, value, group) for group, named in groups.items() for name, value in named.items()]
-    assert all(callable(point.load()) for point in points)
-    assert {"console_scripts", "editcritic.rewards"} <= {*groups}
-
-
-def test_all_is_every_extra_but_the_tools() -> None:
-    extras = PROJECT["optional-dependencies"]
-    (everything,) = (Requirement(text) for text in extras["all"])
-    assert everything.name == PROJECT["name"]
-    assert everything.extras == {*extras} - {"all", "dev", "docs", "spandrel"}  # the last brings torchvision
-
-
-def test_what_the_tests_install_is_pinned_within_the_ranges_users_get() -> None:
+def test_pins_lie_in_the_ranges_and_the_lowest_are_their_bounds():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if not line.startswith("#"))
     extras = PROJECT["optional-dependencies"]
@@ -132,9 +120,6 @@ def test_what_the_tests_install_is_pinned_within_the_ranges_users_get() -> None:
         if requirement.marker is None or requirement.marker.evaluate({"python_version": "3.11"}):
             assert pins[canonicalize_name(requirement.name)] in requirement.specifier
     assert pins["torch"] == "2.13.0"
-
-
-def test_the_lowest_environment_has_the_lower_bound_of_every_range() -> None:
     lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
     pins = {name: Version(pin).release for name, pin in (line.split("==") for line in lines if line[0] != "#")}
     extras = PROJECT["optional-dependencies"]

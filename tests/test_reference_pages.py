@@ -50,15 +50,11 @@ def sections(page: str) -> dict[str, str]:
 # -- all pages ---------------------------------------------------------------------------------------------------------
 
 
-def test_each_page_begins_with_its_title_and_a_folder_with_its_index() -> None:
+def test_pages_begin_with_titles_and_are_the_same_in_every_process():
     assert [page for page, text in pages().items() if not re.match(r"# \S", text)] == []
     folders = {page.rpartition("/")[0] for page in pages()}
     first = {folder: next(page for page in pages() if page.startswith(f"{folder}/")) for folder in folders}
     assert all(first[folder] == f"{folder}/index.md" for folder in folders - {"reference"})
-
-
-def test_pages_are_the_same_in_every_process() -> None:
-    """Here, and where sets have another order."""
     script = (
         "import sys, json; sys.path.insert(0, 'docs'); from reference_pages import reference_pages; "
         "print(json.dumps(list(reference_pages().items())))"
@@ -78,7 +74,7 @@ def test_pages_are_the_same_in_every_process() -> None:
 # -- API ---------------------------------------------------------------------------------------------------------------
 
 
-def test_every_public_name_has_a_docstring_and_one_place() -> None:
+def test_every_public_name_and_package_has_a_place_and_a_docstring():
     stubs = [name for page, text in pages().items() for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)]
     assert len(stubs) == len(set(stubs))
     definitions = {api.definition(name).path for name in stubs}
@@ -86,9 +82,6 @@ def test_every_public_name_has_a_docstring_and_one_place() -> None:
     public = [name for page in api.PAGES for name in api.public_names(page)]
     assert [name for name in public if api.definition(name).path not in definitions] == []
     assert [name for name in public if not docstrings.docstring_of(api.definition(name))] == []
-
-
-def test_every_package_with_public_names_has_a_page() -> None:
     shown = {module for page in api.PAGES for module, names in page.modules.items() if names is None}
     stable = re.findall(r"`editcritic\.([a-z_.]+)`", (ROOT / "docs" / "stability.md").read_text(encoding="utf-8"))
     packages = [name for name in stable if (ROOT / name.replace(".", "/") / "__init__.py").exists()]
@@ -98,6 +91,24 @@ def test_every_package_with_public_names_has_a_page() -> None:
         exported = import_module(f"editcritic.{module}").__all__
         page = next(page for page in api.PAGES if module in page.modules)
         assert set(exported) <= {name.rpartition(".")[2] for name in api.public_names(page)}
+    for one in docstrings._objects(api.loader().modules_collection["editcritic"]):
+        docstrings._inherit(one)
+    lacking = [
+        f"{name}.{member.name}"
+        for page in api.PAGES
+        for name in api.public_names(page)
+        if api.definition(name).is_class
+        for member in api.definition(name).members.values()
+        if not member.name.startswith("_") and not member.is_alias and member.docstring is None
+        if member.is_function or "property" in member.labels
+    ]
+    assert lacking == []
+    public = {name for page in api.PAGES for name in api.public_names(page)}
+    texts = {name: " ".join(docstrings.docstring_of(api.definition(name)).split()) for name in public}
+    assert {name: text[:60] for name, text in texts.items() if docstrings._SECTIONS.match(text)} == {}
+    text = docstrings.docstring_of(api.definition("editcritic.integrations.trainers.UniRLRewardBackend"))
+    assert text.startswith("A reward backend for UniRL.")
+    assert "prompt_source: The prompt" in text
 
 
 def test_what_guides_and_examples_import_is_on_a_page() -> None:
@@ -117,29 +128,6 @@ def test_what_guides_and_examples_import_is_on_a_page() -> None:
     described.add("editcritic.reward.score")  # a module to griffe; the function is described
     lost = [name for name in sorted(imported) if ".studies." not in name and api.definition(name).path not in described]
     assert lost == []
-
-
-def test_public_methods_and_properties_have_docstrings() -> None:
-    """Their own, or that of what they override."""
-    for one in docstrings._objects(api.loader().modules_collection["editcritic"]):
-        docstrings._inherit(one)
-    lacking = [
-        f"{name}.{member.name}"
-        for page in api.PAGES
-        for name in api.public_names(page)
-        if api.definition(name).is_class
-        for member in api.definition(name).members.values()
-        if not member.name.startswith("_") and not member.is_alias and member.docstring is None
-        if member.is_function or "property" in member.labels
-    ]
-    assert lacking == []
-
-
-def test_a_docstring_begins_with_a_sentence() -> None:
-    """And not with a section: the lists of names show it."""
-    public = {name for page in api.PAGES for name in api.public_names(page)}
-    texts = {name: " ".join(docstrings.docstring_of(api.definition(name)).split()) for name in public}
-    assert {name: text[:60] for name, text in texts.items() if docstrings._SECTIONS.match(text)} == {}
 
 
 @pytest.mark.parametrize(
@@ -181,12 +169,6 @@ def _parameters(name: str) -> Any:
     return [*one.parameters] if one.is_function else [*one.parameters, *one.all_members.values()]
 
 
-def test_a_docstring_that_refers_to_its_module_has_its_text() -> None:
-    text = docstrings.docstring_of(api.definition("editcritic.integrations.trainers.UniRLRewardBackend"))
-    assert text.startswith("A reward backend for UniRL.")
-    assert "prompt_source: The prompt" in text
-
-
 # -- command line ------------------------------------------------------------------------------------------------------
 
 
@@ -202,13 +184,10 @@ def described(path: str) -> str:
     return sections(page)[path] if below else pages()[page]
 
 
-def test_every_command_is_on_a_page_and_in_the_index() -> None:
+def test_every_command_has_its_options_and_arguments():
     index = pages()["reference/cli/index.md"]
     assert [path for path in all_commands() if f"[`{path}`](" not in index] == []
     assert [path for path in all_commands() if "**Options**" not in described(path)] == []
-
-
-def test_options_and_arguments_are_those_of_help() -> None:
     for path, command in all_commands().items():
         text = described(path)
         options = text.partition("**Options**")[2].partition("**Example**")[0]
@@ -220,14 +199,6 @@ def test_options_and_arguments_are_those_of_help() -> None:
         arguments = [one for one in command.params if one.param_type_name == "argument"]
         block = text.partition("**Arguments**")[2].partition("**Options**")[0]
         assert len(re.findall(r"^- `", block, re.MULTILINE)) == len(arguments), path
-
-
-def _names(line: str) -> list[str]:
-    """The names at the beginning of an option's line."""
-    return re.findall(r"`(--?[a-z-]+)`", re.split(r":| \*|, ", line)[0])
-
-
-def test_defaults_ranges_and_repetitions_are_shown() -> None:
     score = described("editcritic score")
     assert "- `--max-failure-rate` *number*, 0 to 1: " in score
     assert "Default: `0.5`." in score
@@ -235,6 +206,11 @@ def test_defaults_ranges_and_repetitions_are_shown() -> None:
     assert "- `--json`: Write one JSON document" in score
     assert "- `-o` or `--out` *path*: " in score
     assert "[docs/experts.md](../../experts.md)" in score
+
+
+def _names(line: str) -> list[str]:
+    """The names at the beginning of an option's line."""
+    return re.findall(r"`(--?[a-z-]+)`", re.split(r":| \*|, ", line)[0])
 
 
 # -- cards -------------------------------------------------------------------------------------------------------------
@@ -290,7 +266,7 @@ def test_without_models_only_what_the_list_says_has_scores() -> None:
     assert {"any-edit", "edival-if", "edit-balanced", "guards", "clip-image"} <= scored
 
 
-def test_audit_findings_are_those_of_the_document() -> None:
+def test_experts_bundles_and_findings_have_cards():
     document = (ROOT / "docs" / "audit_figures.md").read_text(encoding="utf-8")
     rows = cards.audit_rows()
     assert len(rows) > 50
@@ -300,9 +276,6 @@ def test_audit_findings_are_those_of_the_document() -> None:
         f"{following} % of the variants without what was asked for"
         in sections("reference/cards/edival.md")["edival-vq"]
     )
-
-
-def test_experts_bundles_suites_selectors_and_families_have_cards() -> None:
     listed = {
         "experts": set(experts.expert_classes()),
         "bundles": set(bundles()),
@@ -338,7 +311,7 @@ def test_options_have_the_meaning_that_the_docstring_gives() -> None:
 # -- file formats ------------------------------------------------------------------------------------------------------
 
 
-def test_every_schema_number_is_on_the_page() -> None:
+def test_schema_numbers_are_on_the_page_and_those_of_the_modules():
     listed = {(one.module, one.constant): one.name for rows in formats.FORMATS.values() for one in rows if one.module}
     assert formats.schema_numbers().keys() == listed.keys()
     page = pages()["reference/formats.md"]
@@ -346,9 +319,6 @@ def test_every_schema_number_is_on_the_page() -> None:
         assert re.search(rf"^\| {re.escape(name)} \|.*\| {formats.schema_numbers()[place]} \|$", page, re.MULTILINE), (
             name
         )
-
-
-def test_numbers_are_those_that_the_modules_have() -> None:
     for (path, constant), number in formats.schema_numbers().items():
         if path.startswith("integrations/diffusion_rl"):
             continue  # imports torch

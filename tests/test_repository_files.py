@@ -54,23 +54,17 @@ def test_workflows_hand_nothing_to_strangers() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_workflows_run_what_the_makefile_has() -> None:
+def test_workflows_and_pre_commit_run_what_the_makefile_has():
     commands = {path.stem: "\n".join(step.get("run", "") for step in steps(path)) for path in WORKFLOWS}
     assert made(commands["ci"]) == {"check", "test", "test-rest", "test-lowest", "docs"}
     assert made(commands["release"]) == {"check", "test-all", "docs", "release-check"}
     assert set().union(*(made(text) for text in commands.values())) <= TARGETS
-
-
-def test_the_tests_run_on_every_python_that_is_promised() -> None:
     jobs = loaded(ROOT / ".github/workflows/ci.yml")["jobs"]
     tested = set(jobs["test"]["strategy"]["matrix"]["python"])
     tested |= {version for step in jobs["lowest"]["steps"] if (version := step.get("with", {}).get("python-version"))}
     classifiers = PYPROJECT["project"]["classifiers"]
     promised = {match[1] for text in classifiers if (match := re.fullmatch(r".*Python :: (3\.\d+)", text))}
     assert tested == promised
-
-
-def test_pre_commit_runs_what_make_check_does() -> None:
     config = loaded(ROOT / ".pre-commit-config.yaml")
     (repository,) = config["repos"]
     assert repository["repo"] == "local"
@@ -80,9 +74,6 @@ def test_pre_commit_runs_what_make_check_does() -> None:
     assert {stage for hook in repository["hooks"] for stage in hook["stages"]} == {
         *config["default_install_hook_types"]
     }
-
-
-def test_editors_break_lines_where_ruff_does() -> None:
     settings = (ROOT / ".editorconfig").read_text(encoding="utf-8")
     python = re.search(r"^\[\*\.\{py,toml\}\]\n(?:\w+ = \S+\n)*?max_line_length = (\d+)$", settings, re.MULTILINE)
     assert python is not None

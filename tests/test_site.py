@@ -118,15 +118,12 @@ def test_links_lead_to_pages_of_the_site(page: str, text: str, becomes: str, tmp
     assert SITE["rewrite_links"](text, rewriter) == f"{becomes}\n"
 
 
-def test_an_example_is_a_page() -> None:
+def test_an_example_is_a_page_and_a_link_to_nowhere_refused(tmp_path):
     source = '"""Best of two: keep the better one.\n\npip install it\npython examples/it.py\n\nLook.\n"""\n\nx = 1\n'
     page = "# Best of two\n\nKeep the better one.\n\n```sh\npip install it\npython examples/it.py\n```\n\nLook.\n\n"
     assert SITE["example_page"](source) == f"{page}```python\nx = 1\n```\n"
     with pytest.raises(ValueError, match="begins with a docstring"):
         SITE["example_page"]("x = 1\n")
-
-
-def test_a_link_to_nowhere_is_refused(tmp_path: Path) -> None:
     rewriter = SITE["link_rewriter"]("docs/a.md", {"docs/a.md": "a.md"}, tmp_path)
     with pytest.raises(ValueError, match=r"docs/a\.md: a link to b\.md, which does not exist"):
         SITE["rewrite_links"]("[b](b.md)", rewriter)

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGES = Path(__file__).parents[1] / "docs" / "trainers"
-
 _TRIED = re.compile(r"^Tried at: (.+)$", re.MULTILINE)
 _COMMIT = re.compile(r"([\w.-]+/[\w.-]+)@([0-9a-f]{7,40}) \((\d{4}-\d\d-\d\d)\)")
 _BLOCK = re.compile(r"^```diff\n(.*?)^```$", re.DOTALL | re.MULTILINE)

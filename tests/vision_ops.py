@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 FOLDER = Path(sys.prefix) / "torchvision-for-tests"
-
 _OPERATORS = """
 nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor
 qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor
@@ -30,7 +29,6 @@ _deform_conv2d_backward(Tensor g, Tensor x, Tensor w, Tensor o, Tensor m, Tensor
 int f, int h, int i, int j, bool u) -> (Tensor, Tensor, Tensor, Tensor, Tensor)
 _cuda_version() -> int
 """
-
 _LIBRARIES: list[object] = []
 
 

@@ -20,13 +20,10 @@ from .whole_picture_changes import jpeg
 
 Mask = NDArray[np.bool_]
 """H x W."""
-
 Area = tuple[int, int, int, int]
 """x, y, width, height in pixels."""
-
 EditAgain = Callable[[EditSample], Image]
 """An editor: carries out a sample's instruction on its sources."""
-
 _CHANGED = 6.0  # grey levels, after smoothing: less is re-encoding
 _CLEAR = 30.0  # grey levels, in a tenth of what changed
 _MARGIN = 0.015  # of the longer side: added around what changed
@@ -111,9 +108,8 @@ class AuditedEdit:
         return self.edit_again(again).resized(*self.sample.edited.size)
 
     def covered(self, picture: Image, seed: int) -> AuditedEdit:
-        """The edit under another picture of the same size, to which a family is applied after others.
-
-        What the edit changed, and what can be seen on it, stays: the damage by others is no part of the edit.
+        """The edit under another picture of the same size, to which a family is applied after others. What the edit
+        changed, and what can be seen on it, stays: the damage by others is no part of the edit.
         """
         edit = replace(self, sample=replace(self.sample, edited=picture), seed=seed)
         kept = ("before", "changed", "changed_share", "changed_area", "is_clear", "request", "_visible")
@@ -131,7 +127,6 @@ class AuditedEdit:
 
     def damaged(self, pixels: NDArray[np.generic]) -> Variant | None:
         """`picture`, at the same size; None where no damage is to be seen, as of a grey picture without its colours.
-
         That is a difference, root mean square, below 3 grey levels or one and a half times what JPEG 85 costs the edit.
         """
         variant = self.picture(pixels)

@@ -25,10 +25,7 @@ from ..timeout_compat import TIMEOUTS
 
 AnyScorer = Callable[[Sequence[EditSample]], Sequence[Any]]
 """A batch of samples -> for each a number, None, or a `Score`."""
-
-_LARGEST = 1e100
-"""Of a score: differences of larger ones, as shares of others, are no floats."""
-
+_LARGEST = 1e100  # of a score: differences of larger ones, as shares of others, are no floats
 _OUTAGES = 3
 """Samples in a row that fail for reasons of infrastructure, each alone: the others of their batch would, too."""
 
@@ -100,8 +97,7 @@ class AuditedReward:
 
     def __call__(self, samples: Sequence[EditSample]) -> list[Score]:
         """A score each. A batch that raises is scored sample by sample, so that only what raises alone has failed.
-        After three outages in a row, its others have failed, too: each would wait for a time-out of its
-        own.
+        After three outages in a row, its others have failed, too: each would wait for a time-out of its own.
         """
         return self._each(self.scorer, samples, readable=True)
 
@@ -159,14 +155,11 @@ class AuditedReward:
             raise ValueError(f"{len(scores)} scores for {len(samples)} samples")
         self.samples += len(samples)
         if isinstance(results, Scores):
-            self._count_experts(results)
+            for name, counts in results.stats.get("experts", {}).items():  # a server's client has none
+                total = self.experts.setdefault(name, {})
+                for key, count in counts.items():
+                    total[key] = total.get(key, 0) + count
         return scores
-
-    def _count_experts(self, results: Scores) -> None:
-        for name, counts in results.stats.get("experts", {}).items():  # a server's client has none
-            total = self.experts.setdefault(name, {})
-            for key, count in counts.items():
-                total[key] = total.get(key, 0) + count
 
 
 def _in_order(results: Any) -> Iterator[Any]:

@@ -1,6 +1,6 @@
 """Families of variants: changes to an edit whose effect on a right reward is known without a truth.
 
-A family of ours is a function in `families/` and a row in the table of its module.
+A family of ours is a function in `families/` with one of the decorators below.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .requested_changes import RequestedChange
 
 Relation = Literal["lower", "equal", "same", "no_number"]
-
 RELATIONS: Mapping[Relation, str] = MappingProxyType(
     {
         "lower": "must score below the edit",
@@ -28,7 +27,6 @@ RELATIONS: Mapping[Relation, str] = MappingProxyType(
     }
 )
 """What a family demands of a reward, in the order of reports."""
-
 Damages = Literal["", "following", "preservation", "both"]
 """What a worse variant takes from an edit: the requested change, all the rest, or both; nothing in other relations."""
 
@@ -104,18 +102,21 @@ class Family:
 
 def family_of(
     relation: Relation,
-    vary: Callable[[AuditedEdit, float], Variant | None],
     reason: str,
     labels: Mapping[float, str],
     *,
     damages: Damages = "",
     needs_good_edit: bool = False,
     unless_requested: tuple[RequestedChange, ...] = (),
-) -> Family:
-    """A family that is named like its function. labels: of each amount, mildest first."""
-    mild, middle, strong = (Severity(amount, label) for amount, label in labels.items())
-    name = vary.__name__.replace("_", "-")
-    return Family(name, relation, reason, (mild, middle, strong), vary, damages, needs_good_edit, unless_requested)
+) -> Callable[[Callable[[AuditedEdit, float], Variant | None]], Family]:
+    """Makes a function a family that is named like it. labels: of each amount, mildest first."""
+
+    def made(vary: Callable[[AuditedEdit, float], Variant | None]) -> Family:
+        mild, middle, strong = (Severity(amount, label) for amount, label in labels.items())
+        name = vary.__name__.replace("_", "-")
+        return Family(name, relation, reason, (mild, middle, strong), vary, damages, needs_good_edit, unless_requested)
+
+    return made
 
 
 worse = partial(family_of, "lower", damages="preservation")

@@ -18,15 +18,23 @@ from .trials import Trial, UnmadeVariant
 
 Counts = Mapping[str, Mapping[str, float]]
 """Of each expert, by id: queries, calls, failed, seconds."""
+_LEAST_SOURCES = 6  # the whole range of five is left by their true median in 6 % of cases, that of two in 50 %
+TOLERANCE = 0.05
+"""Of the scale: how far the score of a harmless variant may be from the edit's."""
+_SAME_TOLERANCE = 1e-3  # of the scale: floats of a model depend on the other rows of its batch
+TIE = 1e-9
+"""Of the scale: scores that are nearer are equal."""
+SCHEMA = 1
+"""Version of the JSON form of an audit."""
+Outcome = Literal["right", "violation", "incomparable"]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpertCost:
-    """What one expert took in an audit.
-
-    expert: its id. roles: that it is bound to. queries, calls, failed, seconds: of the whole audit, with its search;
-    experts work at the same time, so their seconds may add up to more than its own. seconds_per_edit: mean of the
-    samples scored; answers that are known already cost nothing, so a single edit costs more. None without any.
+    """What one expert took in an audit. expert: its id. roles: that it is bound to. queries, calls, failed, seconds: of
+    the whole audit, with its search; experts work at the same time, so their seconds may add up to more than its own.
+    seconds_per_edit: mean of the samples scored; answers that are known already cost nothing, so a single edit costs
+    more. None without any.
     """
 
     expert: str
@@ -61,9 +69,6 @@ def costs_of(counts: Counts, roles: Mapping[str, Sequence[str]], scored: int) ->
     return sorted(costs, key=lambda cost: -cost.seconds)
 
 
-_LEAST_SOURCES = 6  # the whole range of five is left by their true median in 6 % of cases, that of two in 50 %
-
-
 @dataclass(frozen=True, slots=True)
 class Rate:
     """Violations among trials that can be compared. low, high: the 95 % interval over sources."""
@@ -78,13 +83,8 @@ class Rate:
         return self.violations / self.trials if self.trials else None
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "violations": self.violations,
-            "trials": self.trials,
-            "rate": self.value,
-            "low": self.low,
-            "high": self.high,
-        }
+        counts = {"violations": self.violations, "trials": self.trials}
+        return {**counts, "rate": self.value, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,9 @@ def mean_of(
 
 
 def rate_interval(flags: Sequence[bool], sources: Sequence[Hashable]) -> tuple[float, float]:
-    """The 95 % interval of a rate, over sources.
-
-    A bootstrap over sources. Of fewer than six it would be too narrow, and where all have the same rate, as without any
-    hit, it would have no width: there it is Wilson's interval with one observation a source.
+    """The 95 % interval of a rate, over sources. A bootstrap over sources. Of fewer than six it would be too narrow,
+    and where all have the same rate, as without any hit, it would have no width: there it is Wilson's interval with one
+    observation a source.
     """
     sums = list(_sums([float(flag) for flag in flags], sources))
     interval = bootstrap_interval(_ratio, *zip(*sums, strict=True)) if len(sums) >= _LEAST_SOURCES else None
@@ -131,9 +130,8 @@ def rate_interval(flags: Sequence[bool], sources: Sequence[Hashable]) -> tuple[f
 
 
 def mean_interval(values: Sequence[float], sources: Sequence[Hashable]) -> tuple[float, float] | None:
-    """The 95 % interval of a mean, over sources; None for fewer than two of them.
-
-    Student's, since a bootstrap of few sources is too narrow: of 2, its interval holds the mean in half of all cases.
+    """The 95 % interval of a mean, over sources; None for fewer than two of them. Student's, since a bootstrap of few
+    sources is too narrow: of 2, its interval holds the mean in half of all cases.
     """
     sums = list(_sums(values, sources))
     return ratio_interval(*zip(*sums, strict=True)) if sums else None
@@ -145,25 +143,11 @@ def _ratio(totals: Numbers, counts: Numbers) -> Numbers:
 
 
 def _sums(values: Sequence[float], sources: Sequence[Hashable]) -> list[tuple[float, float]]:
-    """Of each source, the sum of its values and their number."""
     totals: dict[Hashable, tuple[float, float]] = {}
     for value, source in zip(values, sources, strict=True):
         total, count = totals.get(source, (0.0, 0.0))
         totals[source] = (total + value, count + 1)
     return list(totals.values())
-
-
-TOLERANCE = 0.05
-"""Of the scale: how far the score of a harmless variant may be from the edit's."""
-
-_SAME_TOLERANCE = 1e-3  # of the scale: floats of a model depend on the other rows of its batch
-TIE = 1e-9
-"""Of the scale: scores that are nearer are equal."""
-
-SCHEMA = 1
-"""Version of the JSON form of an audit."""
-
-Outcome = Literal["right", "violation", "incomparable"]
 
 
 @dataclass(frozen=True)
@@ -321,7 +305,7 @@ class AuditReport:
 
     def finding(self, name: str) -> FamilyFinding:
         """That of a family. Raises KeyError."""
-        return next((one for one in self.findings if one.family.name == name), None) or _missing(name)
+        return {one.family.name: one for one in self.findings}[name]
 
     @property
     def overall(self) -> Rate:
@@ -383,18 +367,16 @@ class AuditReport:
     def worst(self, family: str, count: int = 3) -> list[Trial]:
         """The trials of a family that are most in error, of different samples, worst first; violations only."""
         trials = [t for t in self.trials if t.family == family and self.outcome(t) == "violation"]
-        relation = self._family_by_name[family].relation
-        ranked = sorted(trials, key=lambda trial: self._error(trial, relation), reverse=True)
+        is_signed = self._family_by_name[family].relation in ("lower", "no_number")
+
+        def error(trial: Trial) -> float:
+            gain = self.gain(trial) or 0.0
+            return gain if is_signed else abs(gain)
+
         of_each: dict[int, Trial] = {}
-        for trial in ranked:
+        for trial in sorted(trials, key=error, reverse=True):
             of_each.setdefault(trial.sample, trial)
         return list(of_each.values())[:count]
-
-    def _error(self, trial: Trial, relation: str) -> float:
-        gain = self.gain(trial)
-        if gain is None:
-            return 0.0
-        return gain if relation in ("lower", "no_number") else abs(gain)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON: no pictures, no NaN."""
@@ -448,7 +430,3 @@ def scale_of(limits: tuple[float | None, float | None], scores: Sequence[Score])
     known = [score.value for score in scores if score.value is not None]
     spread = float(np.subtract(*np.quantile(known, (0.95, 0.05)))) if known else 0.0
     return spread or 1.0
-
-
-def _missing(name: str) -> FamilyFinding:
-    raise KeyError(name)

@@ -16,15 +16,11 @@ from .family import Variant
 
 Alpha = NDArray[np.float32]
 """H x W, in [0, 1]: how much of another picture shows."""
-
 _Item = TypeVar("_Item", bound=np.generic)
-
 VISIBLE = 9.0
 """Grey levels: a mean difference over a region, finest grain left out, that a person notices."""
-
 MAX_CHANGED = 0.6
 """Share of the picture: an edit that changed more leaves no room for damage elsewhere."""
-
 _UNLIKE = 24.0  # grey levels: of another picture
 _ATTEMPTS = 60
 _PLACES = 6
@@ -93,10 +89,9 @@ def most_visible(
     patch: Callable[[Area], Pixels | None],
     shape: Callable[[int, int], Alpha] | None = None,
 ) -> Variant | None:
-    """The edit with a patch blended into the area where that is most visible; None where it is visible nowhere.
-
-    patch: of an area, pixels of its size. shape: of a width and height, how much of the patch shows; by default, the
-    inscribed ellipse.
+    """The edit with a patch blended into the area where that is most visible; None where it is visible nowhere. patch:
+    of an area, pixels of its size. shape: of a width and height, how much of the patch shows; by default, the inscribed
+    ellipse.
     """
     best: tuple[float, Area, Pixels] | None = None
     for area in areas:

@@ -19,6 +19,10 @@ _ENGLISH = word_set(
     "the this that these those it its his their with into from and should let make made add change turn remove "
     "delete erase replace swap put give move edit show keep wearing"
 )
+_SCENE: frozenset[OperationType] = frozenset({"style", "filter", "extraction", "composition", "reasoning"})
+_LOOK: frozenset[OperationType] = _SCENE | {"weather", "restoration", "effect_add", "effect_remove"}
+_EFFECT: frozenset[OperationType] = frozenset({"effect_add", "effect_remove", "particles_add", "particles_remove"})
+_STRENGTH: frozenset[OperationType] = _EFFECT | {"filter", "light", "weather", "restoration", "reasoning"}
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,8 @@ class RequestedChange:
     phrases: str
 
     def may_be_in(self, request: Request) -> bool:
-        """Whether a phrase is in the instruction, or its plan has an operation of one of the types.
-
-        An instruction that has no plan, and no word that is English without doubt, may ask for anything.
+        """Whether a phrase is in the instruction, or its plan has an operation of one of the types. An instruction that
+        has no plan, and no word that is English without doubt, may ask for anything.
         """
         text = " ".join(("", *request.words))
         if any(f" {phrase}" in text for phrase in self.phrases.split(", ")):
@@ -80,11 +83,6 @@ class RequestedChange:
             return _ENGLISH.isdisjoint(request.words)
         return any(operation.type in self.types for operation in request.plan.operations)
 
-
-_SCENE: frozenset[OperationType] = frozenset({"style", "filter", "extraction", "composition", "reasoning"})
-_LOOK: frozenset[OperationType] = _SCENE | {"weather", "restoration", "effect_add", "effect_remove"}
-_EFFECT: frozenset[OperationType] = frozenset({"effect_add", "effect_remove", "particles_add", "particles_remove"})
-_STRENGTH: frozenset[OperationType] = _EFFECT | {"filter", "light", "weather", "restoration", "reasoning"}
 
 COLOUR = RequestedChange(
     _LOOK | {"light"},
@@ -96,7 +94,6 @@ COLOUR = RequestedChange(
     "color, swap color, swap red, swap green, swap blue",
 )
 """The looks of all colours."""
-
 LIGHT = RequestedChange(
     _LOOK | {"light", "camera", "particles_add"},
     "bright, dark, dim, light, illuminat, expos, contrast, shadow, hdr, glow, sunlight, sunlit, sunny, sunset, "
@@ -105,7 +102,6 @@ LIGHT = RequestedChange(
     "vintage, retro, look old, film, filter, effect, flash, snowy, snowing",
 )
 """Brightness and contrast."""
-
 DETAIL = RequestedChange(
     _LOOK | {"camera", "particles_add", "particles_remove"},
     "blur, unblur, sharp, focus, unfocus, bokeh, depth of field, grain, nois, denois, pixel, 8 bit, 16 bit, "
@@ -115,7 +111,6 @@ DETAIL = RequestedChange(
     "mist, haz, rain, snowy, snowing, smok, dust, static, halftone, dither, frost, censor",
 )
 """Sharpness, noise and texture."""
-
 FRAMING = RequestedChange(
     _SCENE | {"crop", "reframe", "zoom", "camera"},
     "crop, zoom, closer, close up, frame, framing, border, margin, passepartout, polaroid, letterbox, "
@@ -124,7 +119,6 @@ FRAMING = RequestedChange(
     "angle, camera, perspective, vignett, styl, instagram, lines, bars, mesh, black bar",
 )
 """What of the scene is in the picture, and what lies around and over it."""
-
 ORIENTATION = RequestedChange(
     frozenset({"rotate", "camera", "reframe", "composition", "reasoning"}),
     "mirror, flip, rotat, turn around, turned around, turn the picture, turn the image, turn the photo, tilt, "
@@ -133,20 +127,17 @@ ORIENTATION = RequestedChange(
     "eye, lens, melt, stretch, squeez, ripple, reflect, handed, symmetr, facing",
 )
 """Which way up and round the scene is, and how straight."""
-
 NUMBER = RequestedChange(
     frozenset({"count_change", "duplicate", "composition", "reasoning"}),
     "copy, copies, duplicat, repeat, number, count, multipl, more, another, several, many, twin",
 )
 """How many there are of something."""
-
 TEXT = RequestedChange(
     frozenset({"text_change", "text_remove", "text_style"}),
     "text, writ, word, caption, letter, sign, label, logo, title, say, spell, slogan, quote, subtitle, watermark, "
     "poster",
 )
 """Words in the picture."""
-
 ADDITION = RequestedChange(
     frozenset(
         {"subject_add", "count_change", "duplicate", "effect_add", "particles_add", "text_change", "composition"}
@@ -156,7 +147,6 @@ ADDITION = RequestedChange(
     "another, several, many",
 )
 """What may stand at other places, too, or be done to others: the place where it is asked for is not read here."""
-
 DEGREE = RequestedChange(
     _STRENGTH | {"attribute", "expression", "camera", "zoom", "resize"},
     "slight, a bit, bit, little, subtl, somewhat, partly, partial, half, soft, gentl, faint, pale, transparen, "
@@ -165,10 +155,8 @@ DEGREE = RequestedChange(
     "vivid, vibran, sharp, smooth",
 )
 """What there may be more or less of: half of it, and twice of it, may be what was asked for."""
-
 SHADE = RequestedChange(frozenset({"color_alter", "material_alter"}), "color, colour, paint, dye, shade, recolo")
 """A colour, of which every shade is right, the most vivid one too."""
-
 SURROUNDINGS = RequestedChange(
     _SCENE | {"background_change", "weather", "light", "camera", "reframe"},
     "background, backdrop, scene, setting, environment, surround, sky, landscape, extract, cut, isolat, "
@@ -176,14 +164,12 @@ SURROUNDINGS = RequestedChange(
     "forest, indoors, outdoors",
 )
 """What lies around the things that are named."""
-
 PANELS = RequestedChange(
     frozenset({"composition", "reasoning"}),
     "collage, side, compar, split, panel, grid, diptych, triptych, sheet, both, half, inset, corner, thumbnail, "
     "screen, frame, photo of, picture of, picture in, poster, television, tv, monitor, before and after, comic",
 )
 """Several pictures in one."""
-
 SHAPES = RequestedChange(
     frozenset({"effect_add", "particles_add", "composition"}),
     "star, cross, triangle, shape, geometric, logo, sticker, icon, draw, doodle, confetti, decorat, dot, pattern, "

@@ -162,7 +162,6 @@ class AuditRun:
 
 
 def _check_types(edits: Sequence[object], families: Sequence[object]) -> None:
-    """Raises TypeError, and ValueError without families or for two of one name."""
     for edit in edits:
         if not isinstance(edit, EditSample):
             raise TypeError(f"an audit needs EditSamples, got {type(edit).__name__}")

@@ -16,9 +16,10 @@ from .family import Family, Variant
 
 BATCH = 64
 """Variants per call: bounds the pictures in memory."""
-
 _OTHERS = 8
 _LONGEST_REASON = 500  # characters, of what a family raises
+MadeVariant = tuple[Family, int, Variant]
+"""A variant with its family and severity, as `TrialMaker.variants` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,6 @@ class UnmadeVariant:
     family: str
     severity: int
     reason: str
-
-
-MadeVariant = tuple[Family, int, Variant]
-"""A variant with its family and severity, as `TrialMaker.variants` has them."""
 
 
 @dataclass(frozen=True)

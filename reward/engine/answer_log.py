@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ..digests import record_checksum
+from ..encoded_images import MAX_PIXELS
 from ..image import Size
-from ..image_decoding import MAX_PIXELS
 from ..plain_text import one_line
 from ..queries.kinds import Answer, Query
 from ..queries.outcomes import Abstention
@@ -32,7 +32,6 @@ from ..strict_json import parse_json
 from .shared_database import DATABASE_ERRORS, SharedDatabase
 
 SCHEMA = 3
-
 _TABLES = f"""
 begin immediate;
 create table if not exists meta (
@@ -66,7 +65,6 @@ commit;
 pragma cache_size = -65536;       -- 64 MiB: keys are random, and pages are reused
 pragma wal_autocheckpoint = 8192; -- 32 MiB, for the same reason
 """
-
 _RECORDS = {
     "answer": ("answers left join experts on number = expert_number", ("id", "lower(hex(query_digest))", "answer")),
     "derived image": ("derived_images", ("parent_digest", "operation", "image_digest")),
@@ -79,24 +77,16 @@ _RECORDS = {
     "sample": ("samples", ("sample",)),
 }
 """Table and fields of every kind of record that is read; their checksum is over the kind and these fields as text."""
-
 MAX_ANSWER_BYTES = 128 * 2**20
 """Of one answer as text; an upscaled photograph of 36 million pixels has about 100 MiB. Longer ones are not stored."""
-
 _MAX_CONTAINERS = 1_000_000
 """Lists and tables in the JSON of an answer; boxes and lines of text have one each, embeddings one per row."""
-
 MAX_ROW_BYTES = 16 * 2**20
 """Of each field of other rows."""
-
 _CHUNK = 500  # SQLite's older limit is 999 variables
-
 _DIGEST = re.compile("[0-9a-f]{64}")
-
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 """What reading and checking an answer of unknown content raises."""
-
-
 AskedQuery = tuple[str, Query[Any], "Query[Any] | Abstention | None"]
 """The id of an expert, a query to it, and what it rewrote that to; None for an expert that rewrites none."""
 
@@ -324,7 +314,6 @@ class AnswerLog:
     # -- experts ------------------------------------------------------------------------------------------------------
 
     def _expert_number(self, expert: str) -> int | None:
-        """The number of an expert in this log; None if it has none."""
         if expert not in self._expert_numbers:
             (number,) = self._db.execute("select number from experts where id = ?", (expert,)).fetchone() or (None,)
             if not isinstance(number, int):

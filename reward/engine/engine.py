@@ -25,6 +25,11 @@ from .program import Program
 from .scheduler import Scheduler
 from .workers import calling, start_daemon
 
+_GAVE_UP = "not scored before the end of the time for an outage"
+_GAVE_UP_POLL_S = 0.1
+_SUBMIT_CHUNK = 32
+"""`run` submits programs in chunks: enough for a batch, without making experts wait for images to load."""
+
 
 class Engine:
     """Runs programs. Use it through a `Reward`; rewards that share an engine share answers.
@@ -244,9 +249,3 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-_GAVE_UP = "not scored before the end of the time for an outage"
-_GAVE_UP_POLL_S = 0.1
-_SUBMIT_CHUNK = 32
-"""`run` submits programs in chunks: enough for a batch, without making experts wait for images to load."""

@@ -19,9 +19,8 @@ from .workers import CallReport, ExpertCall, ExpertLoop, Worker
 
 @dataclass(slots=True)
 class ExpertStats:
-    """Work of one expert: number of queries and calls, failed queries, and seconds spent in it.
-
-    usage: the expert's own counters since its first use in this engine (see `Expert.usage`).
+    """Work of one expert: number of queries and calls, failed queries, and seconds spent in it. usage: the expert's own
+    counters since its first use in this engine (see `Expert.usage`).
     """
 
     queries: int = 0
@@ -47,50 +46,26 @@ class Stats:
 
     def since(self, before: Stats) -> dict[str, Any]:
         """The difference to an earlier snapshot, as plain JSON."""
-        return {
-            "programs": self.programs - before.programs,
-            "queries": self.queries - before.queries,
-            "unique": self.unique - before.unique,
-            "cache_hits": self.cache_hits - before.cache_hits,
-            "coalesced": self.coalesced - before.coalesced,
-            "rejected": self.rejected - before.rejected,
-            "experts": {
-                name: {
-                    "queries": current.queries - previous.queries,
-                    "calls": current.calls - previous.calls,
-                    "failed": current.failed - previous.failed,
-                    "seconds": round(current.seconds - previous.seconds, 4),
-                    **{key: round(count - previous.usage.get(key, 0.0), 6) for key, count in current.usage.items()},
-                }
-                for name, current in self.experts.items()
-                if (previous := before.experts.get(name, ExpertStats())).queries != current.queries
-            },
+        counts = ("programs", "queries", "unique", "cache_hits", "coalesced", "rejected")
+        since: dict[str, Any] = {name: getattr(self, name) - getattr(before, name) for name in counts}
+        since["experts"] = {
+            name: {
+                **{key: getattr(current, key) - getattr(previous, key) for key in ("queries", "calls", "failed")},
+                "seconds": round(current.seconds - previous.seconds, 4),
+                **{key: round(count - previous.usage.get(key, 0.0), 6) for key, count in current.usage.items()},
+            }
+            for name, current in self.experts.items()
+            if (previous := before.experts.get(name, ExpertStats())).queries != current.queries
         }
+        return since
 
 
 class RunningProgram:
-    """A running program. `parent` and `slot` are set for the programs of a gather.
-
-    shared: what it and the programs that it gathers run once. notes: of the replies that all of them got, in order.
-    engine: keeps the engine from being garbage-collected, and thereby closed, before the program is done.
-    is_wanted: whether the score is still needed; None: it is. caller: the call of an expert that waits for the score.
+    """A running program. `parent` and `slot` are set for the programs of a gather. shared: what it and the programs
+    that it gathers run once. notes: of the replies that all of them got, in order. engine: keeps the engine from being
+    garbage-collected, and thereby closed, before the program is done. is_wanted: whether the score is still needed;
+    None: it is. caller: the call of an expert that waits for the score.
     """
-
-    __slots__ = (
-        "caller",
-        "engine",
-        "experts",
-        "future",
-        "is_wanted",
-        "notes",
-        "outcomes",
-        "parent",
-        "pending",
-        "program",
-        "sample",
-        "shared",
-        "slot",
-    )
 
     def __init__(
         self,
@@ -135,24 +110,19 @@ class RunningProgram:
 class SharedProgram(RunningProgram):
     """A program that several others of a score wait for. Its parent is the first of them."""
 
-    __slots__ = ("request",)
-
     def __init__(self, request: RunOnce, parent: RunningProgram) -> None:
         super().__init__(request.program(), parent.experts, parent.sample, parent=parent)
         self.request = request
 
 
+@dataclass(slots=True, eq=False)
 class SharedOutcome:
     """What a shared program has returned, or why it could not. waiters: the programs that wait; None once it is done.
-
     It does not keep the shared program, whose parents keep it.
     """
 
-    __slots__ = ("outcome", "waiters")
-
-    def __init__(self) -> None:
-        self.outcome: Any = None
-        self.waiters: list[RunningProgram] | None = []
+    outcome: Any = None
+    waiters: list[RunningProgram] | None = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -178,18 +148,14 @@ class StopScheduler:
 SchedulerEvent = list[RunningProgram] | CallReport | ResetCircuit | PrepareExpert | StopScheduler
 
 
+@dataclass(slots=True, eq=False)
 class InFlightCall:
     """A batch in flight. Without queries, the call only loads the expert; `ready` gets its result."""
 
-    __slots__ = ("deadline", "queries", "ready", "worker")
-
-    def __init__(
-        self, queries: list[Query[Any]], worker: Worker, deadline: float, ready: Future[str] | None = None
-    ) -> None:
-        self.queries = queries
-        self.worker = worker
-        self.deadline = deadline
-        self.ready = ready
+    queries: list[Query[Any]]
+    worker: Worker
+    deadline: float
+    ready: Future[str] | None = None
 
     def set_ready(self, problem: str) -> None:
         """Set the result of `ready`, if any."""
@@ -198,10 +164,8 @@ class InFlightCall:
 
 
 class ExpertQueue:
-    """The scheduler's state of one expert.
-
-    waiters: programs that wait for a query, by its digest. new_queries: not yet looked up in the log. pending: to be
-    dispatched, by kind. down_reason: why the circuit is open, or an empty string.
+    """The scheduler's state of one expert. waiters: programs that wait for a query, by its digest. new_queries: not yet
+    looked up in the log. pending: to be dispatched, by kind. down_reason: why the circuit is open, or an empty string.
     """
 
     def __init__(self, expert: Expert) -> None:
@@ -270,7 +234,6 @@ def deadlocked_programs(queues: Mapping[str, ExpertQueue]) -> list[RunningProgra
 
 
 def _is_awaited(task: RunningProgram, caller: ExpertCall, queues: Mapping[str, ExpertQueue]) -> bool:
-    """Whether its caller still waits for the program."""
     while task.parent is not None:
         task = task.parent
     return caller.number in queues[caller.expert].in_flight and not (task.future is None or task.future.done())

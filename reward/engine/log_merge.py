@@ -24,13 +24,11 @@ from .shared_database import DATABASE_ERRORS
 
 Keep = Literal["first", "none"]
 """Of answers that differ: the first in the order of the logs, or none, so that the query is asked again."""
-
 MAX_CONFLICTS: Final = 20
 """Conflicts that are kept and shown; the others are counted."""
-
 _COMMIT_ROWS = 2_000
-_SHOWN = 200
-"""Characters of an answer in a conflict."""
+_SHOWN = 200  # characters of an answer in a conflict
+_OF_ONE_REWARD = ("spec", "experts")  # metadata that the recordings which are merged have to share
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +94,20 @@ _RECORDING = {
     "rewriting": _Kind("rewritings", ("expert_number", "sample_digest", "query_digest"), ("rewritten",)),
     "sample": _Kind("samples", ("sample",), ()),
 }
-_OF_ONE_REWARD = ("spec", "experts")
-"""Metadata that the recordings which are merged have to share."""
 
 
 def merge_logs(paths: Sequence[Path], out: Path, *, keep: Keep = "first", answers_only: bool = False) -> MergeReport:
-    """Merge logs into `out`, atomically. What `out` has already stays, and counts as the first log.
-
-    answers_only: leave out what recordings have beside answers; else recordings have to be of one reward, and the
-    merged log is a recording of all their samples. The logs that are read are not changed.
-
-    Raises `LogError` for a file that is no answer log or is damaged as a database, for recordings that do not fit, for
-    an `out` that is one of the logs or that a process uses; OSError if it cannot be written.
+    """Merge logs into `out`, atomically. What `out` has already stays, and counts as the first log. answers_only: leave
+    out what recordings have beside answers; else recordings have to be of one reward, and the merged log is a recording
+    of all their samples. The logs that are read are not changed.
     """
     if any(os.path.realpath(path) == os.path.realpath(out) for path in paths):
         raise LogError(f"{out} is one of the logs that are read: they are not changed; give another file")
     sources = list(paths)
     if out.exists():
-        _require_unused(out)
+        AnswerLog(out).close()
+        if any(Path(f"{out}{suffix}").exists() for suffix in ("-wal", "-shm")):
+            raise LogError(f"{out} is used by a process: wait for that to end, or give a new file")
         sources = [out, *sources]
     with atomic_replacement(out) as temporary, closing(AnswerLog(temporary)) as merged:
         merger = _Merger(merged, keep)
@@ -122,13 +116,6 @@ def merge_logs(paths: Sequence[Path], out: Path, *, keep: Keep = "first", answer
                 merger.add(log, {**_CACHE, **({} if answers_only else _RECORDING)})
         merger.finish()
     return merger.report
-
-
-def _require_unused(out: Path) -> None:
-    """What was written last may be in the file beside it; the last process that closes the log moves it over."""
-    AnswerLog(out).close()
-    if any(Path(f"{out}{suffix}").exists() for suffix in ("-wal", "-shm")):
-        raise LogError(f"{out} is used by a process: wait for that to end, or give a new file")
 
 
 class _Merger:
@@ -154,7 +141,10 @@ class _Merger:
                         self._db.execute("commit")
                         self._db.execute("begin")
             if "meta" in kinds:
-                self._add_descriptions(log)
+                columns = ("query_digest", "kind", "description")
+                fitting = " and ".join(f"length({column}) <= {MAX_ROW_BYTES}" for column in columns)
+                for row in log._db.execute(f"select {', '.join(columns)} from queries where {fitting}"):
+                    self._db.execute("insert or ignore into queries values (?, ?, ?)", row)
             self._db.execute("commit")
         except DATABASE_ERRORS as error:
             raise LogError(
@@ -183,7 +173,6 @@ class _Merger:
                 yield fields
 
     def _add_row(self, log: AnswerLog, kind: str, described: _Kind, fields: tuple[str, ...]) -> bool:
-        """Whether it is new."""
         if kind == "meta" and fields[0] == "schema":
             return False
         if kind == "sample":
@@ -251,13 +240,6 @@ class _Merger:
         self._see("sample", name, digest)
         self._log.add_sample(sample)
         return True
-
-    def _add_descriptions(self, log: AnswerLog) -> None:
-        """The queries of a recording, which are for people."""
-        columns = ("query_digest", "kind", "description")
-        fitting = " and ".join(f"length({column}) <= {MAX_ROW_BYTES}" for column in columns)
-        for row in log._db.execute(f"select {', '.join(columns)} from queries where {fitting}"):
-            self._db.execute("insert or ignore into queries values (?, ?, ?)", row)
 
     def _is_seen(self, kind: str, key: str) -> bool:
         return self._db.execute("select 1 from seen where kind = ? and key = ?", (kind, key)).fetchone() is not None

@@ -189,10 +189,9 @@ def gather(programs: Sequence[Program[Score]]) -> Program[tuple[Score, ...]]:
 
 
 def run_once(part: Callable[[S], Program[T]], subject: S) -> Program[T]:
-    """The value of `part(subject)`, which runs once for all programs of a score, however many of them need it.
-
-    Raises what it raises: `Failed`, `Abstained` or ImageError. As an answer to a query, a value is kept while the score
-    is computed, and so is an abstention; a failure reaches those who wait for it, and who comes later runs it anew.
+    """The value of `part(subject)`, which runs once for all programs of a score, however many of them need it. Raises
+    what it raises: `Failed`, `Abstained` or ImageError. As an answer to a query, a value is kept while the score is
+    computed, and so is an abstention; a failure reaches those who wait for it, and who comes later runs it anew.
     """
     (outcome,) = yield RunOnce(part, subject)
     if isinstance(outcome, Unanswered | ImageError):

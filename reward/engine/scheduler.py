@@ -44,6 +44,13 @@ from .workers import CallReport, ExpertLoop, ExpertThread, LoopWorker, Worker, f
 
 WITHOUT_LOG = "continuing without the answer log"
 """How the warning begins that a log has failed: answers from then on are not in it."""
+_LOG_ERRORS: tuple[type[Exception], ...] = (LogError, *DATABASE_ERRORS)
+_WAITS_FOR_ITSELF = (
+    "an expert waits for itself: a call of it scores with a reward on the engine that runs it, all its workers are in "
+    "such calls, and only it can answer. Give that reward an engine of its own, or let the metric ask both (`ask`)"
+)
+_CANCELLED = "cancelled: the score is no longer needed"
+_ENGINE_FAILED = "the engine crashed before the expert was ready"
 
 
 class Scheduler:
@@ -175,20 +182,17 @@ class Scheduler:
                     child = RunningProgram(program, task.experts, task.sample, parent=task, slot=slot)
                     self._ready.append((child, None))
             elif isinstance(request, RunOnce):
-                self._share(task, request)
+                task.outcomes, task.pending = [None], 1
+                shared = task.shared.get(request)
+                if shared is None:
+                    shared = task.shared[request] = SharedOutcome()
+                    self._ready.append((SharedProgram(request, task), None))
+                if shared.waiters is not None:
+                    shared.waiters.append(task)
+                else:
+                    self._set_outcome(task, 0, shared.outcome)
             else:
                 self._abort(task, TypeError(f"a program must yield Ask (of queries) or Gather, got {request!r:.200}"))
-
-    def _share(self, task: RunningProgram, request: RunOnce) -> None:
-        task.outcomes, task.pending = [None], 1
-        shared = task.shared.get(request)
-        if shared is None:
-            shared = task.shared[request] = SharedOutcome()
-            self._ready.append((SharedProgram(request, task), None))
-        if shared.waiters is not None:
-            shared.waiters.append(task)
-        else:
-            self._set_outcome(task, 0, shared.outcome)
 
     def _complete(self, task: RunningProgram, outcome: Any) -> None:
         """outcome: what the program returned, or why it could not."""
@@ -298,7 +302,6 @@ class Scheduler:
     # -- experts ------------------------------------------------------------------------------------------------------
 
     def _resolve_from_log(self, queue: ExpertQueue) -> None:
-        """Answer new queries from the log; the others become pending."""
         if not queue.new_queries:
             return
         queries, queue.new_queries = queue.new_queries, []
@@ -341,7 +344,6 @@ class Scheduler:
                     return
 
     def _next_batch(self, queue: ExpertQueue, pending: deque[Query[Any]], size: int) -> list[Query[Any]]:
-        """The next queries with an active waiter."""
         queries: list[Query[Any]] = []
         while pending and len(queries) < size:
             query = pending.popleft()
@@ -489,12 +491,3 @@ class Scheduler:
 
 def _is_wanted(task: RunningProgram) -> bool:
     return task.is_wanted is None or task.is_wanted()
-
-
-_LOG_ERRORS: tuple[type[Exception], ...] = (LogError, *DATABASE_ERRORS)
-_WAITS_FOR_ITSELF = (
-    "an expert waits for itself: a call of it scores with a reward on the engine that runs it, all its workers are in "
-    "such calls, and only it can answer. Give that reward an engine of its own, or let the metric ask both (`ask`)"
-)
-_CANCELLED = "cancelled: the score is no longer needed"
-_ENGINE_FAILED = "the engine crashed before the expert was ready"

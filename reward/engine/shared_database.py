@@ -25,38 +25,29 @@ from ..forks import at_fork
 
 DATABASE_ERRORS: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 """What using a damaged database raises; the second if a damaged name is part of SQLite's message."""
-
 _MAX_ENTRIES = 64
 """Entries of a schema; ours have fewer. SQLite accepts one index many times, and a trigger after them."""
-
 _STEPS_BETWEEN = 5_000
 """Instructions of SQLite's machine between two looks at the budget and at signals: 0.1 ms, or as many long rows."""
-
 _MAX_SCHEMA_STEPS = 2_000
 """What reading a schema may take: its pages cannot be checked before, and its rows may be long. Ours takes 200."""
-
-_MAX_TEXT = 10_000
-"""Characters of an entry of a schema that are looked at."""
-
+_MAX_TEXT = 10_000  # characters of an entry of a schema that are looked at
 _MIN_STEPS = 5_000_000
 _STEPS_PER_BYTE = 64
 """What a statement may take. A scan of our tables takes 30 to 60 steps a row, and a row has 32 bytes or more."""
-
-_BLANKS = re.compile(r"[ \t\n\f\r]+")
-"""Those of SQLite; other blanks of Unicode are letters to it."""
-
+_BLANKS = re.compile(r"[ \t\n\f\r]+")  # those of SQLite; other blanks of Unicode are letters to it
 _META = re.compile(
     r"create table meta ?\( ?key text primary key, value text not null(, checksum text not null)? ?\) without rowid",
     re.IGNORECASE,
 )
 """The table with the number of the schema, as all versions made it: reading it runs nothing."""
+_Entry = tuple[str, str, str, str]  # type, name and table of an entry of a schema, and the statement that made it
 
 
 class SharedDatabase:
-    """A database in WAL mode; any thread may use its connection, and writers wait up to 60 s for each other.
-
-    There is no connection while the process forks; parent and child open one each when they need it. SQLite keeps the
-    locks of its connections in tables of the process, and in a child these would name locks that only the parent holds.
+    """A database in WAL mode; any thread may use its connection, and writers wait up to 60 s for each other. There is
+    no connection while the process forks; parent and child open one each when they need it. SQLite keeps the locks of
+    its connections in tables of the process, and in a child these would name locks that only the parent holds.
     """
 
     def __init__(
@@ -75,10 +66,6 @@ class SharedDatabase:
         in the table `meta` of a new database, and the pragmas of a connection. tables: those that a database of this
         kind always has. kind, replacement: for messages, as "an answer log", "a new file". read_only: neither the file
         nor what lies beside it is changed; if a process was killed while it wrote, a copy is read.
-
-        Raises `error_class`, naming the path, for a file that cannot be used. A foreign database, one of another
-        schema, or one with anything in its schema that `create` does not make (a trigger, a view, another column) is
-        not changed, and nothing in it runs.
         """
         self.path, self.create, self.schema, self.tables = path, create, schema, tables
         self.kind, self.replacement, self.error_class = kind, replacement, error_class
@@ -141,7 +128,11 @@ class SharedDatabase:
         if self.read_only:
             db.execute("pragma query_only = on")
             return
-        _use_wal(db)
+        from tenacity import Retrying, retry_if_exception_message, stop_after_attempt, wait_fixed
+
+        locked = retry_if_exception_message(match=".*locked")
+        retrying = Retrying(retry=locked, stop=stop_after_attempt(100), wait=wait_fixed(0.05), reraise=True)
+        retrying(lambda: db.execute("pragma journal_mode = wal").fetchall())  # a row that is left keeps it in progress
         db.execute("pragma synchronous = normal")
         db.executescript(self.create)
         self._require_own_schema(db)  # a new file may have been made by another version meanwhile
@@ -163,10 +154,9 @@ class SharedDatabase:
         return db
 
     def _require_own_files(self) -> None:
-        """Raise unless the file, and what SQLite would write or replay beside it, are files that we may have made.
-
-        A rollback journal is replayed, and deletes the file that it names as its super-journal; we have one for a
-        moment only, when a file is made. SQLite would follow a link beside the database, and write there.
+        """Raise unless the file, and what SQLite would write or replay beside it, are files that we may have made. A
+        rollback journal is replayed, and deletes the file that it names as its super-journal; we have one for a moment
+        only, when a file is made. SQLite would follow a link beside the database, and write there.
         """
         if not _is_regular_or_absent(Path(os.path.realpath(self.path))):
             raise self._unusable("it is not a regular file")
@@ -214,7 +204,11 @@ class SharedDatabase:
         if not self.tables <= set(tables):
             raise self.error_class(f"{self.path} is a database of something else: give {self.replacement}")
         if _META.fullmatch(tables.get("meta", "")):
-            self._require_schema_number(db)
+            (stored,) = db.execute("select value from meta where key = 'schema'").fetchone() or ("no number",)
+            if stored != str(self.schema):
+                raise self.error_class(
+                    f"{self.path} has schema {stored!s:.20}, this version reads {self.schema}: use {self.replacement}"
+                )
         if len(rows) > _MAX_ENTRIES:
             raise self._unusable(f"its schema has more than {_MAX_ENTRIES} entries: give {self.replacement}")
         if others := sorted(entry[:2] for entry in entries - _own_entries(self.create)):
@@ -224,13 +218,6 @@ class SharedDatabase:
                 f"{self.replacement}"
             )
         return True
-
-    def _require_schema_number(self, db: sqlite3.Connection) -> None:
-        (stored,) = db.execute("select value from meta where key = 'schema'").fetchone() or ("no number",)
-        if stored != str(self.schema):
-            raise self.error_class(
-                f"{self.path} has schema {stored!s:.20}, this version reads {self.schema}: use {self.replacement}"
-            )
 
     def _before_fork(self) -> None:
         self.lock.acquire()
@@ -248,7 +235,6 @@ class SharedDatabase:
 
 class _BoundedConnection(sqlite3.Connection):
     """Ends a statement that takes more steps than its file has room for rows, and one during which a signal came.
-
     SQLite swallows what a callback raises, and so what Python's handler of a signal raises within it.
     """
 
@@ -335,19 +321,6 @@ class _Cursor(sqlite3.Cursor):
 
     def fetchall(self) -> list[Any]:
         return list(self)
-
-
-def _use_wal(db: sqlite3.Connection) -> None:
-    """Switch to WAL. SQLite's timeout does not cover this switch, so retry while another process performs it."""
-    from tenacity import Retrying, retry_if_exception_message, stop_after_attempt, wait_fixed
-
-    locked = retry_if_exception_message(match=".*locked")
-    retrying = Retrying(retry=locked, stop=stop_after_attempt(100), wait=wait_fixed(0.05), reraise=True)
-    retrying(lambda: db.execute("pragma journal_mode = wal").fetchall())  # a row that is left keeps it in progress
-
-
-_Entry = tuple[str, str, str, str]
-"""Type, name and table of an entry of a schema, and the statement that made it."""
 
 
 def _entry(row: tuple[object, ...]) -> _Entry:

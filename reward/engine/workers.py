@@ -25,6 +25,10 @@ from ..timeout_compat import TIMEOUTS
 
 _CONNECTION_ERRORS: tuple[type[Exception], ...] = (ConnectionError, *TIMEOUTS)
 _EXPERT_DOWN_ERRORS: tuple[type[Exception], ...] = (ExpertDown, *_CONNECTION_ERRORS)
+RUNNING_CALL: ContextVar[ExpertCall | None] = ContextVar("editcritic_expert_call", default=None)
+"""The call that this code is part of: see `ExpertThread` and `ExpertLoop`."""
+_JOIN_TIMEOUT_S = 2.0  # how long the exit waits for all threads together
+_stops_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +41,6 @@ class ExpertCall:
     expert: str
     number: int
     blocks_loop: bool = False
-
-
-RUNNING_CALL: ContextVar[ExpertCall | None] = ContextVar("editcritic_expert_call", default=None)
-"""The call that this code is part of: see `ExpertThread` and `ExpertLoop`."""
 
 
 def calling(report: Callable[[Any], None]) -> ExpertCall | None:
@@ -82,9 +82,8 @@ class Worker(Protocol):
 
 
 class ExpertThread:
-    """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting.
-
-    name: the expert's id at its first use in the engine; identifies it in reports.
+    """Runs one expert's calls. A daemon: a hung call cannot keep the process from exiting. name: the expert's id at its
+    first use in the engine; identifies it in reports.
     """
 
     def __init__(self, expert: Expert, name: str, report: Callable[[CallReport], None], breaker: int) -> None:
@@ -307,12 +306,9 @@ def _no_gradients() -> contextlib.AbstractContextManager[Any]:
 # where it next needs the interpreter; inside a C++ library (for example while it frees a model's weights) that aborts
 # the process. So the exit waits shortly for threads that can end.
 
-_JOIN_TIMEOUT_S = 2.0
-"""How long the exit waits for all threads together."""
 
 _stops: weakref.WeakKeyDictionary[threading.Thread, weakref.WeakMethod[Callable[[], None]]]
 _stops = weakref.WeakKeyDictionary()
-_stops_lock = threading.Lock()
 
 
 def start_daemon(thread: threading.Thread, stop: Callable[[], None]) -> None:

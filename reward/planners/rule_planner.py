@@ -39,12 +39,59 @@ from .english.sentences import (
 )
 from .english.values import is_praise
 
+_LIMITING = (lex.CONJUNCTIONS - {"and", "or"}) | word_set(
+    "keep keeping stay staying remain remaining must except excluding besides nobody"
+)
+"""Words of a condition, which a name or value of EdiVal's form does not have."""
+_NOT_BARE = (
+    lex.ARTICLES
+    | lex.POSSESSIVES
+    | lex.QUANTIFIERS
+    | lex.SCENES
+    | (lex.CONJUNCTIONS - {"and"})
+    | (lex.OTHER_PREPOSITIONS - {"featuring", "showing"})
+    | (lex.PREPOSITIONS.keys() - {"with", "of"})
+    | word_set("keep remove delete erase add insert replace change make everything anything something nothing")
+    | (lex.AUXILIARIES - {"can"})
+    | _LIMITING
+    | word_set("one last everyone everybody outdoors indoors upstairs downstairs nearby")
+    | word_set("it them him left right bottom foreground background front this that these those other another")
+)
+MAX_CLAUSES = 12
+MAX_CLAUSE_TOKENS = 100
+"""Words and marks of a clause. It bounds the work on each, so that the time is linear in the number of clauses."""
+_NOTED_TYPES = frozenset(("subject_add", "extraction", "background_change", "style", "weather", "light"))
+_STAYING = word_set(
+    "keep keeping keeps kept stay staying stays remain remaining remains preserve preserving maintain maintaining "
+    "retain retaining except excepting excluding besides nobody"
+)
+_EXCEPTING = frozenset((("other", "than"), ("apart", "from"), ("aside", "from"), ("but", "not")))
+_DENIED = word_set("no not never must without nothing nobody")
+_REPORTED = word_set(
+    "says say said advises advise advised reports report reported warns warn warned claims claim claimed suggests "
+    "suggest suggested recommends recommend recommended urges urge urged announces announced tells told states "
+    "stated insists argues argue explains explained"
+)
+_GRAMMAR_WORDS = (
+    lex.EDIT_VERBS
+    | lex.SIDE_NOUNS
+    | lex.LOCATED
+    | lex.MENTIONED
+    | lex.HOLDING
+    | lex.WEARING
+    | lex.TEXT_INTRODUCERS
+    | lex.PREPOSITIONS.keys()
+    | lex.OTHER_PREPOSITIONS
+    | word_set("rid away that's who's worn held attached adjacent close closer side far very next")
+)
+"""Words that say how slots are filled, and are in none."""
+_BETTERED = word_set("improve fix enhance edit beautify retouch perfect polish better upgrade")
+
 
 class RulePlanner(Expert):
-    """Answers `Plan` for everyday English requests; abstains on everything else. It does not look at the sources.
-
-    A sentence has a plan only if every word of it is read: an operation of a known kind on a named object, what is
-    kept, or how it is done. A plan that the validator rejects is none.
+    """Answers `Plan` for everyday English requests; abstains on everything else. It does not look at the sources. A
+    sentence has a plan only if every word of it is read: an operation of a known kind on a named object, what is kept,
+    or how it is done. A plan that the validator rejects is none.
     """
 
     id = "rules@2"
@@ -114,12 +161,6 @@ def _plan_of_form(request: str) -> EditPlan | None:
         return None
 
 
-_LIMITING = (lex.CONJUNCTIONS - {"and", "or"}) | word_set(
-    "keep keeping stay staying remain remaining must except excluding besides nobody"
-)
-"""Words of a condition, which a name or value of EdiVal's form does not have."""
-
-
 def _objects(task: Task) -> list[str]:
     return [name for name in (task.object, task.new, task.reference, *task.keep) if name]
 
@@ -132,22 +173,6 @@ def _without_marks(name: str, task: Task) -> str:
     if task.type == "position_change" and len(middle) > 1:
         return " ".join((first, *(word for word in middle[:-1] if word not in ("left", "right")), middle[-1]))
     return name
-
-
-_NOT_BARE = (
-    lex.ARTICLES
-    | lex.POSSESSIVES
-    | lex.QUANTIFIERS
-    | lex.SCENES
-    | (lex.CONJUNCTIONS - {"and"})
-    | (lex.OTHER_PREPOSITIONS - {"featuring", "showing"})
-    | (lex.PREPOSITIONS.keys() - {"with", "of"})
-    | word_set("keep remove delete erase add insert replace change make everything anything something nothing")
-    | (lex.AUXILIARIES - {"can"})
-    | _LIMITING
-    | word_set("one last everyone everybody outdoors indoors upstairs downstairs nearby")
-    | word_set("it them him left right bottom foreground background front this that these those other another")
-)
 
 
 def _is_bare(name: str) -> bool:
@@ -163,12 +188,6 @@ def _is_bare(name: str) -> bool:
         and len(words) <= 9
         and not any(word.strip(",.") in _NOT_BARE or set(word) & set("'\"") for word in words)
     )
-
-
-MAX_CLAUSES = 12
-MAX_CLAUSE_TOKENS = 100
-"""Words and marks of a clause. It bounds the work on each, so that the time is linear in the number of clauses."""
-_NOTED_TYPES = frozenset(("subject_add", "extraction", "background_change", "style", "weather", "light"))
 
 
 def plan_of_sentence(tokens: Tokens) -> EditPlan | str:
@@ -237,19 +256,6 @@ def _has_lost_condition(clause: Clause) -> bool:
     return words[-1:] != [] and words[-1] in _REPORTED and "," in words
 
 
-_STAYING = word_set(
-    "keep keeping keeps kept stay staying stays remain remaining remains preserve preserving maintain maintaining "
-    "retain retaining except excepting excluding besides nobody"
-)
-_EXCEPTING = frozenset((("other", "than"), ("apart", "from"), ("aside", "from"), ("but", "not")))
-_DENIED = word_set("no not never must without nothing nobody")
-_REPORTED = word_set(
-    "says say said advises advise advised reports report reported warns warn warned claims claim claimed suggests "
-    "suggest suggested recommends recommend recommended urges urge urged announces announced tells told states "
-    "stated insists argues argue explains explained"
-)
-
-
 def _with_questions(operations: list[PlannedOperation], kept: list[Kept]) -> list[PlannedOperation]:
     """The operations with questions, if their slots leave out words of the grammar, such as "get rid of" or "side"."""
     account = PlanAccount(EditPlan(tuple(operations), tuple(kept)))
@@ -265,21 +271,6 @@ def _with_questions(operations: list[PlannedOperation], kept: list[Kept]) -> lis
     ]
 
 
-_GRAMMAR_WORDS = (
-    lex.EDIT_VERBS
-    | lex.SIDE_NOUNS
-    | lex.LOCATED
-    | lex.MENTIONED
-    | lex.HOLDING
-    | lex.WEARING
-    | lex.TEXT_INTRODUCERS
-    | lex.PREPOSITIONS.keys()
-    | lex.OTHER_PREPOSITIONS
-    | word_set("rid away that's who's worn held attached adjacent close closer side far very next")
-)
-"""Words that say how slots are filled, and are in none."""
-
-
 def _taken(clauses: Sequence[Clause], index: int) -> Target | None:
     """What "take the ring" takes, where the next clause says what happens to it."""
     words, after = clauses[index].tokens, clauses[index + 1 : index + 2]
@@ -292,7 +283,6 @@ def _taken(clauses: Sequence[Clause], index: int) -> Target | None:
 
 
 def _note_after(clauses: Sequence[Clause], index: int) -> str | None:
-    """The notes that follow a clause, as text; None without one."""
     notes = []
     for clause in clauses[index + 1 :]:
         if clause.kind == "request":
@@ -334,6 +324,3 @@ def _is_vague(tokens: Tokens) -> bool:
 
 def _names_picture(tokens: Tokens) -> bool:
     return is_scene(tokens) or words_in(tokens) in (["it"], ["this"])
-
-
-_BETTERED = word_set("improve fix enhance edit beautify retouch perfect polish better upgrade")

@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Plane = NDArray[np.float32]
-
 _NUMBERS = 7  # gain, scale, shift, periodicity, structure, detail_loss
-
 BANDS = 3
 """Bands of gradient amplitude, from fine to coarse, each an octave."""
-
 GRIDS: dict[str, tuple[int, ...]] = {
     "features": (),
     "colour": (3,),

@@ -157,7 +157,6 @@ def accepted_kinds(expert: object) -> tuple[str, ...] | None:
 
 def unsuitable_experts(experts: Mapping[str, Expert], kinds: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Role -> what is wrong, and what to bind instead, of bound experts that do not accept the queries of their role.
-
     kinds: role -> the kinds of queries that it gets, as in a card. Roles without an expert are left out, and experts
     that do not say what they accept. Runs no expert and asks for no id, which may query a server.
     """
@@ -178,7 +177,6 @@ def unsuitable_experts(experts: Mapping[str, Expert], kinds: Mapping[str, Sequen
 
 
 def _installed_experts(kinds: Sequence[str]) -> list[str]:
-    """Names of installed experts whose classes answer or adapt all of these kinds."""
     names = []
     for name, point in entry_point_names("editcritic.experts").items():
         with contextlib.suppress(Exception):  # one that cannot be loaded is not what to bind

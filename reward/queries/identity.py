@@ -27,6 +27,7 @@ from .specs import SpecError, import_path, parameters
 
 SIGNATURE_DIGITS = 8
 """Hex digits of an identity at the end of a signature."""
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 class _Paths(Enum):
@@ -37,19 +38,16 @@ class _Paths(Enum):
 
 
 def metric_digest(metric: Any) -> str:
-    """The digest of a metric without experts, 64 hex digits.
-
-    An object is described by its class, the version in its card, and its constructor arguments, which it must keep as
-    attributes of the same names; a property `identity_options` takes the place of the arguments. Raises `SpecError` for
-    what no other process could have an equal of, such as a class defined inside a function.
+    """The digest of a metric without experts, 64 hex digits. An object is described by its class, the version in its
+    card, and its constructor arguments, which it must keep as attributes of the same names; a property
+    `identity_options` takes the place of the arguments.
     """
     return _digest(_describe(metric, _Paths.BY_CONTENT))
 
 
 def content_digest(value: Any) -> str:
-    """The digest of plain data, images or arrays, 64 hex digits; nothing is abbreviated, and no file is opened.
-
-    Raises `SpecError` for an object that cannot be described.
+    """The digest of plain data, images or arrays, 64 hex digits; nothing is abbreviated, and no file is opened. Raises
+    `SpecError` for an object that cannot be described.
     """
     return _digest(_describe(value, _Paths.AS_TEXT))
 
@@ -133,9 +131,6 @@ def _describe_object(built: Any, paths: _Paths) -> dict[str, Any]:
 def _is_written_in_python(kind: type) -> bool:
     """Whether a class is one of a Python module; the state of others is in C."""
     return bool(kind.__flags__ & _HEAP_TYPE) and "__module__" in vars(kind)
-
-
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def _card_facts(built: Any) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from .reported_speech import Span, is_asserted, is_quoted, quotations, refuses
 
 T = TypeVar("T")
-
 _NAMES = "answer|score|rating|grade|verdict|judge?ment|label|level|winner"
 _FOREIGN_NAMES = (
     r"note(?=\s:\s)|antwort|bewertung|punktzahl|urteil|réponse|évaluation|respuesta|puntuación|calificación|resposta"
@@ -29,12 +28,72 @@ _LABEL = (
     rf"|{_TAG}|{_BOX}|(?m:{_HEADING}))"
 )
 """A label that introduces an answer, e.g. `**Final answer:** `, `Score (0-10): `, `<answer>` or `\\boxed{`."""
-
 _OPEN, _CLOSE = (
     r"(?:```(?:\w+(?=\s))?|[\s*_`\"'“„\u2018«「『(\[{#:✅❌✔✓✗✘☑\ufe0f])*",
     r"[*_`\"'”“’»」』)\]}]*(?![*_`\"'”“’»」』)\]}])",
 )
 """Marks and spaces before an answer, and marks after it."""
+_MAX_LABELS = 100
+"""Labels whose values are parsed. A judge that repeats itself more often is stuck, and gives no answer."""
+_BRACKET = re.compile(r'(?<![\w.])"(?:\\.|[^"\\\n])*"?|[{\[\]}]')
+"""A bracket, or a string, in which brackets do not count (one that is cut off ends with its line)."""
+_ALONE = rf"{_CLOSE}(?!\s*[?/&+]|[-–—]\w|[ \t]+(?!(?:as|because|but|considering|due|for|given|overall|since|with)\b)\w)"
+"""After an option that is the whole answer: `good.`, `good because …`, and not `good light`, `good-ish`, `good?`."""
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n")
+_OWN_LABEL = (
+    r"(?:[\s\W]*(?:\w+[ -]){0,2}\w+[\s*_`]*:"
+    r"|\W*The\s+(?:\w+\s+)?(?:edit|quality|rating|score|difference|severity|realism|consistency|naturalness)\s+"
+    r"(?:\w+\s+){0,6}?is"
+    r"|\W*I(?:['’]d|\s+would)?\s+(?:rate|call|judge|grade|consider)\s+(?:\w+\s+){1,8}?(?:as|to\s+be)?)"
+)
+"""The judge's own name for what it was asked about, on its last line: `Severity: `, `The quality of the edit is `."""
+_UNCLEAR = (
+    r"no[*`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
+    r"|yes,?\s+that\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|not)\b"
+    r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b"
+    r"|(?:yes|no)['\"”’»*_`]*\s+(?:is|are|was|were|would|means?|stands?|appears?)\b"
+    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s*(?:and|or|but)\s+(?:yes|no)\b"
+    r"(?!\s+(?:other|further|more|one|new|\w+\s+(?:is|are|was|were|has|have)\b))|,?\s+(?:but\s+)?(?:if|unless|only|almost|nearly|partially|partly|mostly|somewhat|probably|perhaps|maybe|not\s+\w+ly)\b)"
+)
+"""Begins with yes or no but means neither: `no cup`, `no idea`, `no, I can't help`, `yes?`, `yes, partly`."""
+_LAST_WORD = re.compile(r"(?:[.!]|\n)[\s*_]{0,9}(yes|no)[\s*_.!]{0,9}\Z", re.IGNORECASE)
+"""A last sentence that is yes or no."""
+_FOREIGN_ANSWER = re.compile(
+    rf"((?:{_FOREIGN_NAMES}|{_NAMES})[\s*_`]*[:=\uff1a]{_OPEN})"
+    r"(?:(ja|oui|sí|si|sim|да|是的?|はい|예|네|evet|tak)|(nein|non|não|нет|否|不是|いいえ|아니요|아니오|nee|hay\u0131r|nie))(?!\w)",
+    re.IGNORECASE,
+)
+_INTEGER = r"([0-9]{1,9})(?!\w|[.,:][0-9])"
+_MORE = (
+    rf"{_CLOSE}(?:\s*(?:%|±|→|->|~|(?:percent|per\s+cent|or|to)\b|(?:through|and|[-–—,;&|/])\s*[0-9])"
+    r"|[-–—]\w|\+|\s*\?|[.,;]?\s+[0-9]+\W*(?:\n|\Z)|[ \t]+[0-9]"
+    r"|\s*(?:=|…|\.\.)|,?\s*(?:[+−×*]\s*[0-9]|(?:minus|plus|times)\b)|['’][0-9]|\s+\.\s*[0-9]"
+    r"|['\"”’»*_`]*\s+(?:is|are|was|were|would|means?|stands?|appears?|will)\b"
+    r"|\s*\((?:maybe|perhaps|possibly|or)\b|\s*\([^)\n]{0,30}\)\s*(?:to|[-–—])\s*[0-9]|\s+out\s+of\s+[a-z])"
+)
+"""After an integer that is one of two, one end of a range, a percentage, a term of a sum or a legend, or hedged."""
+_ANSWER_END = (
+    rf"{_CLOSE}(?:\W*\Z|\s*(?:[.,;:!\n(–—/=-]|</)|\s+(?:as|because|due|for|given|points?|since|stars?)\b"
+    rf"|\s+(?:out\s+)?of\s+{_CLOSE}[0-9])"
+)
+"""After an integer that is an answer, not a count: `7.`, `7 because …`, and not `7 flaws`."""
+_APPROXIMATE = re.compile(
+    r"(?:\b(?:about|above|almost|and|around|below|between|least|most|nearly|or|over|roughly|than|to|under)|[-–—~≈<>≤≥])"
+    r"[\s*]*\Z",
+    re.IGNORECASE,
+)
+"""Before an integer that is a bound, one of two, or approximate."""
+_REASON = re.compile(
+    r'"(?:reason\w*|explanation|rationale|justification|comment|analysis)"\s*:\s*"((?:\\.|[^"\\]){1,2000})'
+)
+"""What a judge says for itself within JSON; other strings may be of the instruction."""
+_MAX_INTEGERS = 1_000  # strings of a reply that are read as integers
+_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
+"""A string, which is kept unchanged (an unclosed one up to the end), or a comma before a closing bracket."""
+_CUT_OFF = re.compile(r'\{\s*"|\[\s*[{"0-9]')
+"""At a bracket that is never closed: the beginning of JSON, and not of other words."""
+_MAX_BRACKETS = 200
+"""Opening brackets that are tried as the beginning of JSON. Degenerate output may contain thousands."""
 
 
 def _labelled_values(
@@ -45,10 +104,9 @@ def _labelled_values(
     positions: Iterable[int] = (),
     label: str = _LABEL,
 ) -> T | None:
-    """The value parsed after labels that `start` follows, at other positions, and at the beginning of the text.
-
-    None unless the values are one. A beginning that cannot be parsed only matters where there is no other value. A
-    value in a bracket that is never closed was cut off, and is none; so is all of a reply that refuses to rate.
+    """The value parsed after labels that `start` follows, at other positions, and at the beginning of the text. None
+    unless the values are one. A beginning that cannot be parsed only matters where there is no other value. A value in
+    a bracket that is never closed was cut off, and is none; so is all of a reply that refuses to rate.
     """
     cut = _first_unclosed_bracket(text)
     quoted = quotations(text)
@@ -83,14 +141,6 @@ def _begins_with_quotation(text: str, position: int, quoted: Sequence[Span]) -> 
     return any(re.match(r"[\s,–—-]*(?!(?:because|since|due|given)\b)\w", text[end:]) for end in ends)
 
 
-_MAX_LABELS = 100
-"""Labels whose values are parsed. A judge that repeats itself more often is stuck, and gives no answer."""
-
-
-_BRACKET = re.compile(r'(?<![\w.])"(?:\\.|[^"\\\n])*"?|[{\[\]}]')
-"""A bracket, or a string, in which brackets do not count (one that is cut off ends with its line)."""
-
-
 def _first_unclosed_bracket(text: str) -> int:
     """Position of the first curly or square bracket that is never closed; else the length of the text."""
     opened: list[int] = []
@@ -105,9 +155,6 @@ def _first_unclosed_bracket(text: str) -> int:
 
 # -- options ----------------------------------------------------------------------------------------------------------
 
-_ALONE = rf"{_CLOSE}(?!\s*[?/&+]|[-–—]\w|[ \t]+(?!(?:as|because|but|considering|due|for|given|overall|since|with)\b)\w)"
-"""After an option that is the whole answer: `good.`, `good because …`, and not `good light`, `good-ish`, `good?`."""
-
 
 def _without_markup(text: str) -> str:
     """The text without list markers and emphasis underscores."""
@@ -115,9 +162,8 @@ def _without_markup(text: str) -> str:
 
 
 def parse_option(options: Sequence[str], text: str) -> str | None:
-    """The option that a text gives as its answer: after a label, or at its beginning. None unless it is unique.
-
-    An answer is rejected if another option is in the same clause; one at the beginning without a label also if another
+    """The option that a text gives as its answer: after a label, or at its beginning. None unless it is unique. An
+    answer is rejected if another option is in the same clause; one at the beginning without a label also if another
     option is anywhere in the text, which may weigh them.
     """
     words = re.sub(r"\A\s*[0-9][.)]\s+", "", _without_markup(text))  # the number that a prompt gives the option
@@ -150,27 +196,6 @@ def parse_option(options: Sequence[str], text: str) -> str | None:
     return by_lowercase[own[2].casefold()] if asserted else None
 
 
-_SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+|\n")
-
-_OWN_LABEL = (
-    r"(?:[\s\W]*(?:\w+[ -]){0,2}\w+[\s*_`]*:"
-    r"|\W*The\s+(?:\w+\s+)?(?:edit|quality|rating|score|difference|severity|realism|consistency|naturalness)\s+"
-    r"(?:\w+\s+){0,6}?is"
-    r"|\W*I(?:['’]d|\s+would)?\s+(?:rate|call|judge|grade|consider)\s+(?:\w+\s+){1,8}?(?:as|to\s+be)?)"
-)
-"""The judge's own name for what it was asked about, on its last line: `Severity: `, `The quality of the edit is `."""
-
-_UNCLEAR = (
-    r"no[*`]*[ \t]+(?!(?:as|because|he|it|not|she|since|that|the|there|they|this)\b)\w"
-    r"|yes,?\s+that\s+(?:is|was|would\s+be)\s+(?:wrong|incorrect|false|not)\b"
-    r"|no\W+i\s*(?:['’]m|am|can|could|w)|yes\W+i\s+(?:can|could|will)\s+(?:help|assist)\b"
-    r"|(?:yes|no)['\"”’»*_`]*\s+(?:is|are|was|were|would|means?|stands?|appears?)\b"
-    r"|(?:yes|no)(?:[-–—]\w|\s*[?/&+]|,?\s*(?:and|or|but)\s+(?:yes|no)\b"
-    r"(?!\s+(?:other|further|more|one|new|\w+\s+(?:is|are|was|were|has|have)\b))|,?\s+(?:but\s+)?(?:if|unless|only|almost|nearly|partially|partly|mostly|somewhat|probably|perhaps|maybe|not\s+\w+ly)\b)"
-)
-"""Begins with yes or no but means neither: `no cup`, `no idea`, `no, I can't help`, `yes?`, `yes, partly`."""
-
-
 def parse_yes_no(text: str) -> bool | None:
     """True for yes: after a label, or at the beginning. None if the text gives neither, or contradicts itself later."""
 
@@ -200,51 +225,17 @@ def _last_word(words: str) -> bool | None:
     return None if re.search(opposite, before, re.IGNORECASE) or not is_asserted(before) else yes
 
 
-_LAST_WORD = re.compile(r"(?:[.!]|\n)[\s*_]{0,9}(yes|no)[\s*_.!]{0,9}\Z", re.IGNORECASE)
-"""A last sentence that is yes or no."""
-
-_FOREIGN_ANSWER = re.compile(
-    rf"((?:{_FOREIGN_NAMES}|{_NAMES})[\s*_`]*[:=\uff1a]{_OPEN})"
-    r"(?:(ja|oui|sí|si|sim|да|是的?|はい|예|네|evet|tak)|(nein|non|não|нет|否|不是|いいえ|아니요|아니오|nee|hay\u0131r|nie))(?!\w)",
-    re.IGNORECASE,
-)
-
-
 def _translated(match: re.Match[str]) -> str:
     return match[1] + ("yes" if match[2] else "no")
 
 
 # -- integers ---------------------------------------------------------------------------------------------------------
 
-_INTEGER = r"([0-9]{1,9})(?!\w|[.,:][0-9])"
-_MORE = (
-    rf"{_CLOSE}(?:\s*(?:%|±|→|->|~|(?:percent|per\s+cent|or|to)\b|(?:through|and|[-–—,;&|/])\s*[0-9])"
-    r"|[-–—]\w|\+|\s*\?|[.,;]?\s+[0-9]+\W*(?:\n|\Z)|[ \t]+[0-9]"
-    r"|\s*(?:=|…|\.\.)|,?\s*(?:[+−×*]\s*[0-9]|(?:minus|plus|times)\b)|['’][0-9]|\s+\.\s*[0-9]"
-    r"|['\"”’»*_`]*\s+(?:is|are|was|were|would|means?|stands?|appears?|will)\b"
-    r"|\s*\((?:maybe|perhaps|possibly|or)\b|\s*\([^)\n]{0,30}\)\s*(?:to|[-–—])\s*[0-9]|\s+out\s+of\s+[a-z])"
-)
-"""After an integer that is one of two, one end of a range, a percentage, a term of a sum or a legend, or hedged."""
-
-_ANSWER_END = (
-    rf"{_CLOSE}(?:\W*\Z|\s*(?:[.,;:!\n(–—/=-]|</)|\s+(?:as|because|due|for|given|points?|since|stars?)\b"
-    rf"|\s+(?:out\s+)?of\s+{_CLOSE}[0-9])"
-)
-"""After an integer that is an answer, not a count: `7.`, `7 because …`, and not `7 flaws`."""
-
-_APPROXIMATE = re.compile(
-    r"(?:\b(?:about|above|almost|and|around|below|between|least|most|nearly|or|over|roughly|than|to|under)|[-–—~≈<>≤≥])"
-    r"[\s*]*\Z",
-    re.IGNORECASE,
-)
-"""Before an integer that is a bound, one of two, or approximate."""
-
 
 def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | None:
-    """The integer in low..high that a text gives as its answer. None unless it is unique, and an integer.
-
-    It is after a label, such as the `criterion` that was asked for, or before `/10` (`out of 10`, for the highest), or
-    at the beginning of the text. All occurrences must agree.
+    """The integer in low..high that a text gives as its answer. None unless it is unique, and an integer. It is after a
+    label, such as the `criterion` that was asked for, or before `/10` (`out of 10`, for the highest), or at the
+    beginning of the text. All occurrences must agree.
     """
 
     def parse(rest: str) -> int | None:
@@ -290,11 +281,9 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
 
 
 def parse_json(schema: str, text: str) -> Any:
-    """The JSON value of a schema in a text: alone, in a code fence, or surrounded by other text.
-
-    A trailing comma before a closing bracket is accepted, and an integer that is written as a string of digits, as in
-    the released code of Complex-Edit, is read as one. Raises ValueError with the problem: no valid value, several that
-    differ, or a duplicate key.
+    """The JSON value of a schema in a text: alone, in a code fence, or surrounded by other text. A trailing comma
+    before a closing bracket is accepted, and an integer that is written as a string of digits, as in the released code
+    of Complex-Edit, is read as one.
     """
     problems: list[str] = []
     valid: list[Any] = []
@@ -331,12 +320,6 @@ def _disowned(text: str) -> bool:
     return quoted or refuses(f"{before} {after}") or not is_asserted(fenced) or any(map(refuses, _REASON.findall(text)))
 
 
-_REASON = re.compile(
-    r'"(?:reason\w*|explanation|rationale|justification|comment|analysis)"\s*:\s*"((?:\\.|[^"\\]){1,2000})'
-)
-"""What a judge says for itself within JSON; other strings may be of the instruction."""
-
-
 def _read_integers(schema: str, value: Any) -> None:
     """Replace, in place, strings of digits where the schema has integers."""
     for error in list(islice(_validator(schema).iter_errors(value), _MAX_INTEGERS)):
@@ -345,19 +328,6 @@ def _read_integers(schema: str, value: Any) -> None:
         if is_integer and error.absolute_path and isinstance(text, str) and re.fullmatch("[0-9]{1,9}", text):
             *path, last = error.absolute_path
             reduce(getitem, path, value)[last] = int(text)
-
-
-_MAX_INTEGERS = 1_000
-"""Strings of a reply that are read as integers."""
-
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
-"""A string, which is kept unchanged (an unclosed one up to the end), or a comma before a closing bracket."""
-
-_CUT_OFF = re.compile(r'\{\s*"|\[\s*[{"0-9]')
-"""At a bracket that is never closed: the beginning of JSON, and not of other words."""
-
-_MAX_BRACKETS = 200
-"""Opening brackets that are tried as the beginning of JSON. Degenerate output may contain thousands."""
 
 
 def _values(text: str, problems: list[str]) -> Iterator[Any]:

@@ -24,14 +24,12 @@ from .response_formats import Message
 MAX_PROMPTS = 1_000
 MAX_PROMPT_BYTES = 2**20
 """Files of a pack, and bytes of each. Our own packages have about ten, of a few thousand bytes."""
-
 _PART = re.compile(r"^=== (system|user) ===[ \t]*\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """The prompts of one package, e.g. `Prompts("editcritic.reward.metrics.edival")`, with an optional prompt pack.
-
     overrides: folder of a prompt pack; its `<name>.txt` replaces our file of that name. Slots are written `{object}`.
     The pack is read here, once: what is asked and the digest stay those of this moment, also if its files change.
     Raises ValueError for a pack of more than `MAX_PROMPTS` files, and for one that is no text, or lies elsewhere.
@@ -46,10 +44,8 @@ class Prompts:
         object.__setattr__(self, "contents", {} if self.overrides is None else _read_pack(self.overrides))
 
     def render(self, name: str, /, **slots: str) -> str:
-        """The prompt as one text with its slots filled.
-
-        Raises ValueError for a file with an unknown slot, and for a pack's with a system part: only what is a message
-        of its own (`messages`) can have one.
+        """The prompt as one text with its slots filled. Raises ValueError for a file with an unknown slot, and for a
+        pack's with a system part: only what is a message of its own (`messages`) can have one.
         """
         template = self._template(name)
         if name in self.contents and _PART.search(template):
@@ -60,7 +56,6 @@ class Prompts:
         self, name: str, content: Sequence[str | Image], slots: Mapping[str, str], *, paper: bool = False
     ) -> tuple[Message, ...]:
         """The turns that ask a prompt: a system message where it has one, then the user's of `content` and the text.
-
         paper: send the system part of our own prompt as such, too. Raises ValueError as `render`, and for a prompt that
         leaves the user's message empty.
         """

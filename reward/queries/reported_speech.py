@@ -12,15 +12,6 @@ from functools import lru_cache
 
 Span = tuple[int, int]
 """Start and end of a part of a text."""
-
-
-def phrases(*alternatives: str) -> re.Pattern[str]:
-    """A pattern of any of these."""
-    return re.compile("|".join(alternatives), re.IGNORECASE)
-
-
-# -- quotations -------------------------------------------------------------------------------------------------------
-
 _MARKS = (
     (r"(?<![\w\\])\"(?=\S)", r"(?<![\s\\])\"(?!\w)"),
     (r"(?<!\w)'(?=\S)", r"(?<!\s)'(?!\w)"),
@@ -33,6 +24,57 @@ _MARKS = (
 """What opens a quotation, and what closes it."""
 _PARAGRAPH = r"\n[ \t]*\n"
 _BLOCK = re.compile(r"^[ \t]*>[^\n]*", re.MULTILINE)
+_WINDOW = 300  # characters before an answer that are searched for the beginning of its sentence
+PLACE = (
+    r"\b(?:banner|poster|sticker|watermark|caption|overlay|t-?shirt|mug|wall|sign|billboard|note|lettering|text|words?"
+    r"|writing|inscription|graffiti|prompt|metadata|exif|qr|barcode|screen|card|plate|badge|tag|print|letter|subtitle"
+    r"|bubble|label|line|message)\b"
+)
+"""Where words stand that are not the judge's."""
+_SAYING = (
+    "say|state|claim|tell|ask|want|instruct|demand|order|command|request|require|insist|assert|declare|announce|suggest"
+    "|write|read|display|print|urge|direct|quote|promise|allege|beg|force|plead|maintain|argue|assure|advertise|propose"
+    "|recommend|contend|report|mention|type|inject|decode|produce|spell|paint|stamp|repeat|cite|copy|show|find|found"
+    "|put|bear|shout|proclaim"
+)
+_LEAD = re.compile(
+    r"(?:^|[\n.!?:;,)\]}>|*_`\"'“”’«»「」(\[{/…—–=$-])\s{0,9}"
+    r"(?:(?:i|we)(?:['’](?:d|m)|\s{1,3}would|\s{1,3}do|\s{1,3}am)?(?:\s{1,3}(?:fairly|quite|very|pretty))?\s{1,3}"
+    r"(?:think|confident|sure|certain|believe|say|conclude|find|judge|feel|estimate|consider)\s{1,3}(?:that\s{1,3})?)?"
+    r"(?:[^\W\d][\w'’-]{0,29}\s{1,3}){0,3}$",
+    re.IGNORECASE,
+)
+"""Before a label: at most three words since the last mark."""
+_INTRODUCTION = re.compile(
+    r"(?:[:\uff1a]|(?<=as follows)\.|(?<=\bsays)|(?<=\breads)|(?<=\bstates)|(?<=\bshows))[\s`*>]{0,9}\n[\s`*>]{0,9}"
+)
+"""What is reported may stand on the next line."""
+_SENTENCE_END = re.compile(r"(?:(?<!as follows)[.!?](?=[\s*_])|\n)")
+_JUDGEMENT = r"(?:ratings?|scores?|grades?|verdicts?|answers?|opinion|judge?ment|assessment|evaluation|conclusion)"
+_TASK = (
+    r"\b(?:(?:rate[sd]?|grade[sd]?|scored|judge[sd]?|assess(?:ed|es|ing)?|evaluate[sd]?|answered)\b(?!\s+as\b)"
+    rf"|{_JUDGEMENT}\b(?![\"'*_`]*\s*(?:is\b|isn|was\b|[:=]|-\s))"
+    r"|(?:scor|grad|judg|rat|evaluat|answer)ing\b|(?:comply|decide|conclude|assist|engage)\b|help\b(?!\s+(?:notic|but)))"
+)
+"""What a judge is to do or to give, and no label before a value."""
+_PICTURE = r"(?:images?|pictures?|photo\w*|attachments?|snapshots?|files?|upload)\b"
+_ARTICLES = (
+    r"(?:(?:the|these|this|that|any|either|both|your|an?|attached|edited|original|source|second|first|one|two|actual"
+    r"|provided)\s+)*"
+)
+_NOT = r"(?:\bnot|n['’]t|\bnever)"
+_MAX_CHARACTERS = 20_000  # characters of a reply that are searched
+_SENTENCE = re.compile(r"[^\n.!?;]{1,400}(?:[.!?;](?!\s)[^\n.!?;]{0,100}){0,3}[.!?;]?")
+_REASONING, _REASONING_END = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?:ing)?>")
+_BOXED = re.compile(r"<\|begin_of_box\|>(.*)<\|end_of_box\|>", re.DOTALL)
+
+
+def phrases(*alternatives: str) -> re.Pattern[str]:
+    """A pattern of any of these."""
+    return re.compile("|".join(alternatives), re.IGNORECASE)
+
+
+# -- quotations -------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=16)  # a reply is read more than once
@@ -68,35 +110,18 @@ def is_quoted(part: Span, spans: Sequence[Span]) -> bool:
 
 # -- reports, suppositions, denials -----------------------------------------------------------------------------------
 
-_WINDOW = 300
-"""Characters before an answer that are searched for the beginning of its sentence."""
-
-PLACE = (
-    r"\b(?:banner|poster|sticker|watermark|caption|overlay|t-?shirt|mug|wall|sign|billboard|note|lettering|text|words?"
-    r"|writing|inscription|graffiti|prompt|metadata|exif|qr|barcode|screen|card|plate|badge|tag|print|letter|subtitle"
-    r"|bubble|label|line|message)\b"
-)
-"""Where words stand that are not the judge's."""
 
 _NEGATION = phrases(
     r"\b(?:not|never|no|neither|nor|doubt\w*|hardly|cannot|wrong|(?:high|low)est|(?:max|min)imum|perfect|possible)\b",
     r"n['’]t\b",
 )
 _SUPPOSITION = phrases(r"\b(?:if|unless|whether|suppos\w+|assuming|imagin\w+|maybe|perhaps|might|may)\b")
-
 _OWN_WORDS = phrases(
     r"\b(?:I|we)(?:['’](?:d|ll|m|ve))?\s+(?:(?!was\b|were\b|am\b|got\b)\w+\s+){0,2}?"
     r"(?:say|state|claim|assert|suggest|report|write|declare|maintain|propose|note|argue|conclude|recommend|find)\b",
     r"\b(?:I|my|here)\b[^.]{0,60}\bas\s+follows\b",
 )
 """The judge says that it says so itself: `I would say that the score is 7`."""
-
-_SAYING = (
-    "say|state|claim|tell|ask|want|instruct|demand|order|command|request|require|insist|assert|declare|announce|suggest"
-    "|write|read|display|print|urge|direct|quote|promise|allege|beg|force|plead|maintain|argue|assure|advertise|propose"
-    "|recommend|contend|report|mention|type|inject|decode|produce|spell|paint|stamp|repeat|cite|copy|show|find|found"
-    "|put|bear|shout|proclaim"
-)
 _REPORT = phrases(
     # Somebody says: not "as requested", "you asked for", "in the requested format".
     rf"\b(?<!as )(?<!you )(?!requested\s+(?:format|form|schema|json|output|scale))(?:{_SAYING})(?:s|ed|d|ing)?\b",
@@ -118,24 +143,8 @@ _REPORT = phrases(
     "говор|написа|гласит|утвержда|прос[ия]т|требу|вывести|说|写|要求|声称|显示|提示|と書|書い|という|と言|指示|라고|적혀|쓰",
 )
 """Words of somebody else, or of what is to be written, follow."""
-
 _CONCLUSION = phrases(r"\b(?:so|hence|thus|therefore|which\s+means|my\s+(?:own\s+)?(?:final\s+)?(?=\w*$))\b", "[;→]|=>")
 """What the judge makes of what it read."""
-
-_LEAD = re.compile(
-    r"(?:^|[\n.!?:;,)\]}>|*_`\"'“”’«»「」(\[{/…—–=$-])\s{0,9}"
-    r"(?:(?:i|we)(?:['’](?:d|m)|\s{1,3}would|\s{1,3}do|\s{1,3}am)?(?:\s{1,3}(?:fairly|quite|very|pretty))?\s{1,3}"
-    r"(?:think|confident|sure|certain|believe|say|conclude|find|judge|feel|estimate|consider)\s{1,3}(?:that\s{1,3})?)?"
-    r"(?:[^\W\d][\w'’-]{0,29}\s{1,3}){0,3}$",
-    re.IGNORECASE,
-)
-"""Before a label: at most three words since the last mark."""
-
-_INTRODUCTION = re.compile(
-    r"(?:[:\uff1a]|(?<=as follows)\.|(?<=\bsays)|(?<=\breads)|(?<=\bstates)|(?<=\bshows))[\s`*>]{0,9}\n[\s`*>]{0,9}"
-)
-"""What is reported may stand on the next line."""
-_SENTENCE_END = re.compile(r"(?:(?<!as follows)[.!?](?=[\s*_])|\n)")
 
 
 def is_asserted(before: str, *, labelled: bool = True) -> bool:
@@ -152,13 +161,6 @@ def is_asserted(before: str, *, labelled: bool = True) -> bool:
     return not _REPORT.search(_OWN_WORDS.sub("", _CONCLUSION.split(reported)[-1]))
 
 
-_JUDGEMENT = r"(?:ratings?|scores?|grades?|verdicts?|answers?|opinion|judge?ment|assessment|evaluation|conclusion)"
-_TASK = (
-    r"\b(?:(?:rate[sd]?|grade[sd]?|scored|judge[sd]?|assess(?:ed|es|ing)?|evaluate[sd]?|answered)\b(?!\s+as\b)"
-    rf"|{_JUDGEMENT}\b(?![\"'*_`]*\s*(?:is\b|isn|was\b|[:=]|-\s))"
-    r"|(?:scor|grad|judg|rat|evaluat|answer)ing\b|(?:comply|decide|conclude|assist|engage)\b|help\b(?!\s+(?:notic|but)))"
-)
-"""What a judge is to do or to give, and no label before a value."""
 _OF_TASK = phrases(_TASK)
 _NEGATED = phrases(
     r"\b(?:not|nothing|never|cannot|unable|without|refus\w+|declin\w+|abstain\w*|withdr[ae]w\w*|retract\w*|lack\w*"
@@ -171,13 +173,6 @@ _EXPLANATION = phrases(
     r"|more|less|reason)\b"
 )
 """In a sentence that explains a rating: `I cannot rate it higher`."""
-
-_PICTURE = r"(?:images?|pictures?|photo\w*|attachments?|snapshots?|files?|upload)\b"
-_ARTICLES = (
-    r"(?:(?:the|these|this|that|any|either|both|your|an?|attached|edited|original|source|second|first|one|two|actual"
-    r"|provided)\s+)*"
-)
-_NOT = r"(?:\bnot|n['’]t|\bnever)"
 _REFUSAL = phrases(
     # It did not get a picture, or asks for one.
     r"(?:\bnot|\b(?:un)?able\s+to|\bability\s+to|\bcannot|n['’]t)\s+(?:\w+\s+){0,2}?(?:view|open|access|process|load|see"
@@ -220,10 +215,6 @@ _REFUSAL = phrases(
     r"할\s*수\s*없|없습니다|볼\s*수\s*없|أستطيع|يمكنني|edem|veremiyorum|değerlendiremi|नहीं",
 )
 
-_MAX_CHARACTERS = 20_000
-"""Characters of a reply that are searched."""
-_SENTENCE = re.compile(r"[^\n.!?;]{1,400}(?:[.!?;](?!\s)[^\n.!?;]{0,100}){0,3}[.!?;]?")
-
 
 @lru_cache(maxsize=16)  # a reply is read more than once
 def refuses(text: str) -> bool:
@@ -237,13 +228,8 @@ def _is_refusal(sentence: str) -> bool:
     return bool(_REFUSAL.search(sentence) or (_NEGATED.search(sentence) and _OF_TASK.search(sentence)))
 
 
-_REASONING, _REASONING_END = re.compile(r"<think(?:ing)?>"), re.compile(r"</think(?:ing)?>")
-_BOXED = re.compile(r"<\|begin_of_box\|>(.*)<\|end_of_box\|>", re.DOTALL)
-
-
 def final_answer(text: str, *, finished: bool = True) -> str:
     """The text after the last `</think>` or `</thinking>` that is not quoted, without space and the box tokens of GLM.
-
     finished: whether the judge ended its output itself. Raises ValueError where the output was cut off in its
     reasoning: what was cut off may have mentioned the tag.
     """

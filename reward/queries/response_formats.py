@@ -18,6 +18,13 @@ from .outcomes import Failure
 from .parsing import parse_integer, parse_json, parse_option, parse_yes_no, shorten
 from .reported_speech import final_answer
 
+MAX_REPLY = 100_000
+"""Characters of a reply, its tool calls included: a judge may be a stranger's server, or stuck. The longest format asks
+for a few thousand."""
+MAX_OUTPUT = 1_000_000
+"""Characters of a judge's output, reasoning included."""
+_MAX_RAW = 2_000  # characters that are kept of output that is too long
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
@@ -276,17 +283,7 @@ class Reply:
     note: str = ""
 
 
-MAX_REPLY = 100_000
-"""Characters of a reply, its tool calls included: a judge may be a stranger's server, or stuck. The longest format asks
-for a few thousand."""
-MAX_OUTPUT = 1_000_000
-"""Characters of a judge's output, reasoning included."""
-_MAX_RAW = 2_000
-"""Characters that are kept of output that is too long."""
-
-
 def _check_length(text: str, calls: Sequence[ToolCall]) -> None:
-    """Raise ValueError for a reply that is too long."""
     length = len(text) + sum(len(call.name) + len(call.arguments) + len(call.id) for call in calls)
     if length > MAX_REPLY:
         raise ValueError(f"the reply has {length:,} characters, and at most {MAX_REPLY:,} are read")
@@ -301,12 +298,9 @@ def parse_reply(
     *,
     finished: bool = True,
 ) -> Reply | Failure:
-    """Parse a judge's output to a reply, or a `Failure` where it is not in this format.
-
-    finished: whether the judge ended its output itself. Reasoning before the answer is dropped (`final_answer`).
-    Probabilities are dropped where the words say something else or cannot be read. Levels and grades are normalised to
-    their plain spelling; text of the other formats is unchanged. More than `MAX_OUTPUT` characters, and an answer of
-    more than `MAX_REPLY`, are none.
+    """Parse a judge's output to a reply, or a `Failure` where it is not in this format. finished: whether the judge
+    ended its output itself. Reasoning before the answer is dropped (`final_answer`). Probabilities are dropped where
+    the words say something else or cannot be read.
     """
     if len(text) > MAX_OUTPUT:
         reason = f"the output has {len(text):,} characters, and at most {MAX_OUTPUT:,} are read"
@@ -338,9 +332,7 @@ def parse_reply(
 
 def validate_reply(form: ResponseFormat, reply: Reply) -> None:
     """Raise ValueError unless a reply is in this format: parsable text, or probabilities of its options; and for more
-    than `MAX_REPLY` characters.
-
-    The text of yes/no replies is not checked, since protocols parse it differently.
+    than `MAX_REPLY` characters. The text of yes/no replies is not checked, since protocols parse it differently.
     """
     _check_length(reply.text, reply.tool_calls)
     match form:

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..boxes import Box
 from ..edit_plan import EditPlan, plan_from_json, plan_to_json
+from ..encoded_images import MAX_PIXELS
 from ..image import Image
-from ..image_decoding import MAX_PIXELS
 from .change_map import GRIDS, ChangeMap
 from .kinds import (
     Answer,
@@ -31,6 +31,8 @@ from .kinds import (
 )
 from .outcomes import Abstention
 from .response_formats import Reply, ToolCall
+
+_LITTLE_ENDIAN = np.dtype("<f4")
 
 
 def answer_to_json(answer: Answer | Abstention) -> dict[str, Any]:
@@ -71,7 +73,15 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
     if "boxes" in data:
         return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["min_score"])
     if "mask" in data:
-        return _mask(data["mask"], _shape(data), data["score"])
+        packed = data["mask"]
+        shape = _shape(data)
+        score = data["score"]
+        count = math.prod(shape)
+        if count > MAX_PIXELS:
+            raise ValueError(f"a mask of {shape} is larger than any picture: its record is damaged")
+        content = _decompressed(packed, (count + 7) // 8, f"a mask of {shape}")
+        bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
+        return Mask(bits.astype(np.bool_).reshape(shape), score)
     if "change_map" in data:
         return _change_map(data["change_map"], _shape(data), data["numbers"])
     if "region" in data:
@@ -114,15 +124,6 @@ def _shape(data: Mapping[str, Any]) -> tuple[int, int]:
     raise ValueError(f"a shape is rows and columns, got {reprlib.repr(data['shape'])}: its record is damaged")
 
 
-def _mask(packed: str, shape: tuple[int, int], score: float) -> Mask:
-    count = math.prod(shape)
-    if count > MAX_PIXELS:
-        raise ValueError(f"a mask of {shape} is larger than any picture: its record is damaged")
-    content = _decompressed(packed, (count + 7) // 8, f"a mask of {shape}")
-    bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
-    return Mask(bits.astype(np.bool_).reshape(shape), score)
-
-
 def _decompressed(packed: str, size: int, what: str) -> bytes:
     """The `size` bytes of a record: a few bytes may claim to be gigabytes. Raises ValueError for other ones."""
     if not 0 < size <= MAX_PIXELS:
@@ -135,9 +136,6 @@ def _decompressed(packed: str, size: int, what: str) -> bytes:
     if len(content) != size or not unpacking.eof:
         raise ValueError(f"{what} does not have {size} bytes: its record is damaged")
     return content
-
-
-_LITTLE_ENDIAN = np.dtype("<f4")
 
 
 def _change_map_to_json(changes: ChangeMap) -> dict[str, Any]:

@@ -39,10 +39,8 @@ Spec = str | Mapping[str, Any]
 Group = Literal[
     "editcritic.rewards", "editcritic.experts", "editcritic.selectors", "editcritic.suites", "editcritic.parts"
 ]
-
 MODULE_PATH = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w-]*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 """`package.module:Name`, the form of `import_path`. Nothing else is imported."""
-
 _UNPACKS = (Unpack, getattr(typing, "Unpack", Unpack))  # two distinct objects below Python 3.12
 
 
@@ -74,10 +72,9 @@ def registered(path: str) -> EntryPoint | None:
 
 
 def find_target(path: str) -> Any:
-    """What `module:Name` names: what is registered under this very text, or else what the module has by that name.
-
-    Of dotted names only those of classes inside of classes are followed, never the modules that a module imports. A
-    module that is not installed is looked for in the working folder. Raises `SpecError`.
+    """What `module:Name` names: what is registered under this very text, or else what the module has by that name. Of
+    dotted names only those of classes inside of classes are followed, never the modules that a module imports. A module
+    that is not installed is looked for in the working folder. Raises `SpecError`.
     """
     module, _, names = path.partition(":")
     try:
@@ -96,11 +93,9 @@ def find_target(path: str) -> Any:
 
 
 def _import_module(name: str) -> Any:
-    """An installed module, or the one in the working folder that has this name.
-
-    Who names a module vouches for it, in files by `--trust` (see `file_specs`), but not for whatever else lies in the
-    working folder: that never becomes a place where Python looks for modules, neither for ours nor for those that this
-    module imports. Raises ImportError.
+    """An installed module, or the one in the working folder that has this name. Who names a module vouches for it, in
+    files by `--trust` (see `file_specs`), but not for whatever else lies in the working folder: that never becomes a
+    place where Python looks for modules, neither for ours nor for those that this module imports. Raises ImportError.
     """
     top = name.partition(".")[0]
     try:
@@ -196,7 +191,6 @@ def with_names(value: Any) -> Any:
 
 
 def _points_by_value() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """All entry points by `module:Name`."""
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for group in get_args(Group):
         for point in _entry_points(group, entry_points, tuple(sys.path)).values():
@@ -233,9 +227,8 @@ def _to_plain(value: Any) -> Any:
 
 
 def parameters(target: Any) -> dict[str, inspect.Parameter]:
-    """The constructor parameters of a target, by name.
-
-    Options declared as `**name: Unpack[Table]` are listed one by one, with the defaults of its `load_defaults()`.
+    """The constructor parameters of a target, by name. Options declared as `**name: Unpack[Table]` are listed one by
+    one, with the defaults of its `load_defaults()`.
     """
     result: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(target).parameters.items():

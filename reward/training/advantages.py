@@ -27,15 +27,11 @@ from ..score import Score
 
 ScaleRewards = Literal["group", "batch", "none"]
 """The divisor of the difference to the group's mean."""
-
 NoiseCorrection = Literal["shrink", "floor"]
 """The correction for a judge's noise."""
-
 AbstainedPolicy = Literal["lowest", "exclude"]
 """The value of an edit that may itself be the reason why it has no score: its group's lowest, or none."""
-
 _ROUNDING = 1e-9  # relative: smaller differences are rounding errors of summation, not spread
-
 FloatArray = NDArray[np.float64]
 
 
@@ -119,7 +115,6 @@ def training_values(
 
 
 def _may_be_by_edit(score: Score) -> bool:
-    """Whether the edit may be the reason that it has no value."""
     return score.status == "abstained" or (score.status == "failed" and score.cause != "infrastructure")
 
 
@@ -275,7 +270,6 @@ def _weights(
 def _has_spread(
     values: FloatArray, scored: NDArray[np.bool_], group: NDArray[np.intp], num_groups: int
 ) -> NDArray[np.bool_]:
-    """Which groups have scores that differ by more than rounding errors."""
     low, high = np.full(num_groups, np.inf), np.full(num_groups, -np.inf)
     np.minimum.at(low, group[scored], values[scored])
     np.maximum.at(high, group[scored], values[scored])

@@ -19,6 +19,18 @@ _ABOUT_DIFFERENCE = (
 _ABOUT_ABSTAINED = f"{_LOOK} and read the reasons of scores without a value; keep `abstained` at lowest"
 _ABOUT_DIVERSITY = f"{_LOOK}; use a stronger KL penalty, a lower learning rate or more noise, and {_GO_BACK}"
 _GAMED = "the policy looks for what the reward pays and guards do not allow"
+LOGARITHMIC = ("difference", "diversity")
+"""Numbers that are compared as natural logarithms."""
+_OTHER_ACTIONS: Mapping[str, str] = {
+    "divergence": "stop and look at edits that the trained reward pays most; add guards or other judges to it, and "
+    f"{_GO_BACK}",
+    "probe/heldout": f"stop, {_LOOK}, and {_GO_BACK}",
+    "probe/divergence": f"stop and look at edits that the trained reward pays most, and {_GO_BACK}",
+    "hack": "run `editcritic audit` on edits of the last steps and look at its pairs; if the edits are good, add a "
+    "guard, a part or another judge that scores this hack lower before the policy finds it; if they are not, the "
+    f"policy has become worse: {_GO_BACK}",
+}
+"""What to do about other alarms, by name; `hack` is for all hacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +103,6 @@ MONITORED: Mapping[str, MonitoredQuantity] = {
     ),
 }  # fmt: skip
 """By name; `divergence` is monitored in addition."""
-
-LOGARITHMIC = ("difference", "diversity")
-"""Numbers that are compared as natural logarithms."""
-
-_OTHER_ACTIONS: Mapping[str, str] = {
-    "divergence": "stop and look at edits that the trained reward pays most; add guards or other judges to it, and "
-    f"{_GO_BACK}",
-    "probe/heldout": f"stop, {_LOOK}, and {_GO_BACK}",
-    "probe/divergence": f"stop and look at edits that the trained reward pays most, and {_GO_BACK}",
-    "hack": "run `editcritic audit` on edits of the last steps and look at its pairs; if the edits are good, add a "
-    "guard, a part or another judge that scores this hack lower before the policy finds it; if they are not, the "
-    f"policy has become worse: {_GO_BACK}",
-}
-"""What to do about other alarms, by name; `hack` is for all hacks."""
 
 
 @dataclass(frozen=True, slots=True)

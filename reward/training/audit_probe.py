@@ -36,8 +36,22 @@ DEFAULT_FAMILIES = (
 or in part, emptying, smoothing, sharpening, stronger colours, noise, the source beside the edit, words to the judge,
 and damage beside the edit. Others of the audit are as telling of a reward, but further from what a policy makes.
 """
-
 log = logging.getLogger("editcritic.monitor")
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "every": int,
+    "families": lambda text: text.split(","),
+    "samples": int,
+    "severities": lambda text: [int(word) for word in text.split(",")],
+    "seed": int,
+}
+HACK = "hack/"
+"""Prefix of the names of numbers and alarms; a family's name follows."""
+BEST_HACK = f"{HACK}best"
+_BASELINE = 10  # probes
+_MIN_RISE = 0.1  # of the reward's scale: the smallest rise that can alarm
+_MIN_GAIN = 0.01  # of the reward's scale: a smaller gain pays nothing
+_PAY_LIMITS = 1.5  # z_limits: windows that begin where gains do look better than they are
+_MAX_PAUSE = 64
 
 
 class AuditProbe:
@@ -202,30 +216,9 @@ class AuditProbe:
         return made
 
 
-_READ: Mapping[str, Callable[[str], Any]] = {
-    "every": int,
-    "families": lambda text: text.split(","),
-    "samples": int,
-    "severities": lambda text: [int(word) for word in text.split(",")],
-    "seed": int,
-}
-
-
-HACK = "hack/"
-"""Prefix of the names of numbers and alarms; a family's name follows."""
-
-BEST_HACK = f"{HACK}best"
-
-
 def is_gain(name: str) -> bool:
     """Whether a number of this name is what a hack would gain."""
     return name.startswith(HACK) and not name.endswith("/z")
-
-
-_BASELINE = 10  # probes
-_MIN_RISE = 0.1  # of the reward's scale: the smallest rise that can alarm
-_MIN_GAIN = 0.01  # of the reward's scale: a smaller gain pays nothing
-_PAY_LIMITS = 1.5  # z_limits: windows that begin where gains do look better than they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,9 +323,6 @@ class HackTracker:
 
 def _hack(family: str) -> str:
     return f"the hack {family}"
-
-
-_MAX_PAUSE = 64
 
 
 class FailurePauses:

@@ -200,6 +200,5 @@ def _pooled_std(squares: Numbers, freedom: Numbers) -> Numbers:
 
 
 def _disagreement(row: Sequence[float]) -> float:
-    """The fraction of pairs of 0s and 1s that differ."""
     ones = sum(row)
     return 2 * ones * (len(row) - ones) / (len(row) * (len(row) - 1))

@@ -31,20 +31,17 @@ from .image_statistics import batch_statistics, log_diversity, within_group_dive
 
 SCHEMA = 4
 """Version of the JSON form of a monitor."""
-
 _READ_SCHEMAS = (2, 3, SCHEMA)  # earlier ones have fewer numbers, whose baseline then begins
-
 RewardMoments = tuple[float, float, float, float]
 """Of a step: means of the trained and the held-out reward, and their standard deviations over samples."""
-
 RewardPair = tuple[float | None, float | None]
 """Of an edit: the trained and the held-out reward."""
-
 _MIN_DIVERGENCE = 0.25  # standard deviations over samples: the smallest divergence that can alarm
 _MIN_HELDOUT_RISE = 0.25  # of the rise of the trained reward: a smaller rise of the held-out one counts as none
 _EPSILON = 1e-9
 _EQUAL_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 _MIN_SHOWN_RISE = 0.25  # standard deviations over samples: a smaller rise of the reward is not told with an alarm
+T = TypeVar("T")
 
 
 class RewardHackingMonitor:
@@ -132,7 +129,11 @@ class RewardHackingMonitor:
             numbers |= {name: fmean(flags) for name, flags in rejections.items()}
             if values := [value for value in trained if value is not None]:
                 log["reward"] = fmean(values)
-                self._track_rise(fmean(values), pstdev(values))
+                mean = fmean(values)
+                std = pstdev(values)
+                if len(self._baseline_rewards) < self.baseline:
+                    self._baseline_rewards.append((mean, std))
+                self._recent_rewards = [*self._recent_rewards, mean][-self.patience :]
             statistics = batch_statistics(samples, self.max_images)
             log |= {**statistics.means, **numbers}
             monitored = {**statistics.relative_to_source, **numbers}
@@ -150,11 +151,6 @@ class RewardHackingMonitor:
         for sample in samples:
             chosen.add(sample.group, sample)
         return chosen.items()
-
-    def _track_rise(self, mean: float, std: float) -> None:
-        if len(self._baseline_rewards) < self.baseline:
-            self._baseline_rewards.append((mean, std))
-        self._recent_rewards = [*self._recent_rewards, mean][-self.patience :]
 
     def _risen_meanwhile(self) -> str:
         """For messages: how the trained reward has risen, if it has."""
@@ -340,7 +336,6 @@ def _moments(row: Sequence[float]) -> RewardMoments:
 
 
 def _mean_rewards(pairs: Sequence[RewardPair]) -> list[float | None]:
-    """Means of the trained and of the held-out reward, over edits that have one."""
     columns = ([value for value in column if value is not None] for column in zip(*pairs, strict=True))
     return [fmean(values) if values else None for values in columns]
 
@@ -366,9 +361,6 @@ def _rejections(name: str, scores: Sequence[Score | float | None]) -> dict[str, 
 def is_rejected(score: Score) -> bool:
     """Whether a guard of the reward, or of one of its parts, rejected the edit."""
     return score.rejected or any(is_rejected(part) for part in score.parts.values())
-
-
-T = TypeVar("T")
 
 
 class GroupReservoir(Generic[T]):

@@ -34,21 +34,17 @@ from .reward_hacking_monitor import GroupReservoir, RewardHackingMonitor
 
 SCHEMA = 1
 """Version of the JSON form of a state."""
-
 MIN_STEP_SAMPLES = 8
 SHOWN = (
     "reward", "heldout", "rejected", "heldout_rejected", "diversity", "unscored", "abstained", "degenerate",
     "agreement", "difference", "edge_density", "saturation",
 )  # fmt: skip
 """Numbers whose history is kept, and those of hacks."""
-
 _MAX_POINTS = 1024  # of the history; with more, every other one is dropped
 _MAX_KEPT_BYTES = 256 * 2**20  # of a step's images
 _MAX_STATE_BYTES = 16 * 2**20
 _MAX_STATE_VALUES = 10**6
-
 Scorer = Callable[[Sequence[EditSample]], Sequence[Score]]
-
 log = logging.getLogger("editcritic.monitor")
 
 

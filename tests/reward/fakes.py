@@ -33,6 +33,8 @@ from editcritic.reward.queries import (
 from editcritic.reward.queries.kinds import Differ, Outcome, Query
 
 PICTURE = Image.from_digest("0" * 64, (8, 8))
+Tree = list[Any]
+"""A description of a program: a tuple of query numbers is sent at once, a list of trees is gathered."""
 
 
 def question(number: int) -> Rate:
@@ -63,16 +65,7 @@ class Fake(Expert):
     """
 
     kinds: ClassVar[tuple[type[Query[Any]], ...]] = (
-        Detect,
-        Match,
-        Differ,
-        Segment,
-        Embed,
-        Measure,
-        Judge,
-        ReadText,
-        Rate,
-        Plan,
+        *(Detect, Match, Differ, Segment, Embed, Measure, Judge, ReadText, Rate, Plan),
     )
 
     def __init__(
@@ -104,6 +97,19 @@ class Fake(Expert):
         if self.jitter_s:
             time.sleep(random.random() * self.jitter_s)
         return [self.rule(query) for query in queries] if self.whole is None else self.whole(queries)
+
+
+class Held(Fake):
+    """Answers once `go` is set; `begun` is set when it is asked."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(self._answer, **options)
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def _answer(self, query: Query[Any]) -> Measurement:
+        self.begun.set()
+        assert self.go.wait(30)
+        return known(query)
 
 
 class Says(Metric):
@@ -170,10 +176,6 @@ def value_alone(program: Program[Any], rule: Callable[[Any], Any], name: str) ->
                 value = (unanswered,)
         else:
             value = tuple(alone(part, rule, name) for part in request.programs)
-
-
-Tree = list[Any]
-"""A description of a program: a tuple of query numbers is sent at once, a list of trees is gathered."""
 
 
 def grown(tree: Tree) -> Program[Score]:

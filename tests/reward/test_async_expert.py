@@ -119,7 +119,7 @@ def test_what_is_raised_fails_the_one_query_and_is_asked_again_next_time():
         assert again.value == known(question(0)).value
 
 
-def test_crashes_in_a_row_open_the_breaker():
+def test_what_crashes_opens_the_breaker_and_an_unread_picture_does_not():
     def rule(query):
         raise RuntimeError("broken")
 
@@ -130,8 +130,6 @@ def test_crashes_in_a_row_open_the_breaker():
     assert {score.status for score in scores} == {"failed"}
     assert sum(expert.seen.values()) == 3
 
-
-def test_a_picture_that_cannot_be_read_is_no_crash():
     def rule(query):
         raise ImageError("cup.png is truncated")
 
@@ -156,12 +154,17 @@ def test_an_expert_that_is_down_fails_the_rest_without_asking(error):
     assert sum(expert.seen.values()) == 6
 
 
-def test_a_malformed_answer_is_a_failure():
+def test_what_is_no_answer_fails_with_its_words():
     expert = Served(lambda query: "very good")
     with Engine() as engine:
         (score,) = run_all(engine, [scores_of(0)], expert)
     assert score.status == "failed"
     assert "rate expects Measurement, got str" in score.reason
+    expert = Served(lambda query: Failure("it refused", raw="I'd rather not."))
+    with Engine() as engine:
+        (score,) = run_all(engine, [scores_of(0)], expert)
+    assert score.reason == "served: it refused"
+    assert [(item.what, item.text) for item in score.evidence] == [("raw output", "I'd rather not.")]
 
 
 def test_what_it_counts_is_in_the_stats_and_what_it_counted_elsewhere_is_not():
@@ -176,15 +179,7 @@ def test_what_it_counts_is_in_the_stats_and_what_it_counted_elsewhere_is_not():
     assert (spent["queries"], spent["requests"], spent["usd"]) == (2, 2, 0.5)
 
 
-def test_the_words_of_a_failure_are_in_the_evidence():
-    expert = Served(lambda query: Failure("it refused", raw="I'd rather not."))
-    with Engine() as engine:
-        (score,) = run_all(engine, [scores_of(0)], expert)
-    assert score.reason == "served: it refused"
-    assert [(item.what, item.text) for item in score.evidence] == [("raw output", "I'd rather not.")]
-
-
-def test_closing_the_engine_ends_the_loop_and_what_runs_in_it():
+def test_closing_or_dropping_the_engine_ends_the_loop():
     async def never():
         await asyncio.sleep(3600)
 
@@ -200,9 +195,6 @@ def test_closing_the_engine_ends_the_loop_and_what_runs_in_it():
             thread.join(60)
             assert not thread.is_alive()
     assert (expert.cancelled, expert.closed) == (1, 1)
-
-
-def test_an_engine_that_is_dropped_lets_go_of_the_expert():
     expert = Served()
     engine = Engine()
     run_all(engine, [scores_of(0)], expert)

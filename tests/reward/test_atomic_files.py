@@ -21,14 +21,36 @@ with atomic_replacement(Path(sys.argv[1])) as temporary:
     temporary.write_text('{"half": ')
     os.kill(os.getpid(), signal.SIGKILL)
 """
-
-WRITER = """
-import sys
+FULL = """
+import resource, signal, sys, warnings
 from pathlib import Path
+from editcritic.benchmarks.common.terminal import user_error_text, user_errors
+from editcritic.benchmarks.run.run_journal import RowJournal
+from editcritic.benchmarks.run.scoring_run import open_scores_file
+from editcritic.reward import AnswerLog
 from editcritic.reward.atomic_files import write_atomically
 
-for _ in range(100):
-    write_atomically(Path(sys.argv[1]), sys.argv[2] * 100_000)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+folder = Path(sys.argv[1])
+text = "x" * 1_000_000
+
+def scores():
+    with open_scores_file(folder / "scores.jsonl") as file:
+        file.write(text)
+
+def journal():
+    RowJournal(folder / "journal").append("key", {"id": text})
+
+def log():
+    with AnswerLog(folder / "answers.db") as log:
+        log.add_sample(text)
+
+for write in (scores, lambda: write_atomically(folder / "report.html", text), journal, log):
+    try:
+        write()
+    except user_errors() as error:
+        print(user_error_text(error))
 """
 
 
@@ -36,15 +58,12 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_text_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_a_text_replaces_the_file(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text("old")
     assert write_atomically(path, "a\r\nb\n€") == path
     assert path.read_bytes() == "a\r\nb\n€".encode()
     assert names(tmp_path) == ["rows.json"]
-
-
-def test_a_lone_surrogate_comes_back_from_json(tmp_path: Path) -> None:
     text = json.dumps("a\udc80b", ensure_ascii=False)
     assert json.loads(write_atomically(tmp_path / "rows.json", text).read_text("utf-8")) == "a\udc80b"
 
@@ -79,20 +98,7 @@ def test_a_killed_writer_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     assert path.read_text() == "new"
 
 
-def test_two_processes_never_mix_their_contents(tmp_path: Path) -> None:
-    path = tmp_path / "state.json"
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, letter]) for letter in "ab"]
-    seen = set()
-    while any(writer.poll() is None for writer in writers):
-        if path.exists():
-            seen.add(path.read_text())
-    assert [writer.returncode for writer in writers] == [0, 0]
-    seen.add(path.read_text())
-    assert seen <= {"a" * 100_000, "b" * 100_000}
-    assert names(tmp_path) == ["state.json"]
-
-
-def test_two_threads_write_to_different_temporary_files(tmp_path: Path) -> None:
+def test_the_content_is_on_disk_before_the_name_and_threads_keep_apart(tmp_path, monkeypatch):
     path = tmp_path / "image.png"
     other: list[Path] = []
     thread = threading.Thread(target=lambda: other.append(write_atomically(path, "of the other thread")))
@@ -104,9 +110,6 @@ def test_two_threads_write_to_different_temporary_files(tmp_path: Path) -> None:
     assert other == [path]
     assert path.read_text() == "of this thread"
     assert names(tmp_path) == ["image.png"]
-
-
-def test_the_content_is_on_disk_before_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, fsync = tmp_path / "map.json", os.fsync
     sizes: list[int] = []
 
@@ -118,39 +121,6 @@ def test_the_content_is_on_disk_before_the_name(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "fsync", recorded)
     write_atomically(path, "12345")
     assert sizes == [5]
-
-
-FULL = """
-import resource, signal, sys, warnings
-from pathlib import Path
-from editcritic.benchmarks.common.terminal import user_error_text, user_errors
-from editcritic.benchmarks.run.run_journal import RowJournal
-from editcritic.benchmarks.run.scoring_run import open_scores_file
-from editcritic.reward import AnswerLog
-from editcritic.reward.atomic_files import write_atomically
-
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-folder = Path(sys.argv[1])
-text = "x" * 1_000_000
-
-def scores():
-    with open_scores_file(folder / "scores.jsonl") as file:
-        file.write(text)
-
-def journal():
-    RowJournal(folder / "journal").append("key", {"id": text})
-
-def log():
-    with AnswerLog(folder / "answers.db") as log:
-        log.add_sample(text)
-
-for write in (scores, lambda: write_atomically(folder / "report.html", text), journal, log):
-    try:
-        write()
-    except user_errors() as error:
-        print(user_error_text(error))
-"""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="limits of POSIX stand in for a full disk")

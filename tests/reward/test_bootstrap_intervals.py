@@ -28,17 +28,11 @@ def test_intervals_are_scipys(rows):
         assert ours == pytest.approx((theirs.low, theirs.high), rel=1e-12)
 
 
-def test_rows_are_resampled_whole():
+def test_rows_are_resampled_whole_and_undefined_samples_left_out():
     x = np.random.default_rng(0).normal(size=50)
     assert bootstrap_interval(lambda a, b: (a - b).mean(axis=-1), x + 0.25, x) == pytest.approx((0.25, 0.25))
-
-
-def test_one_row_has_no_interval():
     assert bootstrap_interval(row_means, [0.5]) is None
     assert bootstrap_interval(row_means, []) is None
-
-
-def test_undefined_samples_are_left_out_unless_they_are_most():
     defined = np.arange(100.0)
     assert percentile_interval(np.concatenate((defined, np.full(100, np.nan)))) == percentile_interval(defined)
     assert percentile_interval(np.concatenate((defined, np.full(101, np.nan)))) is None

@@ -46,11 +46,16 @@ def test_a_bundle_binds_every_role_of_any_edit(name: str) -> None:
     assert written(pickle.loads(pickle.dumps(reward)).experts) == written(experts)
 
 
-def test_cpu_is_what_a_reward_has_by_default() -> None:
+def test_bundles_replace_one_another_and_may_be_mixed():
     assert written(load_experts("cpu")) == written(default_experts()) == written(Reward.of("any-edit").experts)
+    assert written(load_experts("small cpu")) == written(load_experts("cpu"))
+    judge = ColourJudge()
+    experts = load_experts({"bundle": "small", "judge": judge})
+    assert experts["judge"] is judge
+    assert spec_of(experts["features"]) == spec_of(load_experts("small")["features"])
 
 
-def test_the_first_four_have_no_gated_models() -> None:
+def test_bundles_say_what_is_gated_and_have_the_judges_of_their_sources():
     gated = {
         name: {
             model_name(spec)
@@ -64,6 +69,12 @@ def test_the_first_four_have_no_gated_models() -> None:
     assert "gated" in bundles()["large"].unanswered
     assert "gated" in bundles()["edival"].unanswered
     assert "gated" in bundles()["i2ibench"].unanswered
+    assert "trust_remote_code" not in json.dumps([dict(bundle.roles) for bundle in bundles().values()])
+    for bundle in bundles().values():
+        for role, spec in bundle.own_roles.items():
+            name = model_name(spec)
+            if name not in ("", "judge-reader", "rapidocr"):  # no models of their own
+                assert registered_models()[name].licence, (bundle.name, role)
 
 
 @pytest.mark.usefixtures("address")
@@ -97,10 +108,6 @@ def test_nothing_makes_the_enhanced_crops_smaller_again_for_the_judge_of_dlebenc
     assert "max_pixels" not in json.dumps(dict(bundles()["dlebench"].own_roles))
 
 
-def test_a_bundle_allows_no_code_of_others() -> None:
-    assert "trust_remote_code" not in json.dumps([dict(bundle.roles) for bundle in bundles().values()])
-
-
 @pytest.mark.parametrize(
     ("name", "checkpoint"),
     [
@@ -115,23 +122,11 @@ def test_each_bundle_of_edival_has_the_judge_that_its_source_names(name: str, ch
     assert others[0] == others[1]
 
 
-def test_every_model_of_a_bundle_is_registered_with_its_licence() -> None:
-    for bundle in bundles().values():
-        for role, spec in bundle.own_roles.items():
-            name = model_name(spec)
-            if name not in ("", "judge-reader", "rapidocr"):  # no models of their own
-                assert registered_models()[name].licence, (bundle.name, role)
-
-
 @pytest.mark.parametrize("line", [f"small judge={JUDGE}", f"judge={JUDGE} small", ["small", f"judge={JUDGE}"]])
 def test_a_role_replaces_that_of_the_bundle(line: Any) -> None:
     mixed, small = load_experts(line), load_experts("small")
     assert isinstance(mixed["judge"], OpenAIJudge)
     assert written(mixed | {"judge": small["judge"]}) == written(small)
-
-
-def test_a_later_bundle_replaces_an_earlier_one() -> None:
-    assert written(load_experts("small cpu")) == written(load_experts("cpu"))
 
 
 def test_a_bundle_stands_in_toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,13 +145,6 @@ def test_a_bundle_stands_in_toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SpecError, match=r"experts.toml: there is no bundle 'smal'; the bundles are\n  cpu: "):
         load_experts(file)
     assert written(Reward.of({"reward": "any-edit", "experts": f"small judge={JUDGE}"}).experts) == expected
-
-
-def test_a_table_takes_a_bundle_and_an_expert() -> None:
-    judge = ColourJudge()
-    experts = load_experts({"bundle": "small", "judge": judge})
-    assert experts["judge"] is judge
-    assert spec_of(experts["features"]) == spec_of(load_experts("small")["features"])
 
 
 def test_the_addresses_that_a_bundle_needs_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,9 +173,7 @@ def test_an_unknown_name_lists_the_bundles(word: str, suggested: str) -> None:
     assert [line.split(":")[0].strip() for line in lines] == list(bundles())
 
 
-def test_score_takes_a_bundle_or_a_line_and_keeps_what_it_means_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_score_takes_a_bundle_or_a_line(tmp_path, monkeypatch):
     before = Image.of(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
     same = score(before, before, "make the mug blue", experts="cpu")
     assert (same.value, same.status) == (0.0, "scored")
@@ -201,9 +187,6 @@ def test_score_takes_a_bundle_or_a_line_and_keeps_what_it_means_now(
     monkeypatch.delenv(ADDRESS, raising=False)
     with pytest.raises(SpecError, match=ADDRESS):
         score(before, before, "make the mug blue", experts="large")
-
-
-def test_a_built_reward_has_its_experts() -> None:
     before = np.zeros((64, 64, 3), np.uint8)
     with pytest.raises(ValueError, match="a built reward has its experts"):
         score(before, before, "make it red", reward=Reward.of("any-edit"), experts="cpu")

@@ -34,6 +34,14 @@ from .test_encoded_images import png_chunk
 
 Pixels = np.ndarray
 SRGB = PIL.ImageCms.ImageCmsProfile(PIL.ImageCms.createProfile("sRGB")).tobytes()
+BROKEN = {
+    "is damaged": [b"junk", DISPLAY_P3[:200], DISPLAY_P3[:132] + bytes(len(DISPLAY_P3) - 132), bytes(5000)],
+    "has more than 65,536 bytes": [made_profile(P3, srgb_curve, "long " * 20_000), bytes(2**22)],
+    "is neither for RGB nor for grey": [DISPLAY_P3[:16] + space + DISPLAY_P3[20:] for space in (b"CMYK", b"Lab ")],
+    "is for grey, and the picture has colours": [GREY_GAMMA_18],
+}
+CUP = {"cup": [[195, 45, 440, 345]]}
+"""Pixel corners in the photograph `coffee`."""
 
 
 def photograph(name: str) -> Pixels:
@@ -64,9 +72,7 @@ IN_P3 = converted(COFFEE, SRGB, DISPLAY_P3)
 
 
 @pytest.mark.parametrize(("primaries", "curve"), [(P3, srgb_curve), (ADOBE, adobe_curve)])
-def test_colours_are_those_that_the_definition_of_the_space_says(
-    primaries: tuple[tuple[float, float, float], ...], curve: Callable[[Pixels], Pixels]
-) -> None:
+def test_colours_are_those_that_the_definition_of_the_space_says(primaries, curve):
     """Worked out from the curve, the primaries and the inverse of those of sRGB, clipped to its border."""
     numbers = np.array(
         [[[200, 100, 50], [30, 140, 60], [90, 90, 200], [255, 255, 255], [7, 7, 7], [0, 255, 0]]], np.uint8
@@ -110,34 +116,35 @@ def test_srgb_changes_no_value(profile: bytes) -> None:
     assert image.raw is image
 
 
-def test_a_turned_picture_is_read_by_its_profile() -> None:
+def test_edits_that_a_profile_does_not_decide():
     exif = PIL.Image.Exif()
     exif[0x0112] = 6
     image = Image.of(encoded(IN_P3, DISPLAY_P3, exif=exif))
     assert image == Image.of(np.rot90(converted(IN_P3, DISPLAY_P3, b""), -1))
     assert image.raw == Image.of(np.rot90(IN_P3, -1))
-
-
-def test_a_grey_picture_is_read_by_a_profile_for_grey() -> None:
     grey = data.camera()
     image = Image.of(encoded(grey, GREY_GAMMA_18))
     expected = 255 * np.interp((grey / 255.0) ** 1.8, srgb_curve(np.linspace(0, 1, 4096)), np.linspace(0, 1, 4096))
     assert np.abs(image.pixels[..., 1] - expected).max() <= 2
     assert np.abs(image.pixels[..., 1].astype(int) - grey).max() > 10
-
-
-BROKEN = {
-    "is damaged": [b"junk", DISPLAY_P3[:200], DISPLAY_P3[:132] + bytes(len(DISPLAY_P3) - 132), bytes(5000)],
-    "has more than 65,536 bytes": [made_profile(P3, srgb_curve, "long " * 20_000), bytes(2**22)],
-    "is neither for RGB nor for grey": [DISPLAY_P3[:16] + space + DISPLAY_P3[20:] for space in (b"CMYK", b"Lab ")],
-    "is for grey, and the picture has colours": [GREY_GAMMA_18],
-}
+    image = Image.of(encoded(IN_P3, DISPLAY_P3))
+    again = pickle.loads(pickle.dumps(image))
+    assert (again, again.raw, again.profile) == (image, image.raw, DISPLAY_P3)
+    source, edit = Image.of(encoded(IN_P3, DISPLAY_P3)), Image.of(encoded(COFFEE[::-1]))
+    row = json.loads(json.dumps(sample_to_json(EditSample("a", "turn it", (source,), edit))))
+    replayed = sample_from_json(row, recorded=lambda *_: None)
+    again = pickle.loads(pickle.dumps(replayed.source))
+    for image in (replayed.source, again):
+        assert (image.digest, image.raw.digest, image.seen) == (source.digest, source.raw.digest, False)
+    assert sample_to_json(replayed) == row
+    assert "raw" not in row["edited"]
+    del row["sources"][0]["raw"]
+    old = sample_from_json(row, recorded=lambda *_: None)
+    assert old.source.raw is old.source
 
 
 @pytest.mark.parametrize(("problem", "profile"), [(text, one) for text, ones in BROKEN.items() for one in ones])
-def test_what_cannot_be_used_is_said_once_and_read_as_srgb(
-    problem: str, profile: bytes, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_what_cannot_be_used_is_said_once_and_read_as_srgb(problem, profile, monkeypatch, recwarn):
     monkeypatch.setattr(colour_profiles, "_warned_of", set())
     for kind in ("PNG", "TIFF"):
         picture = read_header(encoded(COFFEE, profile, kind))
@@ -176,26 +183,6 @@ def test_mutated_profiles_are_pixels_or_a_warning(recwarn: pytest.WarningsRecord
         image = Image.of(encoded(COFFEE[:20, :20], bytes(mutated)))
         assert image.pixels.shape == (20, 20, 3)
     assert len(recwarn) < 5
-
-
-def test_a_pickled_picture_has_both_readings() -> None:
-    image = Image.of(encoded(IN_P3, DISPLAY_P3))
-    again = pickle.loads(pickle.dumps(image))
-    assert (again, again.raw, again.profile) == (image, image.raw, DISPLAY_P3)
-
-
-def test_a_recording_knows_the_digests_of_both_readings_and_old_ones_are_read() -> None:
-    source, edit = Image.of(encoded(IN_P3, DISPLAY_P3)), Image.of(encoded(COFFEE[::-1]))
-    row = json.loads(json.dumps(sample_to_json(EditSample("a", "turn it", (source,), edit))))
-    replayed = sample_from_json(row, recorded=lambda *_: None)
-    again = pickle.loads(pickle.dumps(replayed.source))
-    for image in (replayed.source, again):
-        assert (image.digest, image.raw.digest, image.seen) == (source.digest, source.raw.digest, False)
-    assert sample_to_json(replayed) == row
-    assert "raw" not in row["edited"]
-    del row["sources"][0]["raw"]
-    old = sample_from_json(row, recorded=lambda *_: None)
-    assert old.source.raw is old.source
 
 
 @pytest.mark.parametrize("encoding", ["png", "rgb"])
@@ -276,10 +263,6 @@ def test_a_source_without_a_profile_decides_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(colour_profiles, "_thumbnail", lambda _: pytest.fail("compared"))
     source, edit = Image.of(encoded(COFFEE)), Image.of(encoded(IN_P3))
     assert EditSample("a", "x", (source,), edit).edited is edit
-
-
-CUP = {"cup": [[195, 45, 440, 345]]}
-"""Pixel corners in the photograph `coffee`."""
 
 
 def blue_cup(pixels: Pixels) -> Pixels:

@@ -27,6 +27,15 @@ LINE = (
     "detector=grounding-dino-tiny?min_score=0.2&device=cpu judge=openai:http://127.0.0.1:9/v1?model=some-judge "
     "features=dinov3-vitb16?dtype=bfloat16&max_memory=2GiB reader=rapidocr pixels=pixels"
 )
+ODD_PARTS: dict[str, tuple[dict[str, Any], str]] = {
+    "a list of metrics": ({"use": "product", "parts": [{"use": "any-edit"}]}, "parts is a table of metrics"),
+    "a metric for a table": ({"use": "minimum", "parts": {"use": "any-edit"}}, "parts is a table of metrics"),
+    "numbers for metrics": ({"use": "weighted-mean", "parts": {"a": 1}}, "parts is a table of metrics"),
+    "a text for a metric": ({"use": "any-edit", "quality": "much"}, "quality is a metric"),
+    "a number for thresholds": ({"use": "clip-image", "thresholds": 1}, "thresholds is a table of numbers"),
+    "numbers for texts": ({"use": "i2i-overall", "excluded_dimensions": [1]}, "excluded_dimensions is texts"),
+    "no metric": ({"use": "edival-o", "following": None}, "following is a metric"),
+}
 
 
 def written(experts) -> dict[str, Any]:
@@ -62,19 +71,19 @@ def test_the_same_line_loads_in_toml_on_the_command_line_and_after_pickling(tmp_
     assert expected.items() <= written(load_reward("edival-if", bindings=LINE.split()).experts).items()
 
 
-def test_later_words_win_and_a_line_stands_over_what_is_there():
+def test_later_words_win_roles_nest_and_revisions_are_texts(tmp_path):
     defaults = load_experts("pixels=pixels reader=rapidocr")
     experts = load_experts(["pixels=differences", "pixels=lanczos"], defaults)
     assert type(experts["pixels"]).__name__ == "Lanczos"
     assert experts["reader"] is defaults["reader"]
-
-
-def test_a_role_with_a_dot_may_be_a_table_in_a_table(tmp_path):
     file = tmp_path / "experts.toml"
     file.write_text(
         '[experts]\npixels = "pixels"\n[experts.judge]\nquality = "colour"\n[experts.other]\nuse = "colour"\n'
     )
     assert sorted(load_experts(file)) == ["judge.quality", "other", "pixels"]
+    features = load_experts("features=dinov2-base?revision=1234567")["features"]
+    assert isinstance(features, Dino)
+    assert features.revision == "1234567"
 
 
 @pytest.mark.parametrize("name", sorted(registered_models()))
@@ -87,7 +96,7 @@ def test_every_model_that_is_known_has_its_expert(name):
     assert type(build(spec_of(expert), "editcritic.experts")) is type(expert)
 
 
-def test_a_folder_says_itself_what_it_is(tmp_path):
+def test_a_folder_says_itself_what_it_is_or_asks_for_its_expert(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "dinov2"}')
     assert isinstance(load_experts({"features": str(tmp_path)})["features"], Dino)
     (tmp_path / "config.json").write_text('{"model_type": "siglip2"}')
@@ -95,12 +104,19 @@ def test_a_folder_says_itself_what_it_is(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "qwen3_vl"}')
     assert isinstance(load_experts(f"judge={tmp_path}")["judge"], Vlm)
     assert isinstance(load_experts(f"judge=vlm:{tmp_path}?batch=2")["judge"], Vlm)
-
-
-def test_a_revision_that_looks_like_a_number_stays_a_text():
-    features = load_experts("features=dinov2-base?revision=1234567")["features"]
-    assert isinstance(features, Dino)
-    assert features.revision == "1234567"
+    (tmp_path / "config.json").write_text('{"model_type": "wav2vec2"}')
+    with pytest.raises(SpecError, match=r"is a wav2vec2: name the expert"):
+        load_experts(f"judge={tmp_path}")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(SpecError, match="cannot be read"):
+        load_experts(f"judge={tmp_path}")
+    weights = tmp_path / "some.pth"
+    weights.write_bytes(b"")
+    with pytest.raises(SpecError, match=r"is a file: name the expert"):
+        load_experts(f"enhancer={weights}")
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(SpecError, match=r"holds no config.json, .* there is some.pth"):
+        load_experts(f"enhancer={tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -129,22 +145,6 @@ def test_a_revision_that_looks_like_a_number_stays_a_text():
 def test_nonsense_is_said_in_a_line(bindings, message):
     with pytest.raises(SpecError, match=message):
         load_experts(bindings)
-
-
-def test_a_folder_of_an_unknown_kind_and_a_file_of_weights_ask_for_their_expert(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "wav2vec2"}')
-    with pytest.raises(SpecError, match=r"is a wav2vec2: name the expert"):
-        load_experts(f"judge={tmp_path}")
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(SpecError, match="cannot be read"):
-        load_experts(f"judge={tmp_path}")
-    weights = tmp_path / "some.pth"
-    weights.write_bytes(b"")
-    with pytest.raises(SpecError, match=r"is a file: name the expert"):
-        load_experts(f"enhancer={weights}")
-    (tmp_path / "config.json").unlink()
-    with pytest.raises(SpecError, match=r"holds no config.json, .* there is some.pth"):
-        load_experts(f"enhancer={tmp_path}")
 
 
 @contextlib.contextmanager
@@ -190,17 +190,6 @@ def test_a_file_that_is_no_table_is_refused(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(SpecError, match=r"experts\.toml is not"):
         load_experts(str(path))
-
-
-ODD_PARTS: dict[str, tuple[dict[str, Any], str]] = {
-    "a list of metrics": ({"use": "product", "parts": [{"use": "any-edit"}]}, "parts is a table of metrics"),
-    "a metric for a table": ({"use": "minimum", "parts": {"use": "any-edit"}}, "parts is a table of metrics"),
-    "numbers for metrics": ({"use": "weighted-mean", "parts": {"a": 1}}, "parts is a table of metrics"),
-    "a text for a metric": ({"use": "any-edit", "quality": "much"}, "quality is a metric"),
-    "a number for thresholds": ({"use": "clip-image", "thresholds": 1}, "thresholds is a table of numbers"),
-    "numbers for texts": ({"use": "i2i-overall", "excluded_dimensions": [1]}, "excluded_dimensions is texts"),
-    "no metric": ({"use": "edival-o", "following": None}, "following is a metric"),
-}
 
 
 @pytest.mark.parametrize("case", ODD_PARTS)

@@ -7,7 +7,6 @@ import random
 import struct
 import warnings
 import zlib
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def im_in_webp(width: int, height: int) -> bytes:
     return sound[:16] + header.encode() + b"\x1a" + bytes(500)
 
 
-def test_the_first_bytes_decide_the_format_and_a_server_reads_three() -> None:
+def test_the_first_bytes_decide_the_format_also_of_opened_pil_images():
     for kind in ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"):
         picture = read_header(encoded(kind))
         assert (picture.format.upper(), picture.size) == (kind, (48, 32))
@@ -88,6 +87,14 @@ def test_the_first_bytes_decide_the_format_and_a_server_reads_three() -> None:
         for read in (size_of, decode, decode_stored):
             with pytest.raises(ImageError, match=rf"^x is a {kind} file: save it as PNG \(.*: PNG, JPEG, WebP\)$"):
                 read(encoded(kind), "x", WEB_FORMATS)
+    opened = PIL.Image.open(io.BytesIO(many_scans(200)))
+    with pytest.raises(ImageSizeError, match=r"PIL image has 210 scans .* at most 100 are accepted"):
+        Image.of(opened)
+    for kind in ("PNG", "JPEG", "WEBP"):
+        data = encoded(kind)
+        used = PIL.Image.open(io.BytesIO(data))
+        used.load()
+        assert Image.of(PIL.Image.open(io.BytesIO(data))) == Image.of(data) == Image.of(used)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +107,24 @@ def test_decoders_without_bounds_are_never_reached(kind: str, mode: str, monkeyp
         Image.of(data)
 
 
-def test_what_begins_as_webp_is_read_as_webp_only(tmp_path: Path) -> None:
+def test_what_begins_as_webp_or_is_said_twice_is_damage(tmp_path):
     data = im_in_webp(12_000, 12_000)
     (tmp_path / "a.webp").write_bytes(data)
     for value in (data, tmp_path / "a.webp"):
         with pytest.raises(ImageError, match="is damaged"):
             Image.of(value)
+    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (39).to_bytes(3, "little") * 2
+    webp = encoded("WEBP", lossless=True)
+    data = webp[:12] + canvas + webp[12:]
+    first_frame = bytearray(encoded("GIF"))
+    first_frame[6:10] = struct.pack("<HH", 4, 4)
+    transparent = with_chunks(*[png_chunk(b"tRNS", bytes(6))] * 2)  # 90,000 of them took a second
+    two_headers = with_chunks(png_chunk(b"IHDR", struct.pack(">IIBBBBB", 6000, 6000, 8, 2, 0, 0, 0)))
+    for crafted in (data, bytes(first_frame), two_headers, transparent):
+        with pytest.raises(ImageError, match="is damaged"):
+            Image.of(crafted)
+        with pytest.raises(ImageError, match="is damaged"):
+            decode_stored(crafted, "x")
 
 
 def test_all_pictures_are_opened_in_one_place() -> None:
@@ -120,17 +139,6 @@ def test_all_pictures_are_opened_in_one_place() -> None:
                     found.add(path.relative_to(ROOT).as_posix())
     found -= {"integrations/serving/http_protocol.py"}  # a function of its own with this name
     assert found == own_data
-
-
-def test_a_pil_image_that_was_opened_and_not_used_has_the_limits_of_files() -> None:
-    opened = PIL.Image.open(io.BytesIO(many_scans(200)))
-    with pytest.raises(ImageSizeError, match=r"PIL image has 210 scans .* at most 100 are accepted"):
-        Image.of(opened)
-    for kind in ("PNG", "JPEG", "WEBP"):
-        data = encoded(kind)
-        used = PIL.Image.open(io.BytesIO(data))
-        used.load()
-        assert Image.of(PIL.Image.open(io.BytesIO(data))) == Image.of(data) == Image.of(used)
 
 
 @pytest.mark.parametrize(
@@ -150,22 +158,7 @@ def test_a_size_is_refused_by_the_header(size: tuple[int, int], says: str) -> No
             read(png(*size, png_chunk(b"IDAT")), "x")
 
 
-def test_what_is_said_twice_is_damage() -> None:
-    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (39).to_bytes(3, "little") * 2
-    webp = encoded("WEBP", lossless=True)
-    data = webp[:12] + canvas + webp[12:]
-    first_frame = bytearray(encoded("GIF"))
-    first_frame[6:10] = struct.pack("<HH", 4, 4)
-    transparent = with_chunks(*[png_chunk(b"tRNS", bytes(6))] * 2)  # 90,000 of them took a second
-    two_headers = with_chunks(png_chunk(b"IHDR", struct.pack(">IIBBBBB", 6000, 6000, 8, 2, 0, 0, 0)))
-    for crafted in (data, bytes(first_frame), two_headers, transparent):
-        with pytest.raises(ImageError, match="is damaged"):
-            Image.of(crafted)
-        with pytest.raises(ImageError, match="is damaged"):
-            decode_stored(crafted, "x")
-
-
-def test_scans_of_a_progressive_jpeg_are_counted_and_fewer_accepted_of_a_large_one() -> None:
+def test_scans_are_counted_wherever_they_hide():
     assert Image.of(many_scans(80)).size == (48, 32)
     with pytest.raises(ImageSizeError, match=r"^x has 810 scans of 48 x 32 pixels, and at most 100 are accepted"):
         decode(many_scans(800), "x")
@@ -174,10 +167,6 @@ def test_scans_of_a_progressive_jpeg_are_counted_and_fewer_accepted_of_a_large_o
     large = data[: frame + 5] + struct.pack(">HH", 6000, 6000) + data[frame + 9 :]
     with pytest.raises(ImageSizeError, match=r"40 scans of 6,000 x 6,000 pixels, and at most 20"):
         size_of(large, "x")
-
-
-def test_scans_cannot_hide_from_the_count() -> None:
-    """Behind fill bytes, junk, and segments of metadata between them; those of a preview are its own."""
     data = encoded("JPEG", progressive=True)
     start = data.rindex(b"\xff\xda")
     for hidden in (b"\xff\xff", b"junk", segment(0xE5, b"abc"), b"\xff\x00"):
@@ -209,8 +198,14 @@ def test_pieces_of_a_file_are_counted(kind: str, monkeypatch: pytest.MonkeyPatch
         Image.of(crafted[kind])
 
 
-def test_what_costs_time_and_gives_no_pixels_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decoder takes a second for 18 MB of empty blocks of deflate."""
+def test_what_costs_time_is_refused_for_its_size(monkeypatch):
+    head = b"\x2f" + struct.pack("<I", 5999 | 5999 << 14)
+    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (5999).to_bytes(3, "little") * 2
+    chunk = struct.pack("<I", 5) + head + b"\0"
+    for body in (b"VP8L" + chunk, canvas + b"ALPH" + chunk, canvas + b"ANMF" + bytes(24) + b"VP8L" + chunk):
+        picture = read_header(b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body)
+        assert picture.size == (6000, 6000)
+        assert 2 < encoded_images.decoding_seconds(picture) < 2.5
     empty = zlib.compress(b"")[2:4] * 500_000
     with pytest.raises(ImageError, match="1,000,014 compressed bytes, more than its pixels need"):
         Image.of(png(8, 8, png_chunk(b"IDAT", b"\x78\x9c" + empty)))
@@ -220,22 +215,10 @@ def test_what_costs_time_and_gives_no_pixels_is_refused(monkeypatch: pytest.Monk
             Image.of(encoded(kind))
 
 
-def test_a_lossless_webp_may_take_what_its_pixels_take_and_not_what_its_codes_could() -> None:
-    head = b"\x2f" + struct.pack("<I", 5999 | 5999 << 14)
-    canvas = b"VP8X" + struct.pack("<I", 10) + bytes(4) + (5999).to_bytes(3, "little") * 2
-    chunk = struct.pack("<I", 5) + head + b"\0"
-    for body in (b"VP8L" + chunk, canvas + b"ALPH" + chunk, canvas + b"ANMF" + bytes(24) + b"VP8L" + chunk):
-        picture = read_header(b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body)
-        assert picture.size == (6000, 6000)
-        assert 2 < encoded_images.decoding_seconds(picture) < 2.5
-
-
 @pytest.mark.parametrize("kind", [2, 3, 5, 7, 99])
 @pytest.mark.parametrize("format_name", ["PNG", "JPEG", "WEBP"])
 @pytest.mark.parametrize("exif", ["many tags", "claims", "loops"])
-def test_junk_in_exif_is_neither_read_nor_logged(
-    kind: int, format_name: str, exif: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_junk_in_exif_is_neither_read_nor_logged(kind, format_name, exif, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     junk = {
         "many tags": exif_junk(5000, kind),
@@ -253,7 +236,7 @@ def test_junk_in_exif_is_neither_read_nor_logged(
     assert capfd.readouterr() == ("", "")
 
 
-def test_bombs_in_chunks_of_text_are_not_opened() -> None:
+def test_tags_and_chunks_that_decide_no_pixel_are_not_opened(caplog):
     bomb = zlib.compress(bytes(2**26))
     chunks = [
         png_chunk(b"iCCP", b"a\0\0" + bomb),
@@ -263,6 +246,13 @@ def test_bombs_in_chunks_of_text_are_not_opened() -> None:
         png_chunk(b"iTXt", b"XML:com.adobe.xmp\0\x01\0\0\0" + bomb),
     ]
     assert Image.of(with_chunks(*chunks * 20)) == Image.of(encoded())
+    caplog.set_level(logging.WARNING)
+    data = bytearray(encoded("TIFF", tiffinfo={33432: "somebody", 700: b"x" * 1000}))
+    data = data.replace(struct.pack("<HH", 33432, 2), struct.pack("<HH", 34665, 4))  # a directory within: nowhere
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Image.of(bytes(data)) == Image.of(RAMP)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 8])
@@ -339,16 +329,6 @@ def test_old_formats_are_read_in_their_plain_kinds(data: bytes, says: str) -> No
         Image.of(data)
 
 
-def test_tags_of_a_tiff_that_decide_no_pixel_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    data = bytearray(encoded("TIFF", tiffinfo={33432: "somebody", 700: b"x" * 1000}))
-    data = data.replace(struct.pack("<HH", 33432, 2), struct.pack("<HH", 34665, 4))  # a directory within: nowhere
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert Image.of(bytes(data)) == Image.of(RAMP)
-    assert caplog.text == ""
-
-
 SEEDS = [
     encoded(),
     encoded("PNG", "P"),
@@ -370,9 +350,7 @@ SEEDS = [
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("read", [decode, decode_stored])
-def test_two_thousand_mutations_are_pixels_or_an_image_error(
-    read: Callable[[bytes, str], np.ndarray], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_two_thousand_mutations_are_pixels_or_an_image_error(read, capfd):
     draw = random.Random(28)
     outcomes, unnamed = {"pixels": 0, "refused": 0}, 0
     for number in range(2000):

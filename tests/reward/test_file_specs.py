@@ -37,6 +37,44 @@ from ..benchmarks.run.all_suites import SUITES, recipe, write
 from .queries.test_specs import names_only
 
 JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
+OURS = (editcritic.reward, editcritic.verifiers, editcritic.benchmarks.suites, editcritic.benchmarks.sceneedit)
+"""The packages whose objects specs are written of."""
+NO_SPECS = {
+    *("Metric", "PairwiseMetric", "PerceptiveExpert"),  # protocols, and a base of classes
+    *("Reward", "BaseReward", "ResampledMetric", "SelectionRun"),  # never options of a spec
+    *("CachingExpert", "MonitoredReward", "FaultyJudge"),  # hold what they were built with
+}
+CHECKED = {
+    "annotations": "a path",
+    "api_key_env": "the name of an environment variable",
+    "base": "a folder or a model on the hub",
+    "base_url": "an address",
+    "calibration": "a path, or the name of a map in the user's own folders",
+    "data": "a path; what is typed or recorded beside the spec takes its place",
+    "extra": "fields of requests to a server that is trusted",
+    "images": "a path",
+    "judge": "a spec",
+    "lora": "a folder or a model on the hub",
+    "recogniser": "a path",
+    "name": "a folder or a model on the hub; of compositions a title",
+    "prompts": "a path",
+    "real_esrgan": "a path",
+    "swin2sr": "a folder or a model on the hub",
+    "template": "a path",
+    "trust_remote_code": "code of a model",
+}
+"""Options that act, hold specs, or are names of files: `require_trusted` sees by themselves what their texts are."""
+PARTS = {
+    *("aspect_guard", "comes_out", "comparison", "consistency", "copy_guard", "expert", "feedback", "first"),
+    *("following", "goes_in", "otherwise", "region"),
+    *("guard", "metric", "parts", "preservation", "provenance", "quality", "reward", "second", "spec"),
+    "verifier",
+}
+"""Options that are tables: their contents are seen one by one."""
+NUMBERS = (
+    *("int", "float", "bool", "bool | None", "int | None", "float | None", "Sequence[float]", "Sequence[float] | None"),
+    "ValueRange",
+)
 
 
 @pytest.mark.parametrize(
@@ -99,9 +137,7 @@ JUDGE = {"use": "openai", "model": "m", "base_url": "http://127.0.0.1:8000/v1"}
         ({"use": "calibrated", "metric": "guards", "calibration": "map.json"}, "the path map.json", "map.json"),
     ],
 )
-def test_what_is_not_installed_is_refused_until_it_is_trusted(
-    spec: Any, named: str | None, typed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_installed_is_refused_until_it_is_trusted(spec, named, typed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("tools", "clip", "modules"):
         Path(name).mkdir()
@@ -154,14 +190,7 @@ def test_what_is_installed_passes(spec: Any, tmp_path: Path, monkeypatch: pytest
     require_trusted(spec, "f.toml")
 
 
-def test_bundles_take_addresses_from_the_environment_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EDITCRITIC_JUDGE_URL", "http://127.0.0.1:8000/v1")
-    require_trusted({"experts": "large"}, "f.toml")
-    with pytest.raises(SpecError, match=r"api\.openai\.com"):  # a variable is no variable in a file
-        require_trusted({"judge": "openai:$EDITCRITIC_JUDGE_URL"}, "f.toml")
-
-
-def test_all_that_a_file_names_is_said_at_once_and_in_one_line() -> None:
+def test_what_a_file_names_is_said_at_once_and_nothing_is_imported(tmp_path, monkeypatch):
     with pytest.raises(SpecError, match="`--trust http://a --trust KEY`"):
         require_trusted({"use": "openai", "base_url": "http://a", "api_key_env": "KEY"}, "f.toml")
     many = [{"use": f"m{number}:X"} for number in range(9)]
@@ -175,26 +204,17 @@ def test_all_that_a_file_names_is_said_at_once_and_in_one_line() -> None:
         deep = [deep]
     with pytest.raises(SpecError, match="nested too deeply"):
         require_trusted(deep, "f.toml")
-
-
-def test_trust_in_nothing_or_in_what_is_no_path_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("weights").mkdir()
-    with trusting(""), pytest.raises(SpecError, match="the path weights"):
-        require_trusted({"judge": "vlm:weights"}, "f.toml")
-    for text in ("/a\0", "/\ud800"):
-        with trusting("/b"), pytest.raises(SpecError, match="names the path"):
-            require_trusted({"judge": f"vlm:{text}"}, tmp_path / "f.toml")
-
-
-def test_nothing_is_imported_to_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loud.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SpecError, match="the module loud"):
         require_trusted({"use": "loud:X"}, "f.toml")
+    monkeypatch.setenv("EDITCRITIC_JUDGE_URL", "http://127.0.0.1:8000/v1")
+    require_trusted({"experts": "large"}, "f.toml")
+    with pytest.raises(SpecError, match=r"api\.openai\.com"):  # a variable is no variable in a file
+        require_trusted({"judge": "openai:$EDITCRITIC_JUDGE_URL"}, "f.toml")
 
 
-def test_names_are_followed_into_classes_only() -> None:
+def test_names_lead_into_classes_and_trust_in_nothing_is_none(tmp_path, monkeypatch):
     assert find_target("editcritic.reward.image:Image.open")
     for path in ("editcritic.benchmarks.run.run_journal:os.system", "os:path.join", "os:system.__call__"):
         with pytest.raises(SpecError, match="is no class"):
@@ -202,6 +222,13 @@ def test_names_are_followed_into_classes_only() -> None:
     for path in ("os :system", ".os:system", "os:", "os:system?x", "os\n:system"):
         with pytest.raises(SpecError, match=r"(?s)cannot find .*expected package\.module:Name"):
             find_target(path)
+    monkeypatch.chdir(tmp_path)
+    Path("weights").mkdir()
+    with trusting(""), pytest.raises(SpecError, match="the path weights"):
+        require_trusted({"judge": "vlm:weights"}, "f.toml")
+    for text in ("/a\0", "/\ud800"):
+        with trusting("/b"), pytest.raises(SpecError, match="names the path"):
+            require_trusted({"judge": f"vlm:{text}"}, tmp_path / "f.toml")
 
 
 @pytest.mark.parametrize("name", entry_point_names("editcritic.selectors"))
@@ -228,10 +255,6 @@ def test_metrics_of_suites_are_entry_points(tmp_path: Path) -> None:
                 assert build(spec_of(metric)) == metric
 
 
-OURS = (editcritic.reward, editcritic.verifiers, editcritic.benchmarks.suites, editcritic.benchmarks.sceneedit)
-"""The packages whose objects specs are written of."""
-
-
 def ours() -> Iterator[type]:
     """All metrics and experts in them."""
     for package in OURS:
@@ -245,28 +268,19 @@ def ours() -> Iterator[type]:
                     yield target
 
 
-NO_SPECS = {
-    *("Metric", "PairwiseMetric", "PerceptiveExpert"),  # protocols, and a base of classes
-    *("Reward", "BaseReward", "ResampledMetric", "SelectionRun"),  # never options of a spec
-    *("CachingExpert", "MonitoredReward", "FaultyJudge"),  # hold what they were built with
-}
-
-
-def test_all_of_ours_has_a_name() -> None:
+def test_all_of_ours_has_a_name_which_means_one_thing():
     nameless = {target.__name__ for target in ours() if registered(import_path(target)) is None}
     assert nameless <= NO_SPECS, "give it an entry point in pyproject.toml: files name nothing else"
-
-
-def test_a_name_means_one_thing() -> None:
     named = [(name, group) for group in get_args(Group) for name in entry_point_names(group)]
     twice = {name for name, _ in named if sum(other == name for other, _ in named) > 1}
     # Of a metric and of the expert that it asks, or of the suite that it is from: never in each other's place.
     assert twice == {"edit-reward", "imgedit"}
+    assert {OPENAI} == set(HOSTED.values())
+    for value in HOSTED:
+        assert EntryPoint("x", value, "x").load() is openai_judge.OpenAIJudge
 
 
-def test_what_a_package_offers_under_a_shorter_path_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_package_offers_under_a_shorter_path_has_its_name(tmp_path, monkeypatch):
     (tmp_path / "shortened").mkdir()
     (tmp_path / "shortened" / "__init__.py").write_text("from .deep import Mine\n")
     (tmp_path / "shortened" / "deep.py").write_text("class Mine:\n    card = None\nclass Own:\n    pass\n")
@@ -281,47 +295,6 @@ def test_what_a_package_offers_under_a_shorter_path_has_its_name(
     assert isinstance(build(spec_of(deep.Mine())), deep.Mine)
 
 
-def test_the_address_of_hosted_experts_is_theirs() -> None:
-    assert {OPENAI} == set(HOSTED.values())
-    for value in HOSTED:
-        assert EntryPoint("x", value, "x").load() is openai_judge.OpenAIJudge
-
-
-CHECKED = {
-    "annotations": "a path",
-    "api_key_env": "the name of an environment variable",
-    "base": "a folder or a model on the hub",
-    "base_url": "an address",
-    "calibration": "a path, or the name of a map in the user's own folders",
-    "data": "a path; what is typed or recorded beside the spec takes its place",
-    "extra": "fields of requests to a server that is trusted",
-    "images": "a path",
-    "judge": "a spec",
-    "lora": "a folder or a model on the hub",
-    "recogniser": "a path",
-    "name": "a folder or a model on the hub; of compositions a title",
-    "prompts": "a path",
-    "real_esrgan": "a path",
-    "swin2sr": "a folder or a model on the hub",
-    "template": "a path",
-    "trust_remote_code": "code of a model",
-}
-"""Options that act, hold specs, or are names of files: `require_trusted` sees by themselves what their texts are."""
-
-PARTS = {
-    *("aspect_guard", "comes_out", "comparison", "consistency", "copy_guard", "expert", "feedback", "first"),
-    *("following", "goes_in", "otherwise", "region"),
-    *("guard", "metric", "parts", "preservation", "provenance", "quality", "reward", "second", "spec"),
-    "verifier",
-}
-"""Options that are tables: their contents are seen one by one."""
-
-NUMBERS = (
-    *("int", "float", "bool", "bool | None", "int | None", "float | None", "Sequence[float]", "Sequence[float] | None"),
-    "ValueRange",
-)
-
-
 def our_options() -> Iterator[tuple[str, str, str]]:
     """Entry point, option and type."""
     for group in get_args(Group):
@@ -331,8 +304,7 @@ def our_options() -> Iterator[tuple[str, str, str]]:
                     yield point.name, name, str(parameter.annotation)
 
 
-def test_every_option_is_known_for_what_it_does() -> None:
-    """An option that is none of these may act in a way that files must not have: say here what it does."""
+def test_every_option_is_known_for_what_it_does():
     unknown = [
         f"{name} of {point}: {kind}"
         for point, name, kind in our_options()
@@ -342,9 +314,6 @@ def test_every_option_is_known_for_what_it_does() -> None:
     ]
     assert unknown == []
     assert {*PLAIN, *CHECKED, *PARTS} <= {name for _, name, _ in our_options()}, "names of options that are gone"
-
-
-def test_options_are_known_for_one_thing_each() -> None:
     assert not PLAIN & CHECKED.keys()
     assert not PLAIN & PARTS
     assert not PARTS & CHECKED.keys()

@@ -30,17 +30,42 @@ from .fakes import Fake, Says, alone, asks, known, picture, run_all, sample
 
 ROOT = Path(__file__).parents[2]
 pytestmark = needs_fork
+EXITING = """
+import os, sys
+from editcritic.reward import Reward
+from tests.reward.fakes import Fake, Says, known, sample
+
+reward = Reward(Says(number=1), {"preference": Fake(known)})
+reward([sample()])
+child = os.fork()
+values = reward([sample()]).values
+print(len(values), flush=True)
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+sys.exit(0)
+"""
 
 
 def rewarded(*numbers: int) -> list[float | None]:
     return [alone(asks(number), known).value for number in numbers]
 
 
-def test_a_reward_that_was_used_before_a_fork_works_in_the_child_and_in_the_parent() -> None:
+def test_a_reward_works_in_the_child_but_not_scores_begun_before():
     reward = Reward(Says(number=1), {"preference": Fake(known)})
     expected = reward([sample()]).values
     assert forked(lambda: reward([sample(), sample("t")]).values) == expected * 2
     assert reward([sample()]).values == expected
+    reward = Reward(Says(number=1), {"preference": Fake(known, jitter_s=0.01)})
+    stream = reward.stream(sample(str(number)) for number in range(1000))
+    first = next(stream)
+
+    def go_on() -> str:
+        with pytest.raises(RuntimeError) as raised:
+            next(stream)
+        return str(raised.value)
+
+    assert "begun before this process was forked" in forked(go_on)
+    assert next(stream).value == first.value
 
 
 def test_an_engine_in_the_child_begins_anew_and_a_closed_one_stays_closed() -> None:
@@ -107,7 +132,7 @@ def test_parent_and_children_share_one_log(tmp_path: Path) -> None:
     assert forked(lambda: len(AnswerLog(tmp_path / "log"))) == 5
 
 
-def test_a_log_without_an_engine_is_written_by_the_child_and_a_closed_one_stays_closed(tmp_path: Path) -> None:
+def test_a_log_is_of_parent_and_child_with_no_connection_at_the_fork(tmp_path):
     with AnswerLog(tmp_path / "log") as log:
         log.meta("who", "parent")
         assert forked(lambda: (log.meta("who"), log.meta("who", "child"))) == ("parent", "child")
@@ -130,20 +155,6 @@ def test_no_connection_to_a_log_is_open_while_the_process_forks(tmp_path: Path) 
             return not (tmp_path / "log-wal").exists()
 
         assert forked(is_last)
-
-
-def test_scores_that_were_begun_before_the_fork_are_an_error_in_the_child() -> None:
-    reward = Reward(Says(number=1), {"preference": Fake(known, jitter_s=0.01)})
-    stream = reward.stream(sample(str(number)) for number in range(1000))
-    first = next(stream)
-
-    def go_on() -> str:
-        with pytest.raises(RuntimeError) as raised:
-            next(stream)
-        return str(raised.value)
-
-    assert "begun before this process was forked" in forked(go_on)
-    assert next(stream).value == first.value
 
 
 def rated(judge: OpenAIJudge, engine: Engine, draw: int) -> str:
@@ -179,54 +190,41 @@ def test_experts_on_pixels_and_ocr_work_in_the_child() -> None:
     experts["reader"] = RapidOcr(threads=2)
     reward = Reward.of("edit-balanced", experts)
     guards = Reward.of("guards", experts)
-    expected = [reward([guarded_sample()])[0].to_json(), guards([guarded_sample()])[0].to_json()]
-    assert (
-        forked(lambda: [reward([guarded_sample()])[0].to_json(), guards([guarded_sample()])[0].to_json()]) == expected
-    )
+
+    def scored() -> list[Any]:
+        return [one([guarded_sample()])[0].to_json() for one in (reward, guards)]
+
+    expected = scored()
+    assert forked(scored) == expected
 
 
-def held(name: str) -> tuple[Any, Callable[[], object]]:
-    """A lock, and what takes it."""
-    judge, crop = OpenAIJudge("m", "http://127.0.0.1:9/v1"), picture(3, 8, 8).crop(0, 0, 4, 4)
-    reward = Reward(Says(number=1), {"preference": Fake(known)})
+def locks() -> dict[str, tuple[Any, Callable[[], object]]]:
+    """Locks, and what takes each of them."""
+    judge, crop, sent = OpenAIJudge("m", "http://127.0.0.1:9/v1"), picture(3).crop(0, 0, 4, 4), picture(4)
+    reward, other = (Reward(Says(number=1), {"preference": Fake(known)}) for _ in "ab")
     one, parent = checkpoint.Checkpoint("m", "AutoModel"), os.getpid()
-    match name:
-        case "features":
-            cache: FeatureCache[int] = FeatureCache(100, lambda _: 1)
-            return cache._lock, lambda: cache.get_or_compute({"a": 1}, lambda items: items)
-        case "pixels":
-            return images._cache._lock, lambda: crop.pixels.shape
-        case "derivations":
-            return images._derivations._lock, lambda: crop.digest
-        case "annotated":
-            expert = Annotated()
-            return expert._lock, lambda: expert._index(picture(1, 64, 64)).pixels
-        case "served":
-            return judge.endpoint.usage._lock, judge.usage
-        case "addresses":
-            pool = judge.endpoint.addresses
-            return pool._lock, lambda: pool.use("a group").__enter__()
-        case "encoding":
-            encoded = Base64ImageCache()
-            return encoded._locks[int(crop.digest[0], 16)], lambda: encoded._once(crop)
-        case "upscaler":
-            best = BestAvailableUpscaler(real_esrgan="", swin2sr="")
-            best._chosen = Fake(known)
-            return best._choosing, lambda: best.id
-        case "cores":
-            return cpu_cores._CHANGED, lambda: cpu_cores.run_in_turn(lambda: 1)
-        case "attaching":
-            return checkpoint._ATTACHING, lambda: one.shared_weights is None
-        case "weights":
-            return one.lock, one.unload
-        case "identity":
-            return one._weights.identity_lock, one.unload
-        case "engine of a reward":
-            return reward._engine_lock, lambda: reward([sample()]).values
-        case "submissions":
-            return reward.engine._scheduler.submit_lock, lambda: reward([sample()]).values
-        case _:  # in the parent it would stop the engines that other tests share
-            return workers._stops_lock, lambda: os.getpid() != parent and workers._stop_all()
+    cache: FeatureCache[int] = FeatureCache(100, lambda _: 1)
+    expert, encoded, pool = Annotated(), Base64ImageCache(), judge.endpoint.addresses
+    best = BestAvailableUpscaler(real_esrgan="", swin2sr="")
+    best._chosen = Fake(known)
+    return {
+        "features": (cache._lock, lambda: cache.get_or_compute({"a": 1}, lambda items: items)),
+        "pixels": (images._cache._lock, lambda: crop.pixels.shape),
+        "derivations": (images._derivations._lock, lambda: crop.digest),
+        "annotated": (expert._lock, lambda: expert._index(picture(1, 64, 64)).pixels),
+        "served": (judge.endpoint.usage._lock, judge.usage),
+        "addresses": (pool._lock, lambda: pool.use("a group").__enter__()),
+        "encoding": (encoded._locks[int(sent.digest[0], 16)], lambda: encoded._once(sent)),
+        "upscaler": (best._choosing, lambda: best.id),
+        "cores": (cpu_cores._CHANGED, lambda: cpu_cores.run_in_turn(lambda: 1)),
+        "attaching": (checkpoint._ATTACHING, lambda: one.shared_weights is None),
+        "weights": (one.lock, one.unload),
+        "identity": (one._weights.identity_lock, one.unload),
+        "engine of a reward": (reward._engine_lock, lambda: reward([sample()]).values),
+        "submissions": (other.engine._scheduler.submit_lock, lambda: other([sample()]).values),
+        # In the parent it would stop the engines that other tests share.
+        "threads": (workers._stops_lock, lambda: os.getpid() != parent and workers._stop_all()),
+    }
 
 
 @pytest.mark.parametrize(
@@ -237,7 +235,7 @@ def held(name: str) -> tuple[Any, Callable[[], object]]:
     ],
 )
 def test_a_lock_that_a_thread_of_the_parent_holds_is_free_in_the_child(name: str) -> None:
-    lock, use = held(name)
+    lock, use = locks()[name]
     taken, release = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -254,22 +252,6 @@ def test_a_lock_that_a_thread_of_the_parent_holds_is_free_in_the_child(name: str
         release.set()
         thread.join(SOON)
     use()
-
-
-EXITING = """
-import os, sys
-from editcritic.reward import Reward
-from tests.reward.fakes import Fake, Says, known, sample
-
-reward = Reward(Says(number=1), {"preference": Fake(known)})
-reward([sample()])
-child = os.fork()
-values = reward([sample()]).values
-print(len(values), flush=True)
-if child:
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-sys.exit(0)
-"""
 
 
 def test_parent_and_child_end_in_the_usual_way() -> None:

@@ -104,9 +104,7 @@ def test_a_model_in_use_while_the_process_forks_is_loaded_anew_in_the_child(fold
         assert id(expert.checkpoint.shared_weights) == before
 
 
-def test_a_model_on_an_accelerator_is_down_in_the_child_with_torchs_reason(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_on_an_accelerator_is_down_in_the_child_with_torchs_reason(folder, monkeypatch):
     """Simulates CUDA, which tests do not have: it refuses to work in a process forked from one that used it."""
     expert = Dino(str(folder), device="cpu")
     message = "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, use 'spawn'"

@@ -62,16 +62,19 @@ def test_the_digest_does_not_depend_on_the_route(pixels, tmp_path_factory):
     assert set(images.values()) == {expected}
 
 
-def test_a_digest_is_the_same_in_every_version_and_tells_shapes_apart():
+def test_a_digest_is_the_same_in_every_version():
     # Logs and recordings outlive versions.
     digest = hashlib.sha256(b"editcritic image 1 3x2 " + bytes(18)).hexdigest()
     assert digest.startswith("30c397970e56")
     assert Image.of(np.zeros((2, 3, 3), np.uint8)).digest == digest
     flat = np.arange(36, dtype=np.uint8)
     assert len({Image.of(flat.reshape(shape)) for shape in [(3, 4, 3), (4, 3, 3), (2, 6, 3), (12, 1, 3)]}) == 4
+    image = Image.from_digest("0123456789abcdef" * 4, (640, 480))
+    assert (repr(image), image.width, image.height) == ("Image(640x480, 0123456789ab)", 640, 480)
+    assert picture() not in (picture().digest, picture(1))
 
 
-def test_pixels_are_private_and_read_only():
+def test_pixels_are_private_and_crops_and_sizes_are_kept():
     buffer = np.zeros((4, 4, 3), np.uint8)
     image = Image.of(buffer)
     digest = image.digest
@@ -84,6 +87,28 @@ def test_pixels_are_private_and_read_only():
     copy = image.pil()
     copy.putpixel((0, 0), (9, 9, 9))
     assert image.pixels.max() == 0
+    image = picture(3)
+    crop = image.crop(1, 2, 7, 5)
+    assert crop.pixels is crop.pixels, "they are kept, also before there is a digest"
+    assert crop.digest == Image.of(image.pixels[2:5, 1:7]).digest
+    assert image.crop(0, 0, 8, 8) is image.resized(8, 8) is image
+    assert image.origin is None
+    assert crop.origin == image.crop(*np.array([1, 2, 7, 5])).origin
+    assert image.resized(*np.array([4, 5])).origin == image.resized(4, 5).origin
+    with pytest.raises(TypeError):
+        image.crop(0.5, 0, 4, 4)  # type: ignore[arg-type]
+    for corners in ((0, 0, 0, 4), (4, 4, 2, 8), (-1, 0, 4, 4), (0, 0, 9, 8), (0, 0, 8, 9)):
+        with pytest.raises(ImageError, match="is empty or outside of a 8 x 8 image"):
+            image.crop(*corners)
+    for size in ((0, 4), (4, -1)):
+        with pytest.raises(ImageError, match="give at least 1 x 1"):
+            image.resized(*size)
+    image = picture(1, 20, 10)
+    for how, resample in (("lanczos", PIL.Image.Resampling.LANCZOS), ("bicubic", PIL.Image.Resampling.BICUBIC)):
+        expected = np.asarray(PIL.Image.fromarray(image.pixels).resize((7, 5), resample))
+        assert image.resized(7, 5, how) == Image.of(expected)  # type: ignore[arg-type]
+    blocks = image.pixels.reshape(5, 2, 5, 4, 3).astype(float).mean(axis=(1, 3))
+    assert np.abs(image.resized(5, 5, "area").pixels - blocks).max() <= 0.5
 
 
 @pytest.mark.parametrize(
@@ -158,48 +183,6 @@ def test_a_crop_is_the_picture_of_its_pixels(cropped):
     assert pickle.loads(pickle.dumps(image)) == image
 
 
-def test_crops_and_sizes():
-    image = picture(3)
-    crop = image.crop(1, 2, 7, 5)
-    assert crop.pixels is crop.pixels, "they are kept, also before there is a digest"
-    assert crop.digest == Image.of(image.pixels[2:5, 1:7]).digest
-    assert image.crop(0, 0, 8, 8) is image.resized(8, 8) is image
-    assert image.origin is None
-    assert crop.origin == image.crop(*np.array([1, 2, 7, 5])).origin
-    assert image.resized(*np.array([4, 5])).origin == image.resized(4, 5).origin
-    with pytest.raises(TypeError):
-        image.crop(0.5, 0, 4, 4)  # type: ignore[arg-type]
-    for corners in ((0, 0, 0, 4), (4, 4, 2, 8), (-1, 0, 4, 4), (0, 0, 9, 8), (0, 0, 8, 9)):
-        with pytest.raises(ImageError, match="is empty or outside of a 8 x 8 image"):
-            image.crop(*corners)
-    for size in ((0, 4), (4, -1)):
-        with pytest.raises(ImageError, match="give at least 1 x 1"):
-            image.resized(*size)
-
-
-def test_resizing_is_pillows_and_reducing_by_area_averages():
-    image = picture(1, 20, 10)
-    for how, resample in (("lanczos", PIL.Image.Resampling.LANCZOS), ("bicubic", PIL.Image.Resampling.BICUBIC)):
-        expected = np.asarray(PIL.Image.fromarray(image.pixels).resize((7, 5), resample))
-        assert image.resized(7, 5, how) == Image.of(expected)  # type: ignore[arg-type]
-    blocks = image.pixels.reshape(5, 2, 5, 4, 3).astype(float).mean(axis=(1, 3))
-    assert np.abs(image.resized(5, 5, "area").pixels - blocks).max() <= 0.5
-
-
-def test_crops_of_equal_pictures_are_computed_once(monkeypatch):
-    computed = []
-
-    def counted(operation, *parents):
-        computed.append(operation)
-        return apply_operation(operation, *parents)
-
-    monkeypatch.setattr(image_module, "apply_operation", counted)
-    digests = {picture(77).crop(0, 0, 4, 4).digest for _ in range(5)}
-    assert (len(digests), len(computed)) == (1, 1)
-    assert picture(77).crop(0, 0, 4, 4).resized(2, 2).digest == picture(77).crop(0, 0, 4, 4).resized(2, 2).digest
-    assert len(computed) == 2
-
-
 @pytest.fixture
 def decoded(monkeypatch):
     """The names of decoded files; the cache is new."""
@@ -236,7 +219,7 @@ def evict():
     image_module._cache.put("another", np.zeros(20_000, np.uint8))
 
 
-def test_files_pin_no_pixels_which_are_decoded_again_when_they_were_driven_out(tmp_path, decoded):
+def test_files_pin_no_pixels_and_changed_ones_are_errors(tmp_path, decoded):
     images = [Image.open(saved(tmp_path / f"{seed}.png", seed)) for seed in range(100)]
     for seed, image in enumerate(images):
         assert np.array_equal(image.pixels, picture(seed).pixels)
@@ -245,9 +228,6 @@ def test_files_pin_no_pixels_which_are_decoded_again_when_they_were_driven_out(t
     pixels = weakref.ref(images[-1].pixels)
     evict()
     assert pixels() is None
-
-
-def test_a_file_that_changed_since_is_an_error_and_not_another_picture(tmp_path, decoded):
     image = Image.open(saved(tmp_path / "a.png", 1))
     evict()
     saved(tmp_path / "a.png", 2)
@@ -259,16 +239,27 @@ def test_a_file_that_changed_since_is_an_error_and_not_another_picture(tmp_path,
     assert image == picture(1), "its digest is still known"
 
 
-def test_threads_may_look_at_one_picture_at_once(tmp_path, decoded):
+def test_equal_crops_are_computed_once_by_any_thread(tmp_path, decoded, monkeypatch):
     image = Image.open(saved(tmp_path / "a.png", 1))
     crops = [image.crop(0, 0, 4, 4) for _ in range(50)]
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda crop: (crop.digest, crop.pixels.tobytes()), crops * 4)) == {
             (picture(1).crop(0, 0, 4, 4).digest, picture(1).pixels[:4, :4].tobytes())
         }
+    computed = []
+
+    def counted(operation, *parents):
+        computed.append(operation)
+        return apply_operation(operation, *parents)
+
+    monkeypatch.setattr(image_module, "apply_operation", counted)
+    digests = {picture(77).crop(0, 0, 4, 4).digest for _ in range(5)}
+    assert (len(digests), len(computed)) == (1, 1)
+    assert picture(77).crop(0, 0, 4, 4).resized(2, 2).digest == picture(77).crop(0, 0, 4, 4).resized(2, 2).digest
+    assert len(computed) == 2
 
 
-def test_an_unseen_picture_equals_the_one_that_was_seen():
+def test_unseen_pictures_equal_the_seen_and_have_stand_ins():
     image = picture(5)
     unseen = Image.from_digest(image.digest, image.size)
     assert unseen == image
@@ -278,15 +269,24 @@ def test_an_unseen_picture_equals_the_one_that_was_seen():
         _ = unseen.pixels
     with pytest.raises(ImageError, match="only the digest"):
         _ = unseen.crop(0, 0, 4, 4).pixels
-
-
-def test_a_crop_of_an_unseen_picture_is_known_to_the_recording_that_has_it():
     image = picture(6)
     crop = image.crop(1, 1, 6, 6).resized(3, 3)
     recorded = derived_digests(crop, image.crop(1, 1, 6, 6))
     assert Image.from_digest(image.digest, image.size, recorded).crop(1, 1, 6, 6).resized(3, 3) == crop
     image_module._derivations.clear()
     assert Image.from_digest(image.digest, image.size).crop(1, 1, 6, 6) != image.crop(1, 1, 6, 6)
+    unseen = Image.from_digest("f" * 64, (8, 8))
+    crops = [unseen.crop(0, 0, 4, 4), unseen.crop(0, 0, 4, 5), unseen.resized(4, 4)]
+    assert len(set(crops)) == 3
+    assert unseen.crop(0, 0, 4, 4) == crops[0]
+    assert pickle.loads(pickle.dumps(crops[0])) == crops[0]
+    left, right = picture(5, 6, 4), picture(6, 6, 4)
+    pair = left.crop(0, 0, 3, 4).beside(right.painted((0, 0, 2, 2)), line=1)
+    recorded = derived_digests(pair, *pair.parents)
+    unseen_left, unseen_right = (Image.from_digest(image.digest, image.size, recorded) for image in (left, right))
+    again = unseen_left.crop(0, 0, 3, 4).beside(unseen_right.painted((0, 0, 2, 2)), line=1)
+    assert not again.seen
+    assert again.digest == pair.digest
 
 
 def derived_digests(*images):
@@ -298,21 +298,7 @@ def derived_digests(*images):
     return lambda parent_digest, operation: known.get((parent_digest, operation))
 
 
-def test_a_crop_of_an_unseen_picture_has_a_stand_in_of_its_own():
-    unseen = Image.from_digest("f" * 64, (8, 8))
-    crops = [unseen.crop(0, 0, 4, 4), unseen.crop(0, 0, 4, 5), unseen.resized(4, 4)]
-    assert len(set(crops)) == 3
-    assert unseen.crop(0, 0, 4, 4) == crops[0]
-    assert pickle.loads(pickle.dumps(crops[0])) == crops[0]
-
-
-def test_a_picture_says_its_size_and_the_start_of_its_digest_and_equals_nothing_else():
-    image = Image.from_digest("0123456789abcdef" * 4, (640, 480))
-    assert (repr(image), image.width, image.height) == ("Image(640x480, 0123456789ab)", 640, 480)
-    assert picture() not in (picture().digest, picture(1))
-
-
-def test_a_turned_picture_is_mirrored_first_and_then_turned_clockwise():
+def test_pictures_are_turned_and_tilted():
     pixels = picture(1).pixels
     image = Image.of(pixels)
     assert np.array_equal(image.turned(1).pixels, np.rot90(pixels, -1))
@@ -320,9 +306,6 @@ def test_a_turned_picture_is_mirrored_first_and_then_turned_clockwise():
     assert image.turned(1).size == image.size[::-1]
     assert image.turned(4) is image
     assert image.turned(2, mirrored=True).turned(2, mirrored=True) == image
-
-
-def test_a_tilted_picture_is_turned_clockwise_and_keeps_its_size_grows_or_is_filled():
     image = Image.of(np.full((60, 90, 3), 40, np.uint8))
     same, expanded, filled = (image.tilted(20, canvas) for canvas in ("same", "expanded", "filled"))
     assert same.size == filled.size == image.size
@@ -335,7 +318,7 @@ def test_a_tilted_picture_is_turned_clockwise_and_keeps_its_size_grows_or_is_fil
     assert Image.of(pixels).tilted(90).pixels[30:, 18:23].mean() > 200
 
 
-def test_areas_are_painted_and_outlined_inside_and_the_rest_stays():
+def test_pictures_are_painted_pasted_and_put_side_by_side():
     image = picture(1, 12, 8)
     painted = image.painted((2, 1, 5, 4), (10, 6, 20, 20))
     expected = image.pixels.copy()
@@ -347,9 +330,6 @@ def test_areas_are_painted_and_outlined_inside_and_the_rest_stays():
     ring[2:7, 2:7] = True
     ring[3:6, 3:6] = False
     assert ((outlined.pixels == (0, 255, 0)).all(axis=2) == ring).all()
-
-
-def test_an_image_is_pasted_over_another_one():
     ground, part = picture(0, 6, 4), picture(1, 3, 2)
     both = ground.pasted(part, 2, 1)
     assert both.size == (6, 4)
@@ -358,9 +338,6 @@ def test_an_image_is_pasted_over_another_one():
     assert both.parents == (ground, part)
     with pytest.raises(ImageError, match="does not lie inside"):
         ground.pasted(part, 4, 1)
-
-
-def test_two_pictures_stand_side_by_side_with_a_line_between_them():
     left, right = picture(2, 4, 6), picture(3, 3, 6)
     pair = left.beside(right, line=2)
     assert pair.size == (9, 6)
@@ -370,13 +347,3 @@ def test_two_pictures_stand_side_by_side_with_a_line_between_them():
     assert pair.parents == (left, right)
     with pytest.raises(ImageError, match="side by side"):
         left.beside(picture(4, 3, 5))
-
-
-def test_what_is_made_of_unseen_pictures_has_the_digest_the_recording_knows():
-    left, right = picture(5, 6, 4), picture(6, 6, 4)
-    pair = left.crop(0, 0, 3, 4).beside(right.painted((0, 0, 2, 2)), line=1)
-    recorded = derived_digests(pair, *pair.parents)
-    unseen_left, unseen_right = (Image.from_digest(image.digest, image.size, recorded) for image in (left, right))
-    again = unseen_left.crop(0, 0, 3, 4).beside(unseen_right.painted((0, 0, 2, 2)), line=1)
-    assert not again.seen
-    assert again.digest == pair.digest

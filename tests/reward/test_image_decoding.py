@@ -58,7 +58,7 @@ def test_a_text_that_holds_none_is_a_path_or_an_address(text, problem):
         Image.of(text)
 
 
-def test_transparent_pixels_lie_on_white():
+def test_what_is_transparent_lies_on_white():
     alpha = np.zeros(RAMP.shape[:2], np.uint8)
     alpha[:4], alpha[4:8] = 255, 128
     expected = RAMP.astype(float)
@@ -67,14 +67,8 @@ def test_transparent_pixels_lie_on_white():
     rgba = np.dstack([RAMP, alpha])
     for route in (rgba, PIL.Image.fromarray(rgba), encoded(PIL.Image.fromarray(rgba)), rgba / 255):
         assert near(Image.of(route), expected, 1)
-
-
-def test_a_grey_picture_with_transparency_lies_on_white():
     grey = PIL.Image.merge("LA", [pil("L"), PIL.Image.new("L", pil().size, 0)])
     assert near(Image.of(encoded(grey)), np.full(RAMP.shape, 255), 0)
-
-
-def test_a_transparent_colour_of_a_palette_is_white():
     palette = PIL.Image.new("P", (4, 2), 0)
     palette.putpalette([200, 0, 0, 0, 200, 0])
     palette.putpixel((3, 1), 1)
@@ -83,9 +77,6 @@ def test_a_transparent_colour_of_a_palette_is_white():
     for kind in ("PNG", "GIF"):
         assert np.array_equal(Image.of(encoded(palette, kind, transparency=0)).pixels, expected)
     assert Image.of(encoded(palette)).pixels[0, 0].tolist() == [200, 0, 0]
-
-
-def test_a_transparent_colour_of_an_rgb_png_is_white():
     picture = PIL.Image.new("RGB", (2, 1), (10, 20, 30))
     picture.putpixel((1, 0), (9, 9, 9))
     assert Image.of(encoded(picture, transparency=(10, 20, 30))).pixels.tolist() == [[[255] * 3, [9] * 3]]
@@ -110,19 +101,13 @@ def test_sixteen_bits_are_scaled_to_eight(kind):
     assert pixels[0, :, 0].tolist() == [0, 0, 1, 127, 128, 255, 255]
 
 
-def test_a_colour_png_of_sixteen_bits_is_read():
+def test_deep_integer_and_float_pixels_are_scaled_or_refused():
     row = b"".join(struct.pack(">BHHH", 0, 65535, 32896, 0) for _ in range(1))
     pixels = Image.of(png(1, 1, row, depth=16)).pixels
     assert pixels.tolist() == [[[255, 128, 0]]]
-
-
-def test_integer_pixels_of_another_scale_are_refused():
     wide = encoded(PIL.Image.fromarray(np.array([[0, 1_000_000]], np.int32)), "TIFF")
     with pytest.raises(ImageError, match=r"encoded image: integer pixels must lie in \[0, 65535\], got \[0, 1000000\]"):
         Image.of(wide)
-
-
-def test_float_pixels_lie_in_0_to_1():
     shares = PIL.Image.fromarray((RAMP[:, :, 0] / 255).astype(np.float32))
     assert np.array_equal(Image.of(encoded(shares, "TIFF")).pixels[:, :, 0], RAMP[:, :, 0])
     with pytest.raises(ImageError, match="encoded image: float pixels must lie in"):

@@ -24,11 +24,29 @@ OWN_TEXT = {"clip_preference.py", "image_reward.py"}
 """They read names of weights."""
 LENGTH, LIMIT_S = 30_000, 0.3
 LENGTH_PARSED, LIMIT_PARSED_S = 4_000, 0.8
-
 METHODS = ("match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer")
 UNITS = (
     *(" ", "\n", "\xa0", "\u200b", "a", "a ", "A", "1", "1 ", "_", "-", ",", ", ", ". ", "'", '"', "[", "{", "("),
     *("<", "</", "\\", "*", "`", "/", "é", "́", "中"),
+)
+INSTRUCTIONS = (
+    *("add ", "add a ", "remove a ", "replace a ", "replace a with ", "move a ", 'replace the text "'),
+    *('write the text "', "change the background to ", "change the background to a, keep ", "change the count of "),
+    "change the color of ",
+)
+PARTS = (
+    *(" ", "\n ", "a ", '" ', '" on "', '" to "', '" a" in b to "', "on the left of ", "with ", "to ", "and "),
+    *("and add ", ", keep ", "unchanged ", "in the image ", "'s ", ". ", "[ ", ', keep a b unchanged"'),
+)
+REPLIES = (
+    *("", "please segment ", "answer: ", "score ", "yes ", "5 ", "{", '[{"a":', "<tool_call>", "<Start Thinking>"),
+    "good ",
+)
+PIECES = (
+    *(" ", "answer ", "answer: 5 ", "score (1-5) ", "not answer: good ", "10/", "10 out of ", "good ", "yes ", "{"),
+    *("[", "[1,", '{"a":1}', '"', '\\"', ", ", "<tool_call>", "<tool_call>{}</tool_call>", "{}", "</tool_call>"),
+    *("*", "_ ", "<", "< /", "<Start Final Answer>", "<Start Final Answer>x</Start Final Answer>"),
+    *("</Start Thinking>", "ignore ", "flip ", "-"),
 )
 
 
@@ -138,27 +156,6 @@ def parsers() -> dict[str, Callable[[str], object]]:
     }
 
 
-INSTRUCTIONS = (
-    *("add ", "add a ", "remove a ", "replace a ", "replace a with ", "move a ", 'replace the text "'),
-    *('write the text "', "change the background to ", "change the background to a, keep ", "change the count of "),
-    "change the color of ",
-)
-PARTS = (
-    *(" ", "\n ", "a ", '" ', '" on "', '" to "', '" a" in b to "', "on the left of ", "with ", "to ", "and "),
-    *("and add ", ", keep ", "unchanged ", "in the image ", "'s ", ". ", "[ ", ', keep a b unchanged"'),
-)
-REPLIES = (
-    *("", "please segment ", "answer: ", "score ", "yes ", "5 ", "{", '[{"a":', "<tool_call>", "<Start Thinking>"),
-    "good ",
-)
-PIECES = (
-    *(" ", "answer ", "answer: 5 ", "score (1-5) ", "not answer: good ", "10/", "10 out of ", "good ", "yes ", "{"),
-    *("[", "[1,", '{"a":1}', '"', '\\"', ", ", "<tool_call>", "<tool_call>{}</tool_call>", "{}", "</tool_call>"),
-    *("*", "_ ", "<", "< /", "<Start Final Answer>", "<Start Final Answer>x</Start Final Answer>"),
-    *("</Start Thinking>", "ignore ", "flip ", "-"),
-)
-
-
 def attack_parsers() -> None:
     of_instructions = ("parse_task", "concepts", "RulePlanner", "split_quotes", "clauses_of", "words_of")
     for name, parse in parsers().items():
@@ -187,14 +184,11 @@ def test_nothing_that_strangers_write_takes_more_than_linear_time():
             assert process.returncode == 0, stderr[-2000:]
 
 
-def test_the_patterns_are_found():
+def test_the_patterns_are_found_and_a_quadratic_one_is_noticed():
     found = list(patterns())
     places = {place.partition(":")[0] for place, _, _ in found}
     assert {"reward/metrics/new_text.py", "reward/experts/sa2va.py", "reward/queries/parsing.py"} <= places
     assert len(found) > 50
-
-
-def test_a_quadratic_pattern_is_noticed():
     text = " " * LENGTH
     with pytest.raises(TimeoutError, match=r"blanks takes more than 0\.3 s for"), at_most(LIMIT_S, "blanks", text):
         re.split(r"\s*,", text)

@@ -1,7 +1,5 @@
 """Caches are bounded by the size of what they hold, and drop what was used least recently."""
 
-import threading
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +12,7 @@ from editcritic.reward.queries.serialization import approximate_bytes
 from .fakes import picture
 
 
-def test_what_was_used_last_stays_and_as_many_as_are_to_stay():
+def test_what_was_used_last_stays_and_answers_count_by_their_pixels():
     cache: LruCache[str, str] = LruCache(3, len)
     for key, value in (("a", "a"), ("b", "bb"), ("a", "other"), ("c", "c")):
         assert cache.get("a") in (None, "a")
@@ -26,9 +24,6 @@ def test_what_was_used_last_stays_and_as_many_as_are_to_stay():
         small: LruCache[str, str] = LruCache(2, len, least=least)
         small.put("a", "far too long")
         assert len(small) == least
-
-
-def test_answers_count_by_their_pixels():
     for answer in (UpscaledImage(picture(1, 100, 100)), Mask(np.ones((200, 150), bool))):
         assert 30_000 <= approximate_bytes(answer) < 31_000
 
@@ -68,22 +63,3 @@ def test_the_limit_holds_and_every_answer_is_right(batches, limit):
         assert {int(key) for key in values} == set(batch)
         assert all(value.tolist() == [int(key)] * int(key) for key, value in values.items())
         assert sum(value.nbytes for value in cache._kept.values()) == cache.used <= limit
-
-
-def test_threads_may_ask_at_once():
-    cache = features(400)
-    wrong: list[object] = []
-
-    def work(seed):
-        order = np.random.default_rng(seed)
-        for _ in range(200):
-            values = cache.get_or_compute(inputs(*order.integers(1, 20, 3).tolist()), squares([]))
-            wrong.extend(key for key, value in values.items() if value.tolist() != [int(key)] * int(key))
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert cache.used <= 400

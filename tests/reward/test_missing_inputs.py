@@ -9,52 +9,35 @@ import numpy as np
 import pytest
 import skimage.data
 
-from editcritic.reward import Box, score
+from editcritic.reward import Box, missing_inputs, score
 from editcritic.reward.boxes import boxes_of_corners
-from editcritic.reward.missing_inputs import (
-    asks_for_fields,
-    for_command,
-    for_page,
-    for_rows,
-    needs_boxes,
-    no_box,
-    no_form,
-    no_judge,
-    says_no_box,
-    says_no_judge,
-)
 
-SENTENCE = needs_boxes({"man's hat": 1, "cups": 2}, ())
+SENTENCE = missing_inputs.needs_boxes({"man's hat": 1, "cups": 2}, ())
 
 
-def test_the_python_spelling_is_python() -> None:
+def test_what_is_missing_is_said_in_the_words_of_each_place():
     argument = SENTENCE.partition("give boxes=")[2].partition(" in pixels")[0]
     corners = dict(zip(("x0", "y0", "x1", "y1"), (1, 2, 3, 4), strict=True))
     assert eval(argument, corners) == {"man's hat": [[1, 2, 3, 4]], "cups": [[1, 2, 3, 4]] * 2}
     assert SENTENCE.endswith('experts="laptop"')
-
-
-def test_the_command_s_spelling_survives_a_shell() -> None:
-    words = for_command(SENTENCE)
+    words = missing_inputs.for_command(SENTENCE)
     given = shlex.split(words.partition("give ")[2].partition(" in pixels")[0])
     assert given[0] == "--boxes"
     assert json.loads(given[1].replace("x0, y0, x1, y1", "1, 2, 3, 4"))["man's hat"] == [[1, 2, 3, 4]]
     assert words.endswith("--experts laptop")
-
-
-def test_rows_and_the_page_have_fields() -> None:
-    assert 'the row "boxes": {"cup": [[x0, y0, x1, y1]]} in pixels' in for_rows(needs_boxes({"cup": 1}, ()))
-    assert '{"cup": [[x0, y0, x1, y1]]} under Boxes' in for_page(needs_boxes({"cup": 1}, ()))
-    assert for_page(SENTENCE).endswith("laptop under Experts")
-
-
-def test_reasons_are_told_apart() -> None:
-    assert says_no_box(no_box("cup", ("plate",)), "cup")
-    assert not says_no_box(no_box("cups", ()), "cup")
-    assert says_no_judge(no_judge("any-edit/pair"))
-    assert not says_no_judge(no_box("cup", ()))
-    assert asks_for_fields(f"following: {no_form('Make it pop')}")
-    assert not asks_for_fields("the whole image may change, and the plan names nothing that stays")
+    assert 'the row "boxes": {"cup": [[x0, y0, x1, y1]]} in pixels' in missing_inputs.for_rows(
+        missing_inputs.needs_boxes({"cup": 1}, ())
+    )
+    assert '{"cup": [[x0, y0, x1, y1]]} under Boxes' in missing_inputs.for_page(
+        missing_inputs.needs_boxes({"cup": 1}, ())
+    )
+    assert missing_inputs.for_page(SENTENCE).endswith("laptop under Experts")
+    assert missing_inputs.says_no_box(missing_inputs.no_box("cup", ("plate",)), "cup")
+    assert not missing_inputs.says_no_box(missing_inputs.no_box("cups", ()), "cup")
+    assert missing_inputs.says_no_judge(missing_inputs.no_judge("any-edit/pair"))
+    assert not missing_inputs.says_no_judge(missing_inputs.no_box("cup", ()))
+    assert missing_inputs.asks_for_fields(f"following: {missing_inputs.no_form('Make it pop')}")
+    assert not missing_inputs.asks_for_fields("the whole image may change, and the plan names nothing that stays")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from editcritic.reward import Engine
 from editcritic.reward.queries.expert import AsyncExpert, ExpertDown
 from editcritic.reward.queries.kinds import Outcome
 
-from .fakes import Fake, asks, known, run_all
+from .fakes import Fake, Held, asks, known, run_all
 
 
 class Loading(Fake):
@@ -31,7 +31,7 @@ class Loading(Fake):
         return super().__call__(queries)
 
 
-def test_an_expert_is_loaded_once_in_the_thread_that_will_ask_it_and_is_asked_nothing() -> None:
+def test_experts_are_loaded_once_or_dead_until_prepared_again():
     expert = Loading()
     with Engine() as engine:
         assert engine.prepare(expert).result(30) == ""
@@ -40,9 +40,6 @@ def test_an_expert_is_loaded_once_in_the_thread_that_will_ask_it_and_is_asked_no
         assert engine.prepare(expert).result(30) == ""
         assert expert.loads == [expert.answered[0]]
         assert engine.stats().experts["fake"].queries == 2
-
-
-def test_one_that_cannot_be_loaded_is_dead_and_may_be_prepared_again() -> None:
     expert = Loading("no weights")
     with Engine() as engine:
         assert engine.prepare(expert).result(30) == "no weights"
@@ -54,52 +51,36 @@ def test_one_that_cannot_be_loaded_is_dead_and_may_be_prepared_again() -> None:
 
 
 def test_one_that_is_at_work_is_ready() -> None:
-    reached, opened = threading.Event(), threading.Event()
-
-    def answer(query: Any) -> Any:
-        reached.set()
-        opened.wait(30)
-        return known(query)
-
-    expert = Fake(answer)
+    expert = Held()
     with Engine() as engine:
         future = engine.submit(asks(1), {"preference": expert})
-        assert reached.wait(30)
+        assert expert.begun.wait(30)
         assert engine.prepare(expert).result(30) == ""
-        opened.set()
+        expert.go.set()
         assert future.result(30).status == "scored"
 
 
-def test_one_that_hangs_while_it_loads_is_told_of_at_its_deadline() -> None:
-    opened = threading.Event()
+class Hanging(Held):
+    def load(self) -> None:
+        self.go.wait(30)
 
-    class Hanging(Fake):
-        def load(self) -> None:
-            opened.wait(30)
 
+def test_nobody_waits_for_one_that_hangs_while_it_loads_or_for_a_closed_engine() -> None:
+    hanging = [Hanging(deadline_s=0.1), Hanging()]
     with Engine() as engine:
-        assert "no answer within 0.1 s" in engine.prepare(Hanging(deadline_s=0.1)).result(30)
+        assert "no answer within 0.1 s" in engine.prepare(hanging[0]).result(30)
         assert "until it is reset" in engine.down_experts()["fake"]
-    opened.set()
-
-
-def test_nobody_waits_for_an_engine_that_is_closed_or_broken() -> None:
-    opened = threading.Event()
-
-    class Hanging(Fake):
-        def load(self) -> None:
-            opened.wait(30)
-
     engine = Engine()
-    waiting = engine.prepare(Hanging())
+    waiting = engine.prepare(hanging[1])
     engine.close()
     assert "closed" in waiting.result(30)
-    opened.set()
+    for expert in hanging:
+        expert.go.set()
     with pytest.raises(RuntimeError, match="closed"):
         engine.prepare(Fake())
 
 
-def test_an_expert_that_cannot_even_be_met_harms_nobody() -> None:
+def test_odd_and_served_experts_are_prepared():
     class Odd(Fake):
         def usage(self) -> dict[str, float]:
             raise OSError("gone")
@@ -110,8 +91,6 @@ def test_an_expert_that_cannot_even_be_met_harms_nobody() -> None:
         with pytest.raises(TypeError, match="not an Expert"):
             engine.prepare("fake")  # type: ignore[arg-type]
 
-
-def test_a_served_expert_loads_in_its_loop() -> None:
     class Served(AsyncExpert):
         id = "served"
         kinds = Fake.kinds

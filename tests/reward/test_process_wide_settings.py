@@ -15,6 +15,21 @@ import skimage.data
 
 from editcritic.reward import Image, ImageError
 
+SHARES = (0.02, 0.1, 0.25, 0.4, 0.6, 0.8, 0.9)
+MISSING = (1, 2, 4, 8, 12, 16, 40, 100)
+SETTINGS: dict[str, list[tuple[Any, str, Any]]] = {
+    "truncated files": [(PIL.ImageFile, "LOAD_TRUNCATED_IMAGES", True)],
+    "few pixels": [(PIL.Image, "MAX_IMAGE_PIXELS", 100)],
+    "many pixels for a warning": [(PIL.Image, "MAX_IMAGE_PIXELS", 15_000)],
+    "blocks": [(PIL.ImageFile, "MAXBLOCK", 2**30), (PIL.ImageFile, "SAFEBLOCK", 1)],
+    "texts": [(PIL.PngImagePlugin, "MAX_TEXT_CHUNK", 1), (PIL.PngImagePlugin, "MAX_TEXT_MEMORY", 1)],
+    "plugins": [
+        (PIL.GifImagePlugin, "LOADING_STRATEGY", PIL.GifImagePlugin.LoadingStrategy.RGB_ALWAYS),
+        (PIL.TiffImagePlugin, "READ_LIBTIFF", True),
+        (PIL.BmpImagePlugin, "USE_RAW_ALPHA", True),
+    ],
+}
+
 
 @cache
 def photograph() -> PIL.Image.Image:
@@ -45,21 +60,6 @@ FILES = {
     "TIFF of strips": lambda: file("TIFF", strip_size=4096),
     "TIFF by LZW": lambda: file("TIFF", compression="tiff_lzw", strip_size=4096),
     "TIFF by deflate": lambda: file("TIFF", "P", compression="tiff_adobe_deflate"),
-}
-SHARES = (0.02, 0.1, 0.25, 0.4, 0.6, 0.8, 0.9)
-MISSING = (1, 2, 4, 8, 12, 16, 40, 100)
-
-SETTINGS: dict[str, list[tuple[Any, str, Any]]] = {
-    "truncated files": [(PIL.ImageFile, "LOAD_TRUNCATED_IMAGES", True)],
-    "few pixels": [(PIL.Image, "MAX_IMAGE_PIXELS", 100)],
-    "many pixels for a warning": [(PIL.Image, "MAX_IMAGE_PIXELS", 15_000)],
-    "blocks": [(PIL.ImageFile, "MAXBLOCK", 2**30), (PIL.ImageFile, "SAFEBLOCK", 1)],
-    "texts": [(PIL.PngImagePlugin, "MAX_TEXT_CHUNK", 1), (PIL.PngImagePlugin, "MAX_TEXT_MEMORY", 1)],
-    "plugins": [
-        (PIL.GifImagePlugin, "LOADING_STRATEGY", PIL.GifImagePlugin.LoadingStrategy.RGB_ALWAYS),
-        (PIL.TiffImagePlugin, "READ_LIBTIFF", True),
-        (PIL.BmpImagePlugin, "USE_RAW_ALPHA", True),
-    ],
 }
 
 
@@ -104,9 +104,7 @@ def corrupted(data: bytes, position: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "PNG with a transparent colour", "JPEG", "GIF"])
-def test_a_file_with_wrong_bytes_reads_the_same_with_truncated_files_allowed(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_with_wrong_bytes_reads_the_same_with_truncated_files_allowed(kind, monkeypatch):
     whole = FILES[kind]()
     changed = [corrupted(whole, len(whole) * n // 60) for n in range(1, 60)]
     if b"tRNS" in whole:

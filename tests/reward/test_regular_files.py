@@ -15,6 +15,7 @@ from editcritic.reward.regular_files import bounded_lines, open_appended, open_r
 from editcritic.reward.trust import trusting
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or device files")
+COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "café/thé.txt") for form in ("NFC", "NFD"))
 
 
 @pytest.fixture
@@ -27,13 +28,10 @@ def folder(tmp_path: Path) -> Path:
     return inner
 
 
-def test_a_regular_file_is_read(folder: Path) -> None:
+def test_a_regular_file_is_read_up_to_its_limit(folder):
     assert read_regular(folder / "a.txt", 15) == b"one\r\ntwo\rthree\n"
     assert read_text(folder / "a.txt") == "one\ntwo\nthree\n"
     assert read_regular(folder / "a.txt", 15, inside=folder) == b"one\r\ntwo\rthree\n"
-
-
-def test_more_than_the_limit_is_not_read(folder: Path) -> None:
     with pytest.raises(OSError, match="15 bytes, more than 14"):
         read_regular(folder / "a.txt", 14)
     with pytest.raises(OSError, match="more than 10"):
@@ -79,7 +77,7 @@ def test_what_became_a_fifo_after_it_was_looked_at_is_refused(folder: Path, monk
         read_regular(folder / "fifo", 100)
 
 
-def test_a_link_is_followed_inside_of_the_folder_only(folder: Path, tmp_path: Path) -> None:
+def test_links_and_folders_that_are_links(folder, tmp_path):
     (folder / "inner").symlink_to("a.txt")
     (folder / "outer").symlink_to("../secret.txt")
     (folder / "above").symlink_to("..")
@@ -89,9 +87,6 @@ def test_a_link_is_followed_inside_of_the_folder_only(folder: Path, tmp_path: Pa
             read_regular(folder / name, 100, inside=folder)
         with trusting(str(tmp_path)):
             assert read_regular(folder / name, 100, inside=folder) == b"secret"
-
-
-def test_a_folder_that_is_a_link_is_the_folder_it_leads_to(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("data")
     assert read_regular(tmp_path / "link" / "a.txt", 100, inside=tmp_path / "link")
     assert read_regular(folder / "a.txt", 100, inside=tmp_path / "link")
@@ -123,22 +118,22 @@ def test_paths_that_name_nothing_are_errors_of_the_file(folder: Path, name: str)
             open_regular(folder / name, inside=inside)
 
 
-def test_lines_are_bounded() -> None:
+def test_backslashes_lines_and_images(folder):
     file = io.BytesIO(b"one\n" + b"x" * 50 + b"\ntwo\n" + b"y" * 50)
     assert list(bounded_lines(file, 10)) == [b"one\n", None, b"two\n", None]
     assert list(bounded_lines(io.BytesIO(b"0123456789\n0123456789"), 10)) == [None, b"0123456789"]
-
-
-def test_images_are_regular_files(folder: Path) -> None:
     os.mkfifo(folder / "fifo.png")
     for name in ("/dev/zero", folder / "fifo.png", folder):
         with pytest.raises(ImageError, match=r"cannot read image .*: it is a .*: give a regular file"):
             Image.open(name)
     with pytest.raises(ImageError, match=r"cannot read image .*leads out of"):
         Image.open(folder / ".." / "secret.txt", inside=folder)
-
-
-COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "café/thé.txt") for form in ("NFC", "NFD"))
+    (folder / "inner").mkdir()
+    (folder / "inner" / "a.txt").write_bytes(b"below")
+    with pytest.raises(FileNotFoundError, match=r"a backslash separates no folders here.*write `/`"):
+        read_regular(folder / "inner\\a.txt", 100, inside=folder)
+    (folder / "inner\\a.txt").write_bytes(b"a name with a backslash")
+    assert read_regular(folder / "inner\\a.txt", 100, inside=folder) == b"a name with a backslash"
 
 
 @pytest.mark.parametrize(("written", "named"), [(COMPOSED, DECOMPOSED), (DECOMPOSED, COMPOSED)])
@@ -164,12 +159,3 @@ def test_another_form_of_a_name_leads_no_further_than_the_name(folder: Path) -> 
     os.mkfifo(folder / unicodedata.normalize("NFD", "é"))
     with pytest.raises(OSError, match="it is a FIFO"):
         read_regular(folder / unicodedata.normalize("NFC", "é"), 100, inside=folder)
-
-
-def test_a_backslash_is_said_to_be_no_separator(folder: Path) -> None:
-    (folder / "inner").mkdir()
-    (folder / "inner" / "a.txt").write_bytes(b"below")
-    with pytest.raises(FileNotFoundError, match=r"a backslash separates no folders here.*write `/`"):
-        read_regular(folder / "inner\\a.txt", 100, inside=folder)
-    (folder / "inner\\a.txt").write_bytes(b"a name with a backslash")
-    assert read_regular(folder / "inner\\a.txt", 100, inside=folder) == b"a name with a backslash"

@@ -75,33 +75,7 @@ def test_nothing_is_asked_of_a_batch_that_lacks_what_the_metric_requires():
     assert Reward(metric, {"preference": expert})([full]).count("scored") == 1
 
 
-def test_a_bug_in_a_metric_is_raised():
-    class Buggy(Says):
-        def __call__(self, sample):
-            raise ZeroDivisionError("a bug")
-            yield
-
-    with pytest.raises(ZeroDivisionError, match="a bug"):
-        Reward(Buggy(Score.of(1)), {})(samples(3))
-
-
-def test_rewards_that_share_an_engine_share_answers():
-    expert = Fake()
-    with Engine() as engine:
-        reward = Reward(Rated(), {"preference": expert}, engine=engine)
-        composition = Reward(WeightedMean({"rated": Rated()}), {"preference": expert}, engine=engine)
-        assert reward(samples(5)).values == composition(samples(5)).values
-        assert composition(samples(5)).stats["cache_hits"] == 5
-    assert set(expert.seen.values()) == {1}
-
-
-def test_a_reward_whose_engine_was_closed_makes_a_new_one():
-    reward = Reward(Rated(), {"preference": Fake()})
-    reward.engine.close()
-    assert list(reward(samples(2))) == expected(samples(2))
-
-
-def test_threads_that_come_at_once_share_one_engine():
+def test_threads_and_closed_engines(tmp_path):
     reward, expert = Reward(Rated(), {"preference": Fake(jitter_s=0.002)}), None
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: list(reward(samples(10))), range(8)))
@@ -109,9 +83,9 @@ def test_threads_that_come_at_once_share_one_engine():
     assert isinstance(expert, Fake)
     assert results == [expected(samples(10))] * 8
     assert set(expert.seen.values()) == {1}
-
-
-def test_answers_are_kept_in_the_log_of_a_reward(tmp_path):
+    reward = Reward(Rated(), {"preference": Fake()})
+    reward.engine.close()
+    assert list(reward(samples(2))) == expected(samples(2))
     first, second = Fake(), Fake()
     with AnswerLog(tmp_path / "log") as log:
         scores = Reward(Rated(), {"preference": first}, log=log)(samples(5))
@@ -149,7 +123,7 @@ def test_what_is_no_metric_or_no_expert_or_bound_to_no_role_is_refused():
         Reward(Rated(), {})
 
 
-def test_options_go_to_the_reward_or_to_the_metric():
+def test_options_and_experts_may_stand_in_a_table():
     options: Any = {"max_in_flight": 3, "max_failure_rate": 0.25, "on_failures": "wait", "outage_timeout_s": 5.0}
     experts = {"preference": "tests.reward.fakes:Seeded?seed=7"}
     reward = Reward.of("tests.reward.fakes:Rated", experts, prompt="a cup", **options)
@@ -161,9 +135,6 @@ def test_options_go_to_the_reward_or_to_the_metric():
         assert one.engine.window == 3
     assert (again.metric, again.spec) == (reward.metric, reward.spec)
     assert list(again(samples(3))) == list(reward(samples(3)))
-
-
-def test_a_table_may_bind_the_experts_too():
     table = {
         "reward": {"use": "tests.reward.fakes:Rated", "prompt": "x"},
         "experts": {"preference": {"use": "tests.reward.fakes:Seeded", "seed": 7}},
@@ -232,7 +203,7 @@ def are_growing(pauses, longest=15.0):
     return all(most / 2 <= pause <= most for pause, most in zip(pauses[:-1], wanted, strict=True))
 
 
-def test_too_many_failures_are_raised_with_what_was_computed():
+def test_too_many_failures_stop_a_batch_and_a_stream():
     batch = samples(40)
     reward = Reward(Rated(), {"preference": failing(batch[20:])}, max_failure_rate=0.25)
     with pytest.raises(
@@ -244,9 +215,6 @@ def test_too_many_failures_are_raised_with_what_was_computed():
     assert [score.status for score in computed] == ["scored"] * 20 + ["failed"] * 7, "7 of 27 are more than a quarter"
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.scores) == (str(caught.value), computed)
-
-
-def test_a_stream_that_stops_has_given_what_was_computed():
     batch = samples(40)
     yielded: list[Score] = []
     with pytest.raises(TooManyFailures) as caught:
@@ -280,16 +248,13 @@ def test_after_stopping_no_expert_is_asked_behind_the_back_of_who_offloads_it():
     assert len(expert.calls) == expert.asked_before + 1 < 40
 
 
-def test_failures_count_over_the_last_64_scores_of_all_batches():
+def test_failures_count_over_the_last_64_scores_and_afresh_after_stopping():
     reward = Reward(Rated(), {"preference": failing(samples(100, 500))}, max_failure_rate=0.5)
     for start in (0, 100, 200):
         reward(samples(64, start))
     assert reward(samples(32, 500)).count("failed") == 32, "half of the last 64: no more than is allowed"
     with pytest.raises(TooManyFailures):
         reward(samples(1, 533))
-
-
-def test_after_stopping_it_starts_afresh():
     reward = Reward(Rated(), {"preference": failing(samples(50))}, max_failure_rate=0.1)
     with pytest.raises(TooManyFailures):
         reward(samples(50))
@@ -315,15 +280,6 @@ def test_wait_asks_again_until_it_is_answered(pauses):
     assert are_growing(pauses)
 
 
-def test_what_failed_while_an_outage_lasted_is_asked_again_when_it_is_over(pauses):
-    batch = samples(200)
-    with Engine(window=256, cooldown_s=3600) as engine:
-        expert = Outage(batch, calls=3)
-        reward = Reward(Rated(), {"preference": expert}, engine=engine, on_failures="wait")
-        scores = reward(batch)
-    assert list(scores) == expected(batch)
-
-
 def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
     batch = samples(33)
     unwell, bad = {edit.edited.digest for edit in batch[:16]}, batch[31].edited.digest
@@ -345,15 +301,25 @@ def test_what_was_waited_for_does_not_count_as_failed(monkeypatch):
     assert len(clock.slept) == 1
 
 
-def test_wait_does_not_wait_for_a_sample_that_fails_among_many_that_do_not(pauses):
+def test_few_failures_are_waited_for_only_where_the_circuit_is_open(pauses):
     batch = samples(100)
     expert = failing(batch[50:55])
     scores = Reward(Rated(), {"preference": expert}, on_failures="wait")(batch)
     assert [index for index, score in enumerate(scores) if score.status == "failed"] == list(range(50, 55))
     assert pauses == []
+    batch = samples(40)
+
+    def rule(query):
+        if len(pauses) < 2 and query.image.digest in {edit.edited.digest for edit in batch[30:]}:
+            raise ExpertDown("the server is gone")
+        return known(query)
+
+    reward = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", max_in_flight=1)
+    assert list(reward(batch)) == expected(batch)
+    assert len(pauses) == 2
 
 
-def test_patience_ends_with_what_was_computed(pauses):
+def test_patience_ends_with_what_was_computed_or_all_is_asked_again(pauses):
     batch = samples(40)
     reward = Reward(
         Rated(), {"preference": Outage(batch[20:])}, max_failure_rate=0.0, on_failures="wait", outage_timeout_s=100.0
@@ -364,6 +330,12 @@ def test_patience_ends_with_what_was_computed(pauses):
     assert [score.status for score in caught.value.scores[20:]] == ["failed"] * 20
     assert sum(pauses) == pytest.approx(100)
     assert are_growing(pauses)
+    batch = samples(200)
+    with Engine(window=256, cooldown_s=3600) as engine:
+        expert = Outage(batch, calls=3)
+        reward = Reward(Rated(), {"preference": expert}, engine=engine, on_failures="wait")
+        scores = reward(batch)
+    assert list(scores) == expected(batch)
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])
@@ -388,25 +360,18 @@ def test_an_outage_is_one_period_for_a_call_of_any_size_and_its_beginning_minute
     assert sum(pauses) == pytest.approx(150)
 
 
-def test_few_that_fail_are_waited_for_where_the_circuit_of_their_expert_is_open(pauses):
-    batch = samples(40)
-
-    def rule(query):
-        if len(pauses) < 2 and query.image.digest in {edit.edited.digest for edit in batch[30:]}:
-            raise ExpertDown("the server is gone")
-        return known(query)
-
-    reward = Reward(Rated(), {"preference": Fake(rule)}, on_failures="wait", max_in_flight=1)
-    assert list(reward(batch)) == expected(batch)
-    assert len(pauses) == 2
-
-
-def test_one_edit_is_scored_in_a_line(tmp_path):
+def test_one_edit_is_scored_in_a_line_or_says_why_not(tmp_path):
     picture(1).pil().save(tmp_path / "before.png")
     before, after = tmp_path / "before.png", picture(2, 4, 8).pixels
     assert score(before, after, "crop it", reward="guard-same-aspect").value == 0.0
     assert score(before, picture(2), "crop it", reward={"use": "guard-same-aspect"}).value == 1.0
     assert score(before, picture(2), "crop it", reward=Reward(Rated(), {"preference": Fake()})).metric == "rated@1"
+    with pytest.raises(ImageError, match=r"cannot read image .*nowhere\.png"):
+        score(tmp_path / "nowhere.png", picture(), "x")
+    with pytest.raises(SpecError, match="did you mean guard-not-a-copy"):
+        score(picture(), picture(), "x", reward="guard-not-a-cpy")
+    with pytest.raises(ValueError, match="holds a NaN or an infinity"):
+        score(picture(), picture(), "x", reward="guard-not-a-copy", boxes={"cup": [(0, 0, float("nan"), 8)]})
 
 
 def test_one_edit_may_have_boxes_and_other_fields():
@@ -423,27 +388,3 @@ def test_one_edit_may_have_boxes_and_other_fields():
     (edit,) = scored
     assert (edit.id, edit.task, edit.instruction) == ("x", task, "remove the cup")
     assert edit.boxes == {"cup": (Box(0.25, 0.5, 0.5, 1.0, label="cup"),)}
-
-
-def test_one_edit_that_cannot_be_scored_says_why(tmp_path):
-    with pytest.raises(ImageError, match=r"cannot read image .*nowhere\.png"):
-        score(tmp_path / "nowhere.png", picture(), "x")
-    with pytest.raises(SpecError, match="did you mean guard-not-a-copy"):
-        score(picture(), picture(), "x", reward="guard-not-a-cpy")
-    with pytest.raises(ValueError, match="holds a NaN or an infinity"):
-        score(picture(), picture(), "x", reward="guard-not-a-copy", boxes={"cup": [(0, 0, float("nan"), 8)]})
-
-
-def test_a_name_is_built_once(monkeypatch):
-    calls = []
-    of = Reward.of
-
-    def counted(*arguments, **options):
-        calls.append(arguments)
-        return of(*arguments, **options)
-
-    monkeypatch.setattr(Reward, "of", counted)
-    reward_module._cached_reward.cache_clear()
-    for number in range(3):
-        score(picture(), picture(number), "x", reward="guard-same-aspect?tolerance=0.07")
-    assert len(calls) == 1

@@ -7,14 +7,11 @@ from editcritic.reward.routing import Server, by_preference, choose_server
 BOXES = [Server(f"http://{name}") for name in "abcd"]
 
 
-def test_an_order_depends_on_the_group_and_not_on_that_of_the_servers():
+def test_a_group_has_its_order_of_servers():
     assert by_preference(BOXES, "g") == by_preference(BOXES[::-1], "g")
     first = Counter(by_preference(BOXES, f"group {number}")[0].url for number in range(400))
     assert set(first) == {box.url for box in BOXES}
     assert min(first.values()) > 50
-
-
-def test_without_a_server_only_its_groups_move():
     for number in range(100):
         order = by_preference(BOXES, str(number))
         rest = by_preference([box for box in BOXES if box is not order[1]], str(number))

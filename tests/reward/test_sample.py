@@ -51,37 +51,32 @@ def test_a_task_that_means_nothing_is_refused(slots, says):
         Task(**slots)
 
 
-def test_all_may_be_counted_away_and_things_put_on_any_side():
+def test_sources_boxes_and_fields_of_a_sample():
     assert Task("count_change", object="cup", count=0).count == 0
     assert all(Task("subject_add", new="lamp", position=side, reference="cup") for side in POSITIONS)
+    with pytest.raises(ValueError, match="sample 's' has no source image: give at least one"):
+        sample(sources=())
+    edit = sample(boxes={"cup": [Box(0.5, 0.5, 0.1, 0.1)]})
+    assert edit.boxes == {"cup": (Box(0.5, 0.5, 0.1, 0.1, label="cup"),)}
+    metadata, boxes = {"seed": 3}, {"cup": [Box(0.5, 0.5, 0.1, 0.1)]}
+    edit = sample(metadata=metadata, boxes=boxes)
+    metadata["seed"], boxes["saucer"] = 4, []
+    assert (edit.metadata, list(edit.boxes)) == ({"seed": 3}, ["cup"])
 
 
-def test_candidates_for_one_source_and_instruction_are_a_group():
+def test_groups_and_turns():
     group = sample().group
     assert sample("other", edited=picture(9)).group == group
     assert sample(instruction="make it red").group != group
     assert sample(sources=(picture(9),)).group != group
     assert sample(sources=(picture(0), picture(9))).group != group
     assert sample(group="mine").group == "mine"
-
-
-def test_turns_lead_back_to_the_base_picture():
     first = sample("first")
     second = sample("second", sources=(first.edited,), history=(first,))
     third = sample("third", sources=(second.edited,), edited=picture(3), history=(first, second))
     assert [turn.turn for turn in third.turns] == [1, 2, 3]
     assert third.turns == (first, second, third)
     assert (third.source, third.base) == (second.edited, first.source)
-
-
-def test_a_sample_needs_a_source():
-    with pytest.raises(ValueError, match="sample 's' has no source image: give at least one"):
-        sample(sources=())
-
-
-def test_boxes_are_labelled_with_the_names_they_are_given_under():
-    edit = sample(boxes={"cup": [Box(0.5, 0.5, 0.1, 0.1)]})
-    assert edit.boxes == {"cup": (Box(0.5, 0.5, 0.1, 0.1, label="cup"),)}
 
 
 def test_a_sample_is_immutable_and_survives_pickling():
@@ -96,13 +91,6 @@ def test_a_sample_is_immutable_and_survives_pickling():
     assert isinstance(again, EditSample)
     with pytest.raises(dataclasses.FrozenInstanceError):
         edit.instruction = "no"  # type: ignore[misc]
-
-
-def test_what_was_given_can_be_changed_without_changing_the_sample():
-    metadata, boxes = {"seed": 3}, {"cup": [Box(0.5, 0.5, 0.1, 0.1)]}
-    edit = sample(metadata=metadata, boxes=boxes)
-    metadata["seed"], boxes["saucer"] = 4, []
-    assert (edit.metadata, list(edit.boxes)) == ({"seed": 3}, ["cup"])
 
 
 def test_half_a_character_makes_no_number_and_spoils_no_batch():

@@ -15,6 +15,56 @@ from editcritic.reward.sample_files import InvalidLine, read_samples, sample_fro
 from .fakes import picture
 from .plan_strategies import PLANS
 
+GOOD = {"instruction": "make it blue", "source": "before.png", "edited": "after.png"}
+NAN, INF = float("nan"), float("inf")
+WRONG = {
+    "a field that is none": ({**GOOD, "instructions": "x"}, "instructions: Extra inputs are not permitted"),
+    "no instruction": ({"source": "before.png", "edited": "after.png"}, "instruction: Field required"),
+    "no edited picture": ({"instruction": "x", "source": "before.png"}, "edited: Field required"),
+    "no source": ({"instruction": "x", "edited": "after.png"}, "give either `source` or `sources`"),
+    "two sources": ({**GOOD, "sources": ["before.png"]}, "give either `source` or `sources`"),
+    "another version": ({**GOOD, "schema": 2}, "schema 2 is not 1: written by another version"),
+    "a list": ([1], "Input should be"),
+    "a number": ("7", "Input should be"),
+    "an instruction that is none": ({**GOOD, "instruction": 7}, "instruction: Input should be a valid string"),
+    "a missing picture": ({**GOOD, "edited": "nowhere.png"}, "cannot read image"),
+    "a picture that is none": ({**GOOD, "edited": "samples.jsonl"}, "samples.jsonl is not an image"),
+    "an unknown task": ({**GOOD, "task": {"type": "paint"}}, "task.type: Input should be 'subject_add'"),
+    "a task without its slots": ({**GOOD, "task": {"type": "subject_add"}}, "a subject_add task needs new"),
+    "a slot that is none": ({**GOOD, "task": {"type": "subject_add", "name": "x"}}, "task.name: Unexpected"),
+    "three corners": ({**GOOD, "boxes": {"cup": [[1, 2, 3]]}}, "boxes.cup.0.3: Field required"),
+    "a NaN in a box": ({**GOOD, "boxes": {"cup": [[1, NAN, 3, 4]]}}, "NaN is no number of JSON"),
+    "an infinity in a box": ({**GOOD, "boxes": {"cup": [[1, 2, INF, 4]]}}, "Infinity is no number of JSON"),
+    "an empty box": ({**GOOD, "boxes": {"cup": [[3, 2, 3, 4]]}}, "is empty: give x0 < x1 and y0 < y1, in pixels"),
+    "corners the wrong way": ({**GOOD, "boxes": {"cup": [[5, 2, 3, 4]]}}, "is empty: give x0 < x1"),
+    "a box outside": ({**GOOD, "boxes": {"cup": [[1, 2, 17, 4]]}}, "lies outside of its 16 x 8 image: boxes are x0,"),
+    "a box above": ({**GOOD, "boxes": {"cup": [[1, -2, 6, 4]]}}, "lies outside of its 16 x 8 image"),
+    "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "NaN is no number of JSON"),
+    "a plan of nothing known": ({**GOOD, "plan": {"operations": [{"type": "paint"}]}}, "plan.operations.0.type"),
+    "an earlier turn without a picture": ({**GOOD, "history": [{"instruction": "x"}]}, "history.0.edited: Field"),
+}
+TEXTS = st.text(max_size=6)
+NAMES = st.text(min_size=1, max_size=6)
+SHARES = st.floats(0, 1)
+SIZES = st.tuples(st.integers(1, 4000), st.integers(1, 4000))
+TASKS = st.one_of(
+    st.builds(Task, st.just("subject_remove"), object=NAMES),
+    st.builds(Task, st.just("count_change"), object=NAMES, count=st.integers(0, 9)),
+    st.builds(Task, st.just("position_change"), object=NAMES, position=st.sampled_from(POSITIONS), reference=NAMES),
+    st.builds(Task, st.just("text_change"), text=NAMES, object=NAMES, old=NAMES),
+    st.builds(Task, st.just("background_change"), value=NAMES, keep=st.lists(NAMES, max_size=2).map(tuple)),
+)
+OBJECTS = st.lists(NAMES, max_size=3).map(tuple)
+POOLS = st.builds(Pools, OBJECTS, OBJECTS, OBJECTS, st.booleans())
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+METADATA = st.dictionaries(TEXTS, VALUES, max_size=2)
+OPERATIONS = st.lists(st.builds(Operation, TEXTS, TEXTS, st.none() | TASKS), max_size=2).map(tuple)
+IMAGES = [Image.from_digest(f"{number:064x}", size) for number, size in enumerate([(1, 1), (16, 8), (640, 427)])]
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -22,9 +72,6 @@ def folder(tmp_path):
     for seed, name in enumerate(["before.png", "after.png", "later.png", "mask.png"]):
         picture(seed, 16, 8).pil().save(tmp_path / name)
     return tmp_path
-
-
-GOOD = {"instruction": "make it blue", "source": "before.png", "edited": "after.png"}
 
 
 def read(folder, *rows, encoding="utf-8"):
@@ -41,11 +88,16 @@ def problem(folder, row):
     return line.problem
 
 
-def test_the_least_line_is_a_sample(folder):
+def test_the_least_line_and_one_box_are_samples(folder):
     (sample,) = read(folder, GOOD)
     assert isinstance(sample, EditSample)
     assert (sample.id, sample.instruction) == ("samples:1", "make it blue")
     assert (sample.source, sample.edited) == (picture(0, 16, 8), picture(1, 16, 8))
+    boxes = {"cup": [0, 0, 8, 4], "lid": [[0, 0, 8, 4]]}
+    sample = sample_from_json({**GOOD, "boxes": boxes}, folder=folder)
+    assert sample.boxes == {name: (Box(0.25, 0.25, 0.5, 0.5, label=name),) for name in boxes}
+    samples = read(folder, json.dumps(GOOD) + "\r", json.dumps(GOOD) + "\r", "\r")
+    assert [type(item) for item in samples] == [EditSample, EditSample]
 
 
 def test_a_line_with_everything_is_a_sample(folder):
@@ -85,12 +137,6 @@ def test_a_line_with_everything_is_a_sample(folder):
     assert (sample.mask, sample.reference) == (picture(3, 16, 8), picture(2, 16, 8))
 
 
-def test_one_box_needs_no_list(folder):
-    boxes = {"cup": [0, 0, 8, 4], "lid": [[0, 0, 8, 4]]}
-    sample = sample_from_json({**GOOD, "boxes": boxes}, folder=folder)
-    assert sample.boxes == {name: (Box(0.25, 0.25, 0.5, 0.5, label=name),) for name in boxes}
-
-
 def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
     row = {
         **GOOD,
@@ -119,13 +165,21 @@ def test_earlier_turns_start_each_from_what_the_one_before_it_made(folder):
     assert [turn.id for turn in sample.history] == ["samples:1/turn-1", "samples:1/turn-2"]
 
 
-def test_a_broken_line_is_numbered_and_the_others_are_read(folder):
+def test_broken_lines_other_encodings_and_paths(folder, monkeypatch, tmp_path_factory):
     lines = read(folder, GOOD, '{"id": ', "", GOOD, '{"instruction"', {**GOOD, "edited": "nowhere.png"}, GOOD)
     kinds = [type(item) for item in lines]
     assert kinds == [EditSample, InvalidLine, EditSample, InvalidLine, InvalidLine, EditSample]
     assert [item.number for item in lines if isinstance(item, InvalidLine)] == [2, 5, 6]
     assert [item.id for item in lines if isinstance(item, EditSample)] == ["samples:1", "samples:4", "samples:7"]
     assert str(lines[1]).startswith(f"{folder / 'samples.jsonl'}:2: not JSON: Expecting value")
+    (line,) = read(folder, {**GOOD, "instruction": "rötlich"}, encoding="latin-1")
+    assert isinstance(line, InvalidLine)
+    assert line.problem.startswith("not JSON: 'utf-8' codec can't decode")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    (folder / "deep").mkdir()
+    picture(7).pil().save(folder / "deep" / "a.png")
+    lines = read(folder, {**GOOD, "edited": "deep/../deep/a.png"}, {**GOOD, "edited": str(folder / "deep" / "a.png")})
+    assert [item.edited for item in lines if isinstance(item, EditSample)] == [picture(7)] * 2
 
 
 @pytest.mark.parametrize("text", ["\ufeff", "\n\n", "  \n\t\n"])
@@ -134,60 +188,12 @@ def test_what_editors_leave_in_front_does_no_harm(text, folder):
     assert isinstance(sample, EditSample)
 
 
-def test_lines_may_end_as_they_do_on_windows(folder):
-    samples = read(folder, json.dumps(GOOD) + "\r", json.dumps(GOOD) + "\r", "\r")
-    assert [type(item) for item in samples] == [EditSample, EditSample]
-
-
 @pytest.mark.parametrize(
     "instruction", ["把杯子变成蓝色", "Смени цвет чашки", "اجعل الكوب أزرق", "कप", "🫖→🔵", "a\u2028b"]
 )
 def test_instructions_in_any_script_are_kept_verbatim(instruction, folder):
     lines = read(folder, {**GOOD, "instruction": instruction}, json.dumps({**GOOD, "instruction": instruction}))
     assert [item.instruction for item in lines if isinstance(item, EditSample)] == [instruction] * 2
-
-
-def test_a_file_in_another_encoding_is_said_to_be_no_json(folder):
-    (line,) = read(folder, {**GOOD, "instruction": "rötlich"}, encoding="latin-1")
-    assert isinstance(line, InvalidLine)
-    assert line.problem.startswith("not JSON: 'utf-8' codec can't decode")
-
-
-def test_paths_are_relative_to_the_file_or_absolute(folder, monkeypatch, tmp_path_factory):
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    (folder / "deep").mkdir()
-    picture(7).pil().save(folder / "deep" / "a.png")
-    lines = read(folder, {**GOOD, "edited": "deep/../deep/a.png"}, {**GOOD, "edited": str(folder / "deep" / "a.png")})
-    assert [item.edited for item in lines if isinstance(item, EditSample)] == [picture(7)] * 2
-
-
-NAN, INF = float("nan"), float("inf")
-WRONG = {
-    "a field that is none": ({**GOOD, "instructions": "x"}, "instructions: Extra inputs are not permitted"),
-    "no instruction": ({"source": "before.png", "edited": "after.png"}, "instruction: Field required"),
-    "no edited picture": ({"instruction": "x", "source": "before.png"}, "edited: Field required"),
-    "no source": ({"instruction": "x", "edited": "after.png"}, "give either `source` or `sources`"),
-    "two sources": ({**GOOD, "sources": ["before.png"]}, "give either `source` or `sources`"),
-    "another version": ({**GOOD, "schema": 2}, "schema 2 is not 1: written by another version"),
-    "a list": ([1], "Input should be"),
-    "a number": ("7", "Input should be"),
-    "an instruction that is none": ({**GOOD, "instruction": 7}, "instruction: Input should be a valid string"),
-    "a missing picture": ({**GOOD, "edited": "nowhere.png"}, "cannot read image"),
-    "a picture that is none": ({**GOOD, "edited": "samples.jsonl"}, "samples.jsonl is not an image"),
-    "an unknown task": ({**GOOD, "task": {"type": "paint"}}, "task.type: Input should be 'subject_add'"),
-    "a task without its slots": ({**GOOD, "task": {"type": "subject_add"}}, "a subject_add task needs new"),
-    "a slot that is none": ({**GOOD, "task": {"type": "subject_add", "name": "x"}}, "task.name: Unexpected"),
-    "three corners": ({**GOOD, "boxes": {"cup": [[1, 2, 3]]}}, "boxes.cup.0.3: Field required"),
-    "a NaN in a box": ({**GOOD, "boxes": {"cup": [[1, NAN, 3, 4]]}}, "NaN is no number of JSON"),
-    "an infinity in a box": ({**GOOD, "boxes": {"cup": [[1, 2, INF, 4]]}}, "Infinity is no number of JSON"),
-    "an empty box": ({**GOOD, "boxes": {"cup": [[3, 2, 3, 4]]}}, "is empty: give x0 < x1 and y0 < y1, in pixels"),
-    "corners the wrong way": ({**GOOD, "boxes": {"cup": [[5, 2, 3, 4]]}}, "is empty: give x0 < x1"),
-    "a box outside": ({**GOOD, "boxes": {"cup": [[1, 2, 17, 4]]}}, "lies outside of its 16 x 8 image: boxes are x0,"),
-    "a box above": ({**GOOD, "boxes": {"cup": [[1, -2, 6, 4]]}}, "lies outside of its 16 x 8 image"),
-    "a NaN in a recording": ({**GOOD, "fractions": {"cup": [[NAN, 0.5, 0.1, 0.1, 1.0]]}}, "NaN is no number of JSON"),
-    "a plan of nothing known": ({**GOOD, "plan": {"operations": [{"type": "paint"}]}}, "plan.operations.0.type"),
-    "an earlier turn without a picture": ({**GOOD, "history": [{"instruction": "x"}]}, "history.0.edited: Field"),
-}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -204,21 +210,6 @@ def test_a_box_that_is_no_number_is_refused_from_python_too(field, folder):
         sample_from_json({**GOOD, **field}, folder=folder)
 
 
-TEXTS = st.text(max_size=6)
-NAMES = st.text(min_size=1, max_size=6)
-SHARES = st.floats(0, 1)
-SIZES = st.tuples(st.integers(1, 4000), st.integers(1, 4000))
-TASKS = st.one_of(
-    st.builds(Task, st.just("subject_remove"), object=NAMES),
-    st.builds(Task, st.just("count_change"), object=NAMES, count=st.integers(0, 9)),
-    st.builds(Task, st.just("position_change"), object=NAMES, position=st.sampled_from(POSITIONS), reference=NAMES),
-    st.builds(Task, st.just("text_change"), text=NAMES, object=NAMES, old=NAMES),
-    st.builds(Task, st.just("background_change"), value=NAMES, keep=st.lists(NAMES, max_size=2).map(tuple)),
-)
-OBJECTS = st.lists(NAMES, max_size=3).map(tuple)
-POOLS = st.builds(Pools, OBJECTS, OBJECTS, OBJECTS, st.booleans())
-
-
 @st.composite
 def boxes(draw, size):
     """Annotated in whole pixels, or detected anywhere."""
@@ -226,18 +217,6 @@ def boxes(draw, size):
         return Box(draw(SHARES), draw(SHARES), draw(SHARES), draw(SHARES), draw(SHARES))
     x0, y0 = draw(st.integers(0, size[0] - 1)), draw(st.integers(0, size[1] - 1))
     return Box.from_corners(x0, y0, draw(st.integers(x0 + 1, size[0])), draw(st.integers(y0 + 1, size[1])), size)
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
-    max_leaves=4,
-)
-METADATA = st.dictionaries(TEXTS, VALUES, max_size=2)
-OPERATIONS = st.lists(st.builds(Operation, TEXTS, TEXTS, st.none() | TASKS), max_size=2).map(tuple)
-
-
-IMAGES = [Image.from_digest(f"{number:064x}", size) for number, size in enumerate([(1, 1), (16, 8), (640, 427)])]
 
 
 def images():
@@ -307,7 +286,7 @@ def test_a_recorded_sample_comes_back_as_it_was(sample):
     assert same(sent, sample)
 
 
-def test_what_a_turn_takes_from_its_sample_is_not_written_so_that_recordings_keep_their_text():
+def test_histories_that_contradict_or_share_are_written_or_refused():
     source, first, last = (Image.from_digest(f"{number:064x}", (16, 8)) for number in range(3))
     image = {name: {"digest": f"{number:064x}", "size": [16, 8]} for number, name in enumerate(["s", "f", "l"])}
     box = Box(0.25, 0.5, 0.5, 1.0)
@@ -342,6 +321,11 @@ def test_what_a_turn_takes_from_its_sample_is_not_written_so_that_recordings_kee
     }  # fmt: skip
     assert json.dumps(sample_to_json(sample)) == json.dumps(recorded)
     assert sample_from_json(recorded) == sample
+    first, other = (EditSample(name, "x", (picture(0),), picture(1)) for name in "ab")
+    second = EditSample("c", "y", (picture(1),), picture(2), history=(other,))
+    sample = EditSample("d", "z", (picture(2),), picture(3), history=(first, second))
+    with pytest.raises(ValueError, match="turn 2 of sample 'd' has another history than the turns before it"):
+        sample_to_json(sample)
 
 
 def test_a_turn_of_a_file_may_have_fields_of_its_own(folder):
@@ -373,14 +357,6 @@ def test_the_first_turn_has_no_sources_but_those_of_the_line(row, folder):
     row = {**GOOD, **{name: [{k: v for k, v in turn.items() if k != "source"} for turn in value]
                       if name == "history" else value for name, value in row.items()}}  # fmt: skip
     assert "the first turn starts from `source` or `sources`" in problem(folder, row)
-
-
-def test_a_history_that_contradicts_the_earlier_turns_is_not_written():
-    first, other = (EditSample(name, "x", (picture(0),), picture(1)) for name in "ab")
-    second = EditSample("c", "y", (picture(1),), picture(2), history=(other,))
-    sample = EditSample("d", "z", (picture(2),), picture(3), history=(first, second))
-    with pytest.raises(ValueError, match="turn 2 of sample 'd' has another history than the turns before it"):
-        sample_to_json(sample)
 
 
 @pytest.mark.parametrize("nameless", ["sample", "turn"])

@@ -28,7 +28,6 @@ from .fakes import Fake, Rated, picture
 
 BOX = Box(0.5, 0.5, 0.2, 0.2)
 LONG = "x" * (MAX_INSTRUCTION + 1)
-
 TOO_LARGE: list[tuple[dict[str, Any], str]] = [
     ({"instruction": LONG}, "the instruction has 4,001 characters, and at most 4,000 are allowed: shorten it"),
     ({"hint": LONG}, "the hint has 4,001 characters"),
@@ -119,15 +118,12 @@ def test_a_request_is_refused_as_too_large(fields, problem):
     assert refused.value.status == 413
 
 
-def test_a_row_of_a_trainer_is_a_failed_score_and_the_others_are_scored():
+def test_rows_of_trainers_and_datasets_fail_alone():
     metadata = [None, None, {"editcritic": {"boxes": {f"cup {n}": [[0, 0, 4, 4]] for n in range(3000)}}}]
     samples = build_samples(["make it blue", LONG, "make it red"], [picture(2)] * 3, [[picture(1)]] * 3, metadata)
     scores = score_samples(Reward(Rated(), {"preference": Fake(lambda query: Measurement(0.5))}), samples)
     assert [score.status for score in scores] == ["scored", "failed", "failed"]
     assert scores[1].reason == "edit-1: the instruction has 4,001 characters, and at most 4,000 are allowed: shorten it"
     assert "at most 256 names, got 3,000" in scores[2].reason
-
-
-def test_a_row_of_a_dataset_is_refused():
     with pytest.raises(SampleTooLarge, match="the instruction has 4,001 characters"):
         sample_from_row({"instruction": LONG, "source": picture(1)})

@@ -51,10 +51,20 @@ def test_scores_come_back_from_their_lines(scores):
     assert [(row["schema"], row["id"]) for row in rows] == [(SCHEMA, name) for name in batch.ids]
 
 
-def test_no_value_is_null_in_a_file():
+def test_scores_of_a_batch_and_their_lines():
     batch = Scores((Score.failed("the judge is down"),), ("a",))
     row = {"schema": 1, "id": "a", "value": None, "status": "failed", "reason": "the judge is down"}
     assert batch.to_jsonl() == json.dumps(row) + "\n"
+    assert (Score.of(True).value, type(Score.of(False).value)) == (1.0, float)
+    scores = (Score.of(0.5), Score.failed("down"), Score.abstained("dark"), Score.of(1.0))
+    batch = Scores(scores, ("a", "b", "c", "d"))
+    assert (len(batch), tuple(batch), batch[1], batch[:2], batch[-1]) == (4, scores, scores[1], scores[:2], scores[3])
+    assert batch.values == [0.5, None, None, 1.0]
+    assert [batch.count(status) for status in ("scored", "failed", "abstained", "not_applicable")] == [2, 1, 1, 0]
+    assert pickle.loads(pickle.dumps(batch)) == batch
+    score = Score.of(0.5, "fine", parts={"a": Score.of(1)}, evidence=[Evidence("seen")])
+    assert score.with_signature("m@1").metric == "m@1"
+    assert score.with_signature("m@1").with_signature("") == score
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
@@ -78,22 +88,3 @@ def test_what_is_not_a_number_is_neither_a_score_nor_written(number):
 def test_a_score_that_says_two_things_is_refused(arguments, says):
     with pytest.raises(ValueError, match=says):
         Score(*arguments)
-
-
-def test_a_verdict_is_a_number():
-    assert (Score.of(True).value, type(Score.of(False).value)) == (1.0, float)
-
-
-def test_scores_are_a_sequence_that_counts_statuses():
-    scores = (Score.of(0.5), Score.failed("down"), Score.abstained("dark"), Score.of(1.0))
-    batch = Scores(scores, ("a", "b", "c", "d"))
-    assert (len(batch), tuple(batch), batch[1], batch[:2], batch[-1]) == (4, scores, scores[1], scores[:2], scores[3])
-    assert batch.values == [0.5, None, None, 1.0]
-    assert [batch.count(status) for status in ("scored", "failed", "abstained", "not_applicable")] == [2, 1, 1, 0]
-    assert pickle.loads(pickle.dumps(batch)) == batch
-
-
-def test_a_signature_changes_nothing_else():
-    score = Score.of(0.5, "fine", parts={"a": Score.of(1)}, evidence=[Evidence("seen")])
-    assert score.with_signature("m@1").metric == "m@1"
-    assert score.with_signature("m@1").with_signature("") == score

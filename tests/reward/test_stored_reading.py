@@ -56,14 +56,11 @@ def test_our_own_reading_differs_where_a_picture_is_turned_transparent_or_deep()
     assert not different & {"rgb.png", "cmyk.jpg", "black and white.png", "grey.bmp", "16 bits of colour.png"}
 
 
-def test_another_reading_is_refused(tmp_path: Path) -> None:
+def test_readings_are_named_and_kept_apart(tmp_path):
     (tmp_path / "a.png").write_bytes(file_of("rgb.png"))
     with pytest.raises(ValueError, match="read as upright or stored, got 'raw'"):
         Image.open(tmp_path / "a.png", reading="raw")  # type: ignore[arg-type]
-
-
-def test_an_index_of_files_keeps_the_readings_apart(tmp_path: Path) -> None:
-    path = tmp_path / "a.png"
+    path = tmp_path / "b.png"
     path.write_bytes(file_of("alpha.png"))
     index: dict[str, Any] = {}
     first = [Image.open(path, index=index), Image.open(path, index=index, reading="stored")]
@@ -73,9 +70,7 @@ def test_an_index_of_files_keeps_the_readings_apart(tmp_path: Path) -> None:
     assert len(index) == 2
 
 
-def test_pixels_that_are_decoded_again_and_sent_away_are_those_of_the_reading(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pixels_that_are_decoded_again_and_sent_away_are_those_of_the_reading(tmp_path, monkeypatch):
     monkeypatch.setattr(image_module, "_cache", image_module.pixel_cache(0))
     path = tmp_path / "a.jpg"
     path.write_bytes(file_of("turned by EXIF.jpg"))

@@ -33,10 +33,21 @@ def test_integers_of_more_than_64_bits_are_refused(number: str, tmp_path: Path) 
     assert read_toml(written(tmp_path, f"a = {2**63 - 1}\nb = -{2**63}")) == {"a": 2**63 - 1, "b": -(2**63)}
 
 
-def test_texts_and_numbers_with_points_are_no_keys(tmp_path: Path) -> None:
+def test_texts_large_files_and_files_that_name_files(tmp_path, monkeypatch):
     table = {"numbers": [0.5] * 500, "text": "This is a sentence. " * 100 + "." * 500}
     path = written(tmp_path, f"numbers = {table['numbers']}\ntext = '{table['text']}'\n")
     assert read_toml(path) == table
+    for path in (written(tmp_path, "#" * (MAX_BYTES + 1)), Path("/dev/zero"), tmp_path):
+        with pytest.raises(OSError, match="it "):
+            read_toml(path)
+    monkeypatch.chdir(tmp_path)
+    for number in range(40):
+        Path(f"{number}.toml").write_text(f"experts = '{number + 1}.toml {number + 1}.toml'\n")
+    Path("40.toml").write_text("judge = 'colour'\n")
+    assert list(load_experts("0.toml")) == ["judge"]
+    Path("40.toml").write_text("experts = '39.toml'\n")
+    with pytest.raises(SpecError, match=r"39\.toml names itself"):
+        load_experts("0.toml")
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a = " + "1" * 5000, "a = ", "\ud800"])
@@ -47,21 +58,3 @@ def test_what_is_no_toml_is_one_kind_of_error(text: str, tmp_path: Path) -> None
         read_toml(path)
     with pytest.raises(SpecError, match=r"a\.toml is not TOML"):
         load_experts(str(path))
-
-
-def test_large_files_and_devices_are_not_read(tmp_path: Path) -> None:
-    for path in (written(tmp_path, "#" * (MAX_BYTES + 1)), Path("/dev/zero"), tmp_path):
-        with pytest.raises(OSError, match="it "):
-            read_toml(path)
-
-
-def test_files_that_name_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of forty files that each name the next one twice, the last one was read 2^40 times."""
-    monkeypatch.chdir(tmp_path)
-    for number in range(40):
-        Path(f"{number}.toml").write_text(f"experts = '{number + 1}.toml {number + 1}.toml'\n")
-    Path("40.toml").write_text("judge = 'colour'\n")
-    assert list(load_experts("0.toml")) == ["judge"]
-    Path("40.toml").write_text("experts = '39.toml'\n")
-    with pytest.raises(SpecError, match=r"39\.toml names itself"):
-        load_experts("0.toml")

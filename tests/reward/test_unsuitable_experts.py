@@ -58,12 +58,8 @@ def test_a_judge_as_reader_is_refused_with_what_to_bind_and_without_a_request() 
 @pytest.mark.parametrize(
     ("role", "expert", "kind"),
     [
-        ("judge", "rapidocr", "judge"),
-        ("detector", "rapidocr", "detect"),
-        ("detector", "colour", "detect"),
-        ("reader", "colour", "read_text"),
-        ("judge.planner", "rules", "judge"),
-        ("planner", JUDGE, "plan"),
+        *(("judge", "rapidocr", "judge"), ("detector", "rapidocr", "detect"), ("detector", "colour", "detect")),
+        *(("reader", "colour", "read_text"), ("judge.planner", "rules", "judge"), ("planner", JUDGE, "plan")),
         ("segmenter", "annotated", "segment"),
     ],
 )
@@ -72,19 +68,13 @@ def test_any_role_is_checked(role: str, expert: Any, kind: str) -> None:
         Reward.of("any-edit", {"bundle": "cpu", role: expert})
 
 
-def test_all_problems_are_said_at_once() -> None:
+def test_all_problems_are_said_and_roles_before_a_dot_may_answer():
     with pytest.raises(ValueError, match=r"judge gets .*; reader gets "):
         Reward.of("edival-if", {"bundle": "cpu", "judge": "rapidocr", "reader": "colour"})
-
-
-def test_an_expert_of_the_role_before_the_dot_has_to_answer_for_it() -> None:
     with pytest.raises(ValueError, match=r"features\.clip gets") as raised:
         Reward.of("clip-directional")
     assert str(raised.value) == CLIP_MESSAGE
     Reward.of("clip-directional", {"features": Clip("someone/clip")})
-
-
-def test_annotated_adapts_the_queries_of_a_detector() -> None:
     assert accepted_kinds(Annotated()) == ("match", "detect")
     assert accepted_kinds(ColourJudge()) == ("judge",)
     Reward.of("edival-if", {**default_experts(), "detector": Annotated()})
@@ -124,10 +114,13 @@ def test_an_expert_that_rewrites_queries_and_does_not_say_which_is_believed() ->
     Reward.of("edival-if", {**experts, "detector": SaysSo()})
 
 
-def test_an_expert_without_kinds_and_what_is_no_expert_are_left_to_the_run() -> None:
+def test_what_says_nothing_of_its_kinds_is_not_checked():
     assert accepted_kinds(NoKinds()) is None
     assert accepted_kinds(object()) is None
     Reward.of("edival-if", {**default_experts(), "reader": NoKinds()})
+    (score,) = Reward(Unsaid(), {"judge": Fake()})([sample()])
+    assert score.status == "scored"
+    Reward(Rated(), {"preference": JUDGE})
 
 
 @dataclass(frozen=True)
@@ -154,12 +147,6 @@ def test_a_run_refuses_an_expert_without_kinds_or_id() -> None:
         MetricSet.select(suite, {**default_experts(), "reader": Bare()})
 
 
-def test_a_card_that_names_no_kinds_is_not_checked() -> None:
-    (score,) = Reward(Unsaid(), {"judge": Fake()})([sample()])
-    assert score.status == "scored"
-    Reward(Rated(), {"preference": JUDGE})
-
-
 @pytest.mark.parametrize("wrap", [NoisyExpert, CachingExpert], ids=["noise", "cache"])
 def test_a_wrapper_accepts_what_its_expert_accepts(wrap: Any) -> None:
     assert accepted_kinds(wrap(JUDGE)) == ("judge",)
@@ -167,12 +154,9 @@ def test_a_wrapper_accepts_what_its_expert_accepts(wrap: Any) -> None:
     assert accepted_kinds(wrap(Rewrites())) is None
 
 
-def test_metered_experts_accept_what_theirs_do() -> None:
+def test_metered_and_recorded_experts_accept_what_theirs_do():
     experts = BudgetTracker({"judge": JUDGE, "detector": Annotated(), "own": Rewrites()}).experts
     assert [accepted_kinds(experts[role]) for role in experts] == [("judge",), ("match", "detect"), None]
-
-
-def test_recorded_answers_fit_every_role() -> None:
     recorded: Any = ReplayExpert("any", None, False)  # type: ignore[arg-type]  # it is asked nothing here
     for name in ("edival-if", "any-edit", "i2i-overall"):
         assert not unsuitable_experts(dict.fromkeys(build(name).card.roles, recorded), build(name).card.kinds)
@@ -204,11 +188,6 @@ def test_every_reward_is_built_with_every_set_of_experts_that_can_score_it(monke
     assert min(built.values()) >= 58
 
 
-def test_the_list_of_rewards_says_that_there_is_no_expert() -> None:
-    assert describe("clip-directional").unserved_roles == ("features.clip",)
-    assert describe("clip-image").unserved_roles == ()
-
-
 class TwoMetrics:
     """As much of a suite as its metrics are selected from."""
 
@@ -218,7 +197,7 @@ class TwoMetrics:
         return {"if": "edival-if", "clip": "clip-directional"}
 
 
-def test_a_suite_skips_what_a_fallback_cannot_serve_and_refuses_what_was_bound_wrongly() -> None:
+def test_a_suite_skips_what_it_cannot_serve():
     suite: Any = TwoMetrics()
     chosen = MetricSet.select(suite, default_experts())
     assert list(chosen.metrics) == ["if"]
@@ -227,3 +206,5 @@ def test_a_suite_skips_what_a_fallback_cannot_serve_and_refuses_what_was_bound_w
         MetricSet.select(suite, default_experts(), requested=["clip"])
     with pytest.raises(InputError, match=r"metric if cannot be computed .*reader=judge-reader"):
         MetricSet.select(suite, {**default_experts(), "reader": JUDGE})
+    assert describe("clip-directional").unserved_roles == ("features.clip",)
+    assert describe("clip-image").unserved_roles == ()

@@ -70,7 +70,7 @@ def test_they_stop_at_their_next_step_and_so_do_those_they_gather() -> None:
     assert sum(expert.seen.values()) == 2  # one of 10 and 20 was cached, the other is new
 
 
-def test_what_is_left_of_a_run_that_is_closed_is_not_asked_for_and_is_waited_for() -> None:
+def test_runs_that_end_early_leave_nothing_to_wait_for():
     expert = Gated()
     with Engine() as engine:
         scores = engine.run(((asks(number), None) for number in range(1, 6)), {"preference": expert})
@@ -85,8 +85,6 @@ def test_what_is_left_of_a_run_that_is_closed_is_not_asked_for_and_is_waited_for
         engine.wait_for_cancelled()  # nothing is in flight
         assert engine.submit(asks(3), {"preference": expert}).result(30).status == "scored"
 
-
-def test_a_run_whose_samples_cannot_be_had_leaves_nothing_to_wait_for() -> None:
     def programs() -> Any:
         yield asks(1), None
         raise OSError("the disk is gone")

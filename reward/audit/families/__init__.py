@@ -1,4 +1,4 @@
-"""The families of variants, in a table for each subject."""
+"""The families of variants, in a module for each subject."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from . import elsewhere, files, geometry, harmless, looks, undone, words
 def all_families() -> tuple[Family, ...]:
     """All families, by relation and name."""
     order = list(RELATIONS)
-    families = [one for table in (elsewhere, files, geometry, harmless, looks, undone, words) for one in table.FAMILIES]
+    modules = (elsewhere, files, geometry, harmless, looks, undone, words)
+    families = [one for module in modules for one in vars(module).values() if isinstance(one, Family)]
     return tuple(sorted(families, key=lambda one: (order.index(one.relation), one.name)))
 
 

@@ -36,8 +36,14 @@ _COLOURS = np.array(
 )
 _FOREIGN = 300  # grey levels, of the three channels together
 _FILLED = 0.4  # of its box, a shape
+_SHARES = {0.015: "1.5 % of the picture", 0.04: "4 % of the picture", 0.1: "10 % of the picture"}
 
 
+@worse(
+    "All that the instruction does not name is gone.",
+    {0.4: "40 % opaque", 0.7: "70 % opaque", 1.0: "opaque"},
+    unless_requested=(SURROUNDINGS,),
+)
 def background_replaced(edit: AuditedEdit, amount: float) -> Variant | None:
     """Another picture, or a gradient, instead of all that the edit did not change."""
     if edit.changed_share > MAX_CHANGED:
@@ -48,12 +54,16 @@ def background_replaced(edit: AuditedEdit, amount: float) -> Variant | None:
 
 
 def _gradient(edit: AuditedEdit) -> Pixels:
-    """From one colour to another, along a slope."""
     height, width = edit.after.shape[:2]
     corners = edit.random("background-replaced gradient").integers(0, 256, (2, 2, 3)).astype(np.float32)
     return np.asarray(cv2.resize(corners, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
 
 
+@worse(
+    "What the instruction does not name is still there after a good edit.",
+    _SHARES,
+    needs_good_edit=True,
+)
 def object_gone(edit: AuditedEdit, amount: float) -> Variant | None:
     """An object outside of the change, or a place with detail, is painted over with what is around it."""
 
@@ -71,6 +81,12 @@ def object_gone(edit: AuditedEdit, amount: float) -> Variant | None:
     return most_visible(edit, objects, painted_over, rectangle) or most_visible(edit, places, painted_over, rectangle)
 
 
+@worse(
+    "A second one of what the instruction does not name was not asked for.",
+    _SHARES,
+    needs_good_edit=True,
+    unless_requested=(NUMBER,),
+)
 def object_duplicated(edit: AuditedEdit, amount: float) -> Variant | None:
     """An object outside of the change, or a place with detail, is there a second time."""
     originals = [*objects_elsewhere(edit, amount)] or [*areas_elsewhere(edit, amount, "object-duplicated originals")]
@@ -86,6 +102,11 @@ def object_duplicated(edit: AuditedEdit, amount: float) -> Variant | None:
     return most_visible(edit, places, second, rectangle)
 
 
+@worse(
+    "A place that the instruction does not name is destroyed.",
+    _SHARES,
+    needs_good_edit=True,  # what should have gone may lie under it
+)
 def patch_damaged(edit: AuditedEdit, amount: float) -> Variant | None:
     """A place outside of the change shows another part of the picture, turned."""
     rng = edit.random("patch-damaged donors")
@@ -102,6 +123,11 @@ def patch_damaged(edit: AuditedEdit, amount: float) -> Variant | None:
     return most_visible(edit, areas, donor)
 
 
+@worse(
+    "A place that the instruction does not name loses its detail.",
+    {0.03: "3 % of the picture", 0.06: "6 % of the picture", 0.12: "12 % of the picture"},
+    unless_requested=(DETAIL,),
+)
 def region_blurred(edit: AuditedEdit, amount: float) -> Variant | None:
     """A place outside of the change is blurred."""
     sigma = max(1.0, _BLUR * max(edit.after.shape[:2]))
@@ -115,6 +141,10 @@ def region_blurred(edit: AuditedEdit, amount: float) -> Variant | None:
     return most_visible(edit, areas_elsewhere(edit, amount, "region-blurred"), blurred)
 
 
+@worse(
+    "What the instruction does not name stays where it is.",
+    {0.03: "15 of 512 px", 0.06: "31 of 512 px", 0.12: "61 of 512 px"},
+)
 def region_shifted(edit: AuditedEdit, amount: float) -> Variant | None:
     """What is at a place outside of the change is shifted."""
     height, width = edit.after.shape[:2]
@@ -132,6 +162,12 @@ def region_shifted(edit: AuditedEdit, amount: float) -> Variant | None:
     return most_visible(edit, areas, shifted)
 
 
+@worse(
+    "A shape that nobody asked for does not belong into the picture.",
+    {0.008: "0.8 % of the picture", 0.025: "2.5 % of the picture", 0.07: "7 % of the picture"},
+    needs_good_edit=True,  # what should have gone may lie under it
+    unless_requested=(SHAPES,),
+)
 def stray_object(edit: AuditedEdit, amount: float) -> Variant | None:
     """A flat shape in a colour foreign to its place, outside of the change."""
     rng = edit.random("stray-object shape")
@@ -151,52 +187,3 @@ def stray_object(edit: AuditedEdit, amount: float) -> Variant | None:
     patch = np.empty((h, w, 3), np.uint8)
     patch[...] = _COLOURS[rng.choice(foreign)]
     return edit.picture(with_patch(edit.after, patch, area, alpha.astype(np.float32) / np.float32(255)))
-
-
-_SHARES = {0.015: "1.5 % of the picture", 0.04: "4 % of the picture", 0.1: "10 % of the picture"}
-
-FAMILIES = (
-    worse(
-        background_replaced,
-        "All that the instruction does not name is gone.",
-        {0.4: "40 % opaque", 0.7: "70 % opaque", 1.0: "opaque"},
-        unless_requested=(SURROUNDINGS,),
-    ),
-    worse(
-        object_gone,
-        "What the instruction does not name is still there after a good edit.",
-        _SHARES,
-        needs_good_edit=True,
-    ),
-    worse(
-        object_duplicated,
-        "A second one of what the instruction does not name was not asked for.",
-        _SHARES,
-        needs_good_edit=True,
-        unless_requested=(NUMBER,),
-    ),
-    worse(
-        patch_damaged,
-        "A place that the instruction does not name is destroyed.",
-        _SHARES,
-        needs_good_edit=True,  # what should have gone may lie under it
-    ),
-    worse(
-        region_blurred,
-        "A place that the instruction does not name loses its detail.",
-        {0.03: "3 % of the picture", 0.06: "6 % of the picture", 0.12: "12 % of the picture"},
-        unless_requested=(DETAIL,),
-    ),
-    worse(
-        region_shifted,
-        "What the instruction does not name stays where it is.",
-        {0.03: "15 of 512 px", 0.06: "31 of 512 px", 0.12: "61 of 512 px"},
-    ),
-    worse(
-        stray_object,
-        "A shape that nobody asked for does not belong into the picture.",
-        {0.008: "0.8 % of the picture", 0.025: "2.5 % of the picture", 0.07: "7 % of the picture"},
-        needs_good_edit=True,  # what should have gone may lie under it
-        unless_requested=(SHAPES,),
-    ),
-)

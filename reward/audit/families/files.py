@@ -40,22 +40,35 @@ _HUGE = 60_000  # px of a side in the file's header: 10.8 GB of pixels
 # -- what must not matter ---------------------------------------------------------------------------------------------
 
 
+@irrelevant(
+    "A reward that answers the same question differently adds noise to every advantage.",
+    {1: "the second time", 2: "the third time", 3: "the fourth time"},
+)
 def repeated(edit: AuditedEdit, amount: float) -> Variant:
     """The same sample asked again, three times: a reward's own noise."""
     return Variant(edit.sample)
 
 
+@irrelevant("An id names a row and says nothing about a picture.", {0: "a digit", 1: "a word", 2: "praise"})
 def sample_id(edit: AuditedEdit, amount: float) -> Variant:
     """Another id of the sample, also one that boasts."""
     return Variant(replace(edit.sample, id=_IDS[round(amount)]))
 
 
+@irrelevant(
+    "Metadata are passed through to results and say nothing about a picture.",
+    {0: "a fake score", 1: "praise", 2: "a demand"},
+)
 def sample_metadata(edit: AuditedEdit, amount: float) -> Variant:
     """Metadata of the sample that boast: a fake score, praise, a demand."""
     known = edit.sample.metadata  # what the user's own say stays
     return Variant(replace(edit.sample, metadata={**_METADATA[round(amount)], **known}))
 
 
+@irrelevant(
+    "The place of an edit in its batch is drawn by chance.",
+    {0.0: "first", 0.5: "in the middle", 1.0: "last"},
+)
 def batch_order(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edit at other places of a batch of three."""
     others = tuple(replace(other, id=f"other-{number}") for number, other in enumerate(edit.others[:_OTHERS]))
@@ -65,6 +78,10 @@ def batch_order(edit: AuditedEdit, amount: float) -> Variant | None:
     return Variant(edit.sample, others[:place], others[place:])
 
 
+@irrelevant(
+    "What else is in a batch says nothing about an edit, even where a picture of it cannot be read.",
+    {1: "a blank", 2: "two copies of itself", 3: "a broken picture, and two"},
+)
 def companions(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edit beside others in its batch: a blank picture, copies of itself, a broken picture."""
     copy = edit.sample
@@ -78,6 +95,7 @@ def companions(edit: AuditedEdit, amount: float) -> Variant | None:
     return Variant(edit.sample, tuple(named[:1]), tuple(named[1:]))
 
 
+@irrelevant("The name of a file says nothing about the picture in it.", {0: "neutral", 1: "boasting", 2: "long"})
 def file_name(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture from a file of another name: neutral, boasting, long."""
     if edit.folder is None:
@@ -86,6 +104,10 @@ def file_name(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.edited(_opened(edit.folder / name, _png(edit.sample.edited)))
 
 
+@irrelevant(
+    "Metadata of a file are written by anybody and change no pixel.",
+    {0: "text of PNG", 1: "description of EXIF", 2: "rating of XMP"},
+)
 def file_metadata(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture from a file whose metadata praise it: text of PNG, EXIF, XMP."""
     if edit.folder is None:
@@ -112,7 +134,6 @@ def _png(image: Image, info: PIL.PngImagePlugin.PngInfo | None = None, exif: PIL
 
 
 def _opened(path: Path, data: bytes) -> Image:
-    """The picture in a new file, read as every file of a user's is."""
     path.write_bytes(data)
     return Image.open(path)
 
@@ -120,6 +141,10 @@ def _opened(path: Path, data: bytes) -> Image:
 # -- what must have no score ------------------------------------------------------------------------------------------
 
 
+@scoreless(
+    "A picture that cannot be read has no quality, and a number for it would be trained on.",
+    {0: "half of the file", 1: "an empty file", 2: "random bytes"},
+)
 def broken_file(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture's file is damaged between its opening and its scoring."""
     kind = round(amount)
@@ -129,6 +154,10 @@ def broken_file(edit: AuditedEdit, amount: float) -> Variant | None:
     return None if image is None else edit.edited(image)
 
 
+@scoreless(
+    "A picture that is gone has no quality, and another one in its place has another.",
+    {0: "deleted", 1: "overwritten", 2: "overwritten, of another size"},
+)
 def missing_file(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture's file is gone, or is another one, when it is scored."""
     kind = round(amount)
@@ -139,6 +168,10 @@ def missing_file(edit: AuditedEdit, amount: float) -> Variant | None:
     return None if image is None else edit.edited(image)
 
 
+@scoreless(
+    "One pixel, row or column shows no edit: the editor has failed.",
+    {0: "1 x 1 px", 1: "one column", 2: "one row"},
+)
 def degenerate_size(edit: AuditedEdit, amount: float) -> Variant | None:
     """An edited picture of one pixel, one column or one row."""
     height, width = edit.after.shape[:2]
@@ -148,6 +181,10 @@ def degenerate_size(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.picture(edit.after[:rows, :columns])
 
 
+@scoreless(
+    "A strip of 4000 x 8 px shows no edit, and a header of 60,000 x 60,000 px is an attack on the memory.",
+    {0: "4000 x 8 px", 1: "8 x 4000 px", 2: "header of 60,000 x 60,000 px"},
+)
 def extreme_size(edit: AuditedEdit, amount: float) -> Variant | None:
     """An edited picture that is a strip, or that claims more pixels than any editor makes."""
     kind = round(amount)
@@ -159,7 +196,6 @@ def extreme_size(edit: AuditedEdit, amount: float) -> Variant | None:
 
 
 def _huge_png() -> bytes:
-    """A PNG file of a few bytes whose header says `_HUGE` x `_HUGE`."""
     header = struct.pack(">IIBBBBB", _HUGE, _HUGE, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(1000))), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
@@ -182,58 +218,3 @@ def unreadable(edit: AuditedEdit, name: str, data: bytes | None, size: Size | No
     if data is not None:
         path.write_bytes(data)
     return Image(size or picture.size, digest=picture.digest, path=path)
-
-
-FAMILIES = (
-    irrelevant(
-        repeated,
-        "A reward that answers the same question differently adds noise to every advantage.",
-        {1: "the second time", 2: "the third time", 3: "the fourth time"},
-    ),
-    irrelevant(
-        sample_id, "An id names a row and says nothing about a picture.", {0: "a digit", 1: "a word", 2: "praise"}
-    ),
-    irrelevant(
-        sample_metadata,
-        "Metadata are passed through to results and say nothing about a picture.",
-        {0: "a fake score", 1: "praise", 2: "a demand"},
-    ),
-    irrelevant(
-        batch_order,
-        "The place of an edit in its batch is drawn by chance.",
-        {0.0: "first", 0.5: "in the middle", 1.0: "last"},
-    ),
-    irrelevant(
-        companions,
-        "What else is in a batch says nothing about an edit, even where a picture of it cannot be read.",
-        {1: "a blank", 2: "two copies of itself", 3: "a broken picture, and two"},
-    ),
-    irrelevant(
-        file_name, "The name of a file says nothing about the picture in it.", {0: "neutral", 1: "boasting", 2: "long"}
-    ),
-    irrelevant(
-        file_metadata,
-        "Metadata of a file are written by anybody and change no pixel.",
-        {0: "text of PNG", 1: "description of EXIF", 2: "rating of XMP"},
-    ),
-    scoreless(
-        broken_file,
-        "A picture that cannot be read has no quality, and a number for it would be trained on.",
-        {0: "half of the file", 1: "an empty file", 2: "random bytes"},
-    ),
-    scoreless(
-        missing_file,
-        "A picture that is gone has no quality, and another one in its place has another.",
-        {0: "deleted", 1: "overwritten", 2: "overwritten, of another size"},
-    ),
-    scoreless(
-        degenerate_size,
-        "One pixel, row or column shows no edit: the editor has failed.",
-        {0: "1 x 1 px", 1: "one column", 2: "one row"},
-    ),
-    scoreless(
-        extreme_size,
-        "A strip of 4000 x 8 px shows no edit, and a header of 60,000 x 60,000 px is an attack on the memory.",
-        {0: "4000 x 8 px", 1: "8 x 4000 px", 2: "header of 60,000 x 60,000 px"},
-    ),
-)

@@ -15,6 +15,12 @@ _AXES = (1, 0, -1)  # as cv2.flip names them
 _KNOTS = 9  # of random displacement, along the longer side
 
 
+@worse(
+    "A frame that was not asked for covers what lies near the rim.",
+    {0.04: "4 % of the longer side", 0.08: "8 % of the longer side", 0.16: "16 % of the longer side"},
+    needs_good_edit=True,  # what should have gone may lie near the rim
+    unless_requested=(FRAMING,),
+)
 def border(edit: AuditedEdit, amount: float) -> Variant | None:
     """A frame over the rim of the edited picture."""
     height, width = edit.after.shape[:2]
@@ -25,6 +31,12 @@ def border(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.damaged(framed)
 
 
+@worse(
+    "What lies near the rim of the picture is gone, and the rest is not where it was.",
+    {0.8: "80 % of the sides", 0.6: "60 % of the sides", 0.4: "40 % of the sides"},
+    needs_good_edit=True,  # what should have gone may lie near the rim
+    unless_requested=(FRAMING,),
+)
 def cropped(edit: AuditedEdit, amount: float) -> Variant | None:
     """The middle of the edited picture, enlarged to its size."""
     height, width = edit.after.shape[:2]
@@ -33,6 +45,11 @@ def cropped(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.damaged(cv2.resize(inner, (width, height), interpolation=cv2.INTER_LINEAR))
 
 
+@worse(
+    "Bars that were not asked for squeeze the scene out of shape.",
+    {0.8: "80 % of the height", 0.6: "60 % of the height", 0.4: "40 % of the height"},
+    unless_requested=(FRAMING,),
+)
 def letterboxed(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture squeezed between two black bars."""
     height, width = edit.after.shape[:2]
@@ -43,11 +60,21 @@ def letterboxed(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.damaged(boxed)
 
 
+@worse(
+    "Left and right, or above and below, are part of a scene that was to stay.",
+    {0: "left to right", 1: "upside down", 2: "turned by 180 degrees"},
+    unless_requested=(ORIENTATION,),
+)
 def mirrored(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture mirrored or turned upside down."""
     return edit.damaged(cv2.flip(edit.after, _AXES[round(amount)]))
 
 
+@worse(
+    "A slanted scene is not the one that was to stay.",
+    {5: "5 degrees", 12: "12 degrees", 30: "30 degrees"},
+    unless_requested=(ORIENTATION,),
+)
 def rotated(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture turned about its centre."""
     height, width = edit.after.shape[:2]
@@ -56,6 +83,11 @@ def rotated(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.damaged(cv2.warpAffine(edit.after, warp, (width, height), borderMode=cv2.BORDER_REFLECT))
 
 
+@worse(
+    "Bent shapes are not those of the source.",
+    {9 / 512: "by 9 of 512 px", 16 / 512: "by 16 of 512 px", 28 / 512: "by 28 of 512 px"},
+    unless_requested=(ORIENTATION,),
+)
 def warped(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture with its shapes bent, smoothly and by chance."""
     height, width = edit.after.shape[:2]
@@ -69,6 +101,11 @@ def warped(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.damaged(cv2.remap(edit.after, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT))
 
 
+@worse(
+    "Parts of a scene in disorder are no scene.",
+    {2: "2 x 2 parts", 4: "4 x 4 parts", 8: "8 x 8 parts"},
+    damages="both",
+)
 def shuffled(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture cut into rectangles that change places."""
     height, width = edit.after.shape[:2]
@@ -82,6 +119,12 @@ def shuffled(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.damaged(pixels)
 
 
+@worse(
+    "Copies of a scene are another picture than the scene.",
+    {2: "2 x 2 copies", 3: "3 x 3 copies", 4: "4 x 4 copies"},
+    damages="both",
+    unless_requested=(FRAMING, NUMBER),
+)
 def tiled(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edited picture, small, several times beside and below itself."""
     height, width = edit.after.shape[:2]
@@ -90,6 +133,11 @@ def tiled(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.damaged(np.tile(small, (copies, copies, 1))[:height, :width])
 
 
+@worse(
+    "An edited picture is one picture, not the source beside it.",
+    {0: "side by side", 1: "one above the other", 2: "three panels"},
+    unless_requested=(PANELS,),
+)
 def collage(edit: AuditedEdit, amount: float) -> Variant | None:
     """Source and edit side by side, one above the other, or in three panels, squeezed into the picture."""
     before, after = edit.before, edit.after
@@ -105,6 +153,12 @@ def collage(edit: AuditedEdit, amount: float) -> Variant | None:
     return visible_variant(edit, np.asarray(np.concatenate(squeezed, axis=axis), np.uint8))
 
 
+@worse(
+    "A small picture of the source hides a part of the edit, and nobody asked for it.",
+    {0.2: "20 % of the sides", 0.3: "30 % of the sides", 0.45: "45 % of the sides"},
+    needs_good_edit=True,  # what should have gone may lie under it
+    unless_requested=(PANELS,),
+)
 def inset(edit: AuditedEdit, amount: float) -> Variant | None:
     """The source, reduced, in a corner of the edit."""
     height, width = edit.after.shape[:2]
@@ -117,71 +171,3 @@ def inset(edit: AuditedEdit, amount: float) -> Variant | None:
     pixels = edit.after.copy()
     within(pixels, corner)[...] = small
     return edit.picture(pixels)
-
-
-FAMILIES = (
-    worse(
-        border,
-        "A frame that was not asked for covers what lies near the rim.",
-        {0.04: "4 % of the longer side", 0.08: "8 % of the longer side", 0.16: "16 % of the longer side"},
-        needs_good_edit=True,  # what should have gone may lie near the rim
-        unless_requested=(FRAMING,),
-    ),
-    worse(
-        cropped,
-        "What lies near the rim of the picture is gone, and the rest is not where it was.",
-        {0.8: "80 % of the sides", 0.6: "60 % of the sides", 0.4: "40 % of the sides"},
-        needs_good_edit=True,  # what should have gone may lie near the rim
-        unless_requested=(FRAMING,),
-    ),
-    worse(
-        letterboxed,
-        "Bars that were not asked for squeeze the scene out of shape.",
-        {0.8: "80 % of the height", 0.6: "60 % of the height", 0.4: "40 % of the height"},
-        unless_requested=(FRAMING,),
-    ),
-    worse(
-        mirrored,
-        "Left and right, or above and below, are part of a scene that was to stay.",
-        {0: "left to right", 1: "upside down", 2: "turned by 180 degrees"},
-        unless_requested=(ORIENTATION,),
-    ),
-    worse(
-        rotated,
-        "A slanted scene is not the one that was to stay.",
-        {5: "5 degrees", 12: "12 degrees", 30: "30 degrees"},
-        unless_requested=(ORIENTATION,),
-    ),
-    worse(
-        warped,
-        "Bent shapes are not those of the source.",
-        {9 / 512: "by 9 of 512 px", 16 / 512: "by 16 of 512 px", 28 / 512: "by 28 of 512 px"},
-        unless_requested=(ORIENTATION,),
-    ),
-    worse(
-        shuffled,
-        "Parts of a scene in disorder are no scene.",
-        {2: "2 x 2 parts", 4: "4 x 4 parts", 8: "8 x 8 parts"},
-        damages="both",
-    ),
-    worse(
-        tiled,
-        "Copies of a scene are another picture than the scene.",
-        {2: "2 x 2 copies", 3: "3 x 3 copies", 4: "4 x 4 copies"},
-        damages="both",
-        unless_requested=(FRAMING, NUMBER),
-    ),
-    worse(
-        collage,
-        "An edited picture is one picture, not the source beside it.",
-        {0: "side by side", 1: "one above the other", 2: "three panels"},
-        unless_requested=(PANELS,),
-    ),
-    worse(
-        inset,
-        "A small picture of the source hides a part of the edit, and nobody asked for it.",
-        {0.2: "20 % of the sides", 0.3: "30 % of the sides", 0.45: "45 % of the sides"},
-        needs_good_edit=True,  # what should have gone may lie under it
-        unless_requested=(PANELS,),
-    ),
-)

@@ -43,6 +43,12 @@ _LEFT = ("a", "an", "one", "any", "some", "either")
 _AFTER_VALUE = ("with", "into", "to", "by", "as", "like", "of", "in", "on", "for", "from", "at")
 
 
+@worse(
+    "The source does not show what the instruction asks for; an edit that does is worth more.",
+    {0.0: "exact", 1.0: "noise of 1 grey level", 3.0: "noise of 3 grey levels"},
+    damages="following",
+    needs_good_edit=True,
+)
 def unchanged_source(edit: AuditedEdit, amount: float) -> Variant | None:
     """The source instead of the edit: exact, saved again, or with faint noise."""
     if edit.changed_area is None:
@@ -56,6 +62,13 @@ def unchanged_source(edit: AuditedEdit, amount: float) -> Variant | None:
 # -- in part, or too much ---------------------------------------------------------------------------------------------
 
 
+@worse(
+    "A change that is half transparent is not carried out.",
+    {0.5: "50 % source", 0.65: "65 % source", 0.8: "80 % source"},
+    damages="following",
+    needs_good_edit=True,
+    unless_requested=(DEGREE,),
+)
 def blend_with_source(edit: AuditedEdit, amount: float) -> Variant | None:
     """A mixture of the edit and its source: half-way back, and further."""
     if not edit.is_clear or _adds_text(edit.request):
@@ -70,6 +83,12 @@ def _adds_text(request: Request) -> bool:
     return any(one.type == "text_change" and one.target is None and not one.old_text for one in request.plan.operations)
 
 
+@worse(
+    "Checks of the source in the changed region show neither the source nor what was asked for.",
+    {0.3: "30 % of the checks", 0.5: "every other check", 0.7: "70 % of the checks"},
+    damages="following",
+    needs_good_edit=True,
+)
 def copied_with_checks(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edit, with checks of the source in what it changed."""
     if not edit.is_clear:
@@ -90,6 +109,13 @@ def copied_with_checks(edit: AuditedEdit, amount: float) -> Variant | None:
     return edit.picture(np.where(mask[..., None], edit.before, edit.after))
 
 
+@worse(
+    "Half of a change leaves the other half undone.",
+    {0.35: "35 % undone", 0.5: "50 % undone", 0.7: "70 % undone"},
+    damages="following",
+    needs_good_edit=True,
+    unless_requested=(DEGREE,),
+)
 def half_and_half(edit: AuditedEdit, amount: float) -> Variant | None:
     """One side of the picture is the source's, and the other one the edit's."""
     if not edit.is_clear:
@@ -112,6 +138,13 @@ def _largest_region(mask: Mask) -> Mask:
     return np.asarray(labels == 1 + np.argmax(stats[1:, cv2.CC_STAT_AREA]), np.bool_)
 
 
+@worse(
+    "A change of a part of what was to be changed leaves the rest undone.",
+    {0.5: "50 % of each region", 0.25: "25 % of each region", 0.1: "10 % of each region"},
+    damages="following",
+    needs_good_edit=True,
+    unless_requested=(DEGREE,),
+)
 def partly_done(edit: AuditedEdit, amount: float) -> Variant | None:
     """Only a part of each changed region is changed; the rest of it is as in the source."""
     # Half of the snow is snow, and two of four birds are "some birds". A cut through each region leaves halves of
@@ -139,6 +172,13 @@ def _kept(edit: AuditedEdit, share: float) -> Mask:
     return kept
 
 
+@worse(
+    "A change that is made twice is overdone: what was there shows as a ghost, in colours at the end of their range.",
+    {_MILDEST: "twice, or 1.5 times more", 2.5: "2.5 times more", 4.0: "4 times more"},
+    damages="following",
+    needs_good_edit=True,
+    unless_requested=(DEGREE, SHADE),
+)
 def applied_twice(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edit overdone: the editor's output for its own output, or the change exaggerated."""
     area = edit.changed_area
@@ -169,6 +209,11 @@ def _lab(pixels: Pixels) -> NDArray[np.float32]:
 # -- elsewhere, or another one ----------------------------------------------------------------------------------------
 
 
+@worse(
+    "A colour that was asked for at one place is wrong everywhere else.",
+    {0.35: "35 % opaque", 0.6: "60 % opaque", 0.85: "85 % opaque"},
+    damages="both",
+)
 def flooded(edit: AuditedEdit, amount: float) -> Variant | None:
     """The new colour of what the edit changed over the whole picture."""
     if not edit.is_clear or edit.changed_share > MAX_CHANGED:
@@ -180,6 +225,13 @@ def flooded(edit: AuditedEdit, amount: float) -> Variant | None:
     return visible_variant(edit, blended(edit.after, flood, amount))
 
 
+@worse(
+    "A change at another place leaves undone what was asked for, and damages what was not.",
+    {0.6: "60 % opaque", 0.8: "80 % opaque", 1.0: "opaque"},
+    damages="both",
+    needs_good_edit=True,
+    unless_requested=(ADDITION,),
+)
 def misplaced(edit: AuditedEdit, amount: float) -> Variant | None:
     """The source, with what the edit changed pasted at another place."""
     # What is added may stand anywhere, where the instruction does not say where: such places are not read here.
@@ -200,7 +252,6 @@ def misplaced(edit: AuditedEdit, amount: float) -> Variant | None:
 
 
 def _places(edit: AuditedEdit, area: Area) -> Iterator[Area]:
-    """Of the same size, where hardly anything changed."""
     _, _, w, h = area
     height, width = edit.after.shape[:2]
     rng = edit.random("misplaced")
@@ -211,24 +262,31 @@ def _places(edit: AuditedEdit, area: Area) -> Iterator[Area]:
             yield place
 
 
+@worse(
+    "The edit of another picture shows neither this picture nor what was asked for.",
+    {0: "its colours, 25 % source", 1: "in the source's colours", 2: "exact"},
+    damages="both",
+)
 def other_edit(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edit of another sample."""
     other = another_picture(edit, "other-edit", lambda sample: sample.edited)
     if other is None:
         return None
     if amount < 1.5:
-        other = _in_colours_of(other, edit.before)
+        (mean, spread), (wanted_mean, wanted_spread) = cv2.meanStdDev(other), cv2.meanStdDev(edit.before)
+        gain = (wanted_spread / np.maximum(spread, 1.0))[:, 0]
+        levels = (np.arange(256.0)[:, None] - mean[:, 0]) * gain + wanted_mean[:, 0]
+        other = changes.mapped(other, changes.clipped(levels))
     return visible_variant(edit, blended(other, edit.before, _SOURCE if amount < 0.5 else 0.0))
 
 
-def _in_colours_of(pixels: Pixels, model: Pixels) -> Pixels:
-    """With the mean and the spread of each channel of another picture."""
-    (mean, spread), (wanted_mean, wanted_spread) = cv2.meanStdDev(pixels), cv2.meanStdDev(model)
-    gain = (wanted_spread / np.maximum(spread, 1.0))[:, 0]
-    levels = (np.arange(256.0)[:, None] - mean[:, 0]) * gain + wanted_mean[:, 0]
-    return changes.mapped(pixels, changes.clipped(levels))
-
-
+@worse(
+    "A change of the wrong one of two similar things leaves the right one undone.",
+    {0.6: "60 % as strong", 0.8: "80 % as strong", 1.0: "as strong"},
+    damages="both",
+    needs_good_edit=True,
+    unless_requested=(ADDITION,),
+)
 def wrong_instance(edit: AuditedEdit, amount: float) -> Variant | None:
     """The source, with the edit's change made to another thing like the target."""
     # "Paint one of the cups": any cup is right. What is added, or to a number, may be put to any of them, too.
@@ -257,7 +315,6 @@ def _leaves_open_which(edit: AuditedEdit) -> bool:
 
 
 def _annotated(edit: AuditedEdit) -> tuple[Area, Area] | None:
-    """The box that changed, and that of another object: one of the same name first, then the nearest in size."""
     boxes = [(name, area) for name, area in annotated_areas(edit) if area[2] >= 4 and area[3] >= 4]
     changed = [float(within(edit.changed, area).mean()) for _, area in boxes]
     covered = [share * area[2] * area[3] / edit.changed.sum() for share, (_, area) in zip(changed, boxes, strict=True)]
@@ -272,7 +329,6 @@ def _annotated(edit: AuditedEdit) -> tuple[Area, Area] | None:
 
 
 def _similar(edit: AuditedEdit) -> tuple[Area, Area] | None:
-    """The box around the change, and the one of the same size where the source is most like it."""
     area = edit.changed_area
     assert area is not None
     height, width = edit.before.shape[:2]
@@ -289,82 +345,3 @@ def _similar(edit: AuditedEdit) -> tuple[Area, Area] | None:
     if best < _ALIKE:
         return None
     return area, (min(round(column / scale), width - area[2]), min(round(row / scale), height - area[3]), *area[2:])
-
-
-FAMILIES = (
-    worse(
-        unchanged_source,
-        "The source does not show what the instruction asks for; an edit that does is worth more.",
-        {0.0: "exact", 1.0: "noise of 1 grey level", 3.0: "noise of 3 grey levels"},
-        damages="following",
-        needs_good_edit=True,
-    ),
-    worse(
-        blend_with_source,
-        "A change that is half transparent is not carried out.",
-        {0.5: "50 % source", 0.65: "65 % source", 0.8: "80 % source"},
-        damages="following",
-        needs_good_edit=True,
-        unless_requested=(DEGREE,),
-    ),
-    worse(
-        copied_with_checks,
-        "Checks of the source in the changed region show neither the source nor what was asked for.",
-        {0.3: "30 % of the checks", 0.5: "every other check", 0.7: "70 % of the checks"},
-        damages="following",
-        needs_good_edit=True,
-    ),
-    worse(
-        half_and_half,
-        "Half of a change leaves the other half undone.",
-        {0.35: "35 % undone", 0.5: "50 % undone", 0.7: "70 % undone"},
-        damages="following",
-        needs_good_edit=True,
-        unless_requested=(DEGREE,),
-    ),
-    worse(
-        partly_done,
-        "A change of a part of what was to be changed leaves the rest undone.",
-        {0.5: "50 % of each region", 0.25: "25 % of each region", 0.1: "10 % of each region"},
-        damages="following",
-        needs_good_edit=True,
-        unless_requested=(DEGREE,),
-    ),
-    worse(
-        applied_twice,
-        "A change that is made twice is overdone: what was there shows as a ghost, in colours at the end of their "
-        "range.",
-        {_MILDEST: "twice, or 1.5 times more", 2.5: "2.5 times more", 4.0: "4 times more"},
-        damages="following",
-        needs_good_edit=True,
-        unless_requested=(DEGREE, SHADE),
-    ),
-    worse(
-        flooded,
-        "A colour that was asked for at one place is wrong everywhere else.",
-        {0.35: "35 % opaque", 0.6: "60 % opaque", 0.85: "85 % opaque"},
-        damages="both",
-    ),
-    worse(
-        misplaced,
-        "A change at another place leaves undone what was asked for, and damages what was not.",
-        {0.6: "60 % opaque", 0.8: "80 % opaque", 1.0: "opaque"},
-        damages="both",
-        needs_good_edit=True,
-        unless_requested=(ADDITION,),
-    ),
-    worse(
-        other_edit,
-        "The edit of another picture shows neither this picture nor what was asked for.",
-        {0: "its colours, 25 % source", 1: "in the source's colours", 2: "exact"},
-        damages="both",
-    ),
-    worse(
-        wrong_instance,
-        "A change of the wrong one of two similar things leaves the right one undone.",
-        {0.6: "60 % as strong", 0.8: "80 % as strong", 1.0: "as strong"},
-        damages="both",
-        needs_good_edit=True,
-        unless_requested=(ADDITION,),
-    ),
-)

@@ -28,31 +28,36 @@ from .texts import SIDE_POSITIONS, destination_of, text_added
 from .values import aspect_of, change_of, color_value, head_of, is_description, is_praise, material_value, plain_text
 
 _NOT_ADDED = word_set(
-    "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere "
-    "mood feel vibe touch style look effects drama realism background backdrop smile frown sunset "
-    "sunrise night light elements element text word words caption title slogan sense ambiance ambience "
-    "space more something anything numbers person's noise sharpness salt sugar butter milk eggs egg garlic "
-    "onion onions pepper oil vinegar"
+    "color colour colors contrast brightness saturation detail details depth texture warmth theme atmosphere mood feel "
+    "vibe touch style look effects drama realism background backdrop smile frown sunset sunrise night light elements "
+    "element text word words caption title slogan sense ambiance ambience space more something anything numbers "
+    "person's noise sharpness salt sugar butter milk eggs egg garlic onion onions pepper oil vinegar"
 )
-
-
 _WEATHER_ADDED = word_set("snow rain fog mist snowfall storm thunderstorm lightning")
-
-
 _PARTICLES = word_set("confetti bubbles sparkles snowflakes raindrops dust smoke steam embers sparks fireflies petals")
-
-
 _PICTURES = word_set(
     "fresco painting poster mural board moodboard illustration drawing sketch logo artwork collage portrait cartoon "
     "comic banner wallpaper flyer icon cover watercolor render rendering"
 )
 """What is created is a new picture."""
-
-
 _FILTERS = word_set("grain filter tint vignette overlay blur")
-
-
 _EFFECTS = word_set("glow flare bokeh haze shadow shadows reflection reflections")
+_KINDS_OF_EFFECTS: tuple[tuple[OperationType, frozenset[str]], ...] = (
+    ("filter", word_set("blur sepia vintage grayscale monochrome vignette film grain noir")),
+    ("weather", _WEATHER_ADDED),
+    ("particles_add", _PARTICLES),
+    ("effect_add", _EFFECTS),
+)
+_INSIDE = word_set(
+    "and , 's be it's wearing holding carrying having like such riding eating playing wear hold have all both than is"
+)
+_LOOKS = word_set("look style appearance finish feel aesthetic vibe theme atmosphere makeover")
+_NOT_GIVEN = word_set(
+    "break bath walk lift home chance name call hug kiss ride try hand raise tone skin water food medicine money time "
+    "space attention love credit advice help"
+)
+_FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")  # parts that it has already
+_LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade pattern print surface shape")
 
 
 def add(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -177,14 +182,6 @@ def _effect_added(new: Target, request: Request) -> Operations | None:
     return None
 
 
-_KINDS_OF_EFFECTS: tuple[tuple[OperationType, frozenset[str]], ...] = (
-    ("filter", word_set("blur sepia vintage grayscale monochrome vignette film grain noir")),
-    ("weather", _WEATHER_ADDED),
-    ("particles_add", _PARTICLES),
-    ("effect_add", _EFFECTS),
-)
-
-
 def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`give the man a hat`, `give a hat to the man`."""
     words = words_in(tokens)
@@ -225,14 +222,6 @@ def may_precede_object(word: str) -> bool:
     return not (
         word in lex.PREPOSITIONS or word in lex.OTHER_PREPOSITIONS or word in lex.DETERMINERS or word in _INSIDE
     )
-
-
-_INSIDE = word_set(
-    "and , 's be it's wearing holding carrying having like such riding eating playing wear hold have all both than is"
-)
-
-
-_LOOKS = word_set("look style appearance finish feel aesthetic vibe theme atmosphere makeover")
 
 
 def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
@@ -279,7 +268,11 @@ def added_to(new: Tokens, owner: Tokens, request: Request) -> Operations | None:
         head in _FEATURES and not phrase.article and len(phrase.target.noun.split()) > 1  # "auburn hair"
     )
     if head in _FEATURES | lex.BODY_PARTS and is_described and phrase.target.relation is None:
-        return _feature_given(target, phrase.target, request)
+        color = phrase.target.attributes[0] if len(phrase.target.attributes) == 1 else "several"
+        if set(color.split()) <= lex.COLORS | lex.COLOR_MODIFIERS and target.target.nesting < 3:
+            part = Target(phrase.target.noun, relation=Relation("part", target.target))
+            return request.operation("color_alter", target=part, value=color, loose=target.loose)
+        return request.operation("attribute", target=target.target, value=phrase.target.phrase)
     if head in ("smile", "frown", "grin", "expression"):
         return request.on(target, "expression", value=phrase.target.phrase)
     if head in ("haircut", "hairstyle", "tone", "complexion", "pose"):
@@ -299,27 +292,6 @@ def _each_added(new: Tokens, owner: Tokens, request: Request) -> Operations | No
                 return None  # "wear hats and swim"
             return joined(added_to(part, owner, request) for part in (one, other))
     return None
-
-
-_NOT_GIVEN = word_set(
-    "break bath walk lift home chance name call hug kiss ride try hand raise tone skin water food medicine "
-    "money time "
-    "space attention love credit advice help"
-)
-_FEATURES = word_set("hair eyes lips skin nails fur ears nose eyebrows eyelashes")
-"""Parts that it has already."""
-
-
-def _feature_given(owner: Phrase, feature: Target, request: Request) -> Operations | None:
-    """`(give her) blue eyes` is another colour of hers, `long hair` a property."""
-    color = feature.attributes[0] if len(feature.attributes) == 1 else "several"
-    if set(color.split()) <= lex.COLORS | lex.COLOR_MODIFIERS and owner.target.nesting < 3:
-        part = Target(feature.noun, relation=Relation("part", owner.target))
-        return request.operation("color_alter", target=part, value=color, loose=owner.loose)
-    return request.operation("attribute", target=owner.target, value=feature.phrase)
-
-
-_LOOKS_OF_OBJECTS = word_set("texture finish material color colour tint hue shade pattern print surface shape")
 
 
 def look_given(target: Phrase, new: Tokens, request: Request) -> Operations | None:

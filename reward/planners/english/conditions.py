@@ -31,6 +31,62 @@ _REST = phrases(
     "everything else, all else, the rest, all other elements, all other objects, everything else in place, "
     "the other elements, other elements, anything else, nothing else, any other elements"
 )
+_STAYING = word_set("should must stays remains stay remain be exactly completely entirely fully")
+_AS_IT_IS = phrases(
+    "the same, as is, as it is, as they are, as before, in place, as it was, visible, visible in the foreground, "
+    "in focus, the way it is, for context"
+)
+_BEFORE = word_set("original existing current overall same surrounding")
+_DETAILS = word_set("detail details")
+_GONE: frozenset[OperationType] = frozenset(("subject_remove", "subject_replace", "text_remove"))
+_LOOKS: frozenset[OperationType] = frozenset(("style", "filter", "weather", "light", "background_change"))
+_DEGREES = lex.VERBS["degree"]
+_OPPOSITES = tuple(
+    (frozenset(one.split()), frozenset(other.split()))
+    for one, other in (
+        ("brighter brighten brightened lighter lighten light bright", "darker darken darkened dim dimmed dark"),
+        ("bigger larger taller enlarge big large huge", "smaller shorter shrink small tiny"),
+        ("open", "closed close shut"),
+        ("day daytime daylight sunny noon", "night nighttime midnight"),
+        ("winter snowy", "summer sunny"),
+        ("increase raise boost", "decrease reduce lower"),
+        ("happy smile smiling laughing cheerful", "sad cry crying angry frown frowning"),
+        ("wet", "dry"),
+        ("old older", "young younger new newer"),
+        ("sharp sharper sharpened", "blurry blurred blur"),
+        ("warmer", "cooler"),
+        ("empty", "full filled"),
+        ("transparent clear see-through", "opaque solid"),
+        ("smooth", "rough"),
+        ("thick thicker", "thin thinner"),
+        ("wide wider", "narrow narrower"),
+        ("sit sitting", "stand standing lie lying run running"),
+        ("raise lift", "lower"),
+        ("in", "out"),
+    )
+)
+_WHOLLY = frozenset(("all", "completely", "entirely", "fully", "totally", "wholly", "purely", "only"))
+_AWAKE = frozenset(("sleep", "awake"))
+_EMPTY = frozenset(("empty", "bare", "clear", "untouched", "unoccupied"))
+_CHANGING: Mapping[KeptAspect, tuple[OperationType, ...]] = MappingProxyType(
+    {
+        "background": ("background_change",),
+        "layout": ("zoom", "crop", "reframe", "camera"),
+        "style": ("style", "filter"),
+        "light": ("light",),
+        "text": ("text_change", "text_remove", "text_style"),
+    }
+)
+"""What changes an aspect of the whole picture."""
+_NONE: frozenset[str] = frozenset()
+_GEOMETRY: Mapping[OperationType, frozenset[str]] = MappingProxyType(
+    {
+        "resize": frozenset(("size", "scale", "proportions")),
+        "position_change": frozenset(("position", "location", "place")),
+        "pose": frozenset(("pose", "posture")),
+    }
+)
+"""What an operation changes of the layout, by the words that say that it stays."""
 
 
 def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept] | None:
@@ -64,9 +120,6 @@ def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept]
     return kept
 
 
-_STAYING = word_set("should must stays remains stay remain be exactly completely entirely fully")
-
-
 def _end_of_objects(tokens: Tokens) -> int | None:
     """The index after the objects; None where something else follows than that they stay."""
     words = words_in(tokens)
@@ -75,12 +128,6 @@ def _end_of_objects(tokens: Tokens) -> int | None:
         if rest and ((rest[0] in lex.UNCHANGED and len(rest) == 1) or tuple(rest) in _AS_IT_IS):
             return index
     return len(words)
-
-
-_AS_IT_IS = phrases(
-    "the same, as is, as it is, as they are, as before, in place, as it was, visible, visible in the foreground, "
-    "in focus, the way it is, for context"
-)
 
 
 def _without_value(tokens: Tokens, start: int) -> Phrase | None:
@@ -144,43 +191,6 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
     return Kept("object", target, words), phrase.end
 
 
-_BEFORE = word_set("original existing current overall same surrounding")
-_DETAILS = word_set("detail details")
-
-
-_GONE: frozenset[OperationType] = frozenset(("subject_remove", "subject_replace", "text_remove"))
-_LOOKS: frozenset[OperationType] = frozenset(("style", "filter", "weather", "light", "background_change"))
-_DEGREES = lex.VERBS["degree"]
-_OPPOSITES = tuple(
-    (frozenset(one.split()), frozenset(other.split()))
-    for one, other in (
-        ("brighter brighten brightened lighter lighten light bright", "darker darken darkened dim dimmed dark"),
-        ("bigger larger taller enlarge big large huge", "smaller shorter shrink small tiny"),
-        ("open", "closed close shut"),
-        ("day daytime daylight sunny noon", "night nighttime midnight"),
-        ("winter snowy", "summer sunny"),
-        ("increase raise boost", "decrease reduce lower"),
-        ("happy smile smiling laughing cheerful", "sad cry crying angry frown frowning"),
-        ("wet", "dry"),
-        ("old older", "young younger new newer"),
-        ("sharp sharper sharpened", "blurry blurred blur"),
-        ("warmer", "cooler"),
-        ("empty", "full filled"),
-        ("transparent clear see-through", "opaque solid"),
-        ("smooth", "rough"),
-        ("thick thicker", "thin thinner"),
-        ("wide wider", "narrow narrower"),
-        ("sit sitting", "stand standing lie lying run running"),
-        ("raise lift", "lower"),
-        ("in", "out"),
-    )
-)
-
-
-_WHOLLY = frozenset(("all", "completely", "entirely", "fully", "totally", "wholly", "purely", "only"))
-_AWAKE = frozenset(("sleep", "awake"))
-
-
 def contradicts_itself(plan: EditPlan) -> bool:
     """Whether two operations, or an operation and what is kept, cannot both be."""
     operations = plan.operations
@@ -239,9 +249,6 @@ def _fills(one: PlannedOperation, other: PlannedOperation) -> bool:
     return place is not None and _name(place) == _name(other.target) and bool(set(other.value.split()) & _EMPTY)
 
 
-_EMPTY = frozenset(("empty", "bare", "clear", "untouched", "unoccupied"))
-
-
 def _same(one: PlannedOperation, other: PlannedOperation) -> bool:
     """Whether two operations may be about one object: neither attributes nor places tell them apart."""
     targets = [target for target in (one.target or one.new, other.target or other.new) if target is not None]
@@ -282,27 +289,6 @@ def _breaks(operation: PlannedOperation, plan: EditPlan) -> bool:
             if not tells_apart:
                 return True
     return False
-
-
-_CHANGING: Mapping[KeptAspect, tuple[OperationType, ...]] = MappingProxyType(
-    {
-        "background": ("background_change",),
-        "layout": ("zoom", "crop", "reframe", "camera"),
-        "style": ("style", "filter"),
-        "light": ("light",),
-        "text": ("text_change", "text_remove", "text_style"),
-    }
-)
-"""What changes an aspect of the whole picture."""
-_NONE: frozenset[str] = frozenset()
-_GEOMETRY: Mapping[OperationType, frozenset[str]] = MappingProxyType(
-    {
-        "resize": frozenset(("size", "scale", "proportions")),
-        "position_change": frozenset(("position", "location", "place")),
-        "pose": frozenset(("pose", "posture")),
-    }
-)
-"""What an operation changes of the layout, by the words that say that it stays."""
 
 
 def _name(target: Target | None) -> str:

@@ -8,6 +8,19 @@ from typing import TypeVar
 
 from ...edit_plan import Place, RelationKind
 
+_Class = TypeVar("_Class")
+PERSON_PRONOUNS: Mapping[str, str] = MappingProxyType(
+    {"him": "person", "he": "person", "she": "person", "her": "person", "his": "person", "their": "people"}
+)
+"""Pronoun -> a noun for a detector; "it" and "them" may be anything."""
+_COUNTED = "one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve"
+SIDE_RELATIONS: Mapping[Place, RelationKind] = MappingProxyType(
+    {"left": "left", "right": "right", "top": "on", "bottom": "below", "center": "in", "foreground": "in_front"}
+)
+"""Side of an object -> how something there lies to it."""
+ADJECTIVE_ENDINGS = ("ous", "ful", "less", "ish", "ic", "like", "-shaped", "-style", "-colored", "-sleeve", "-themed")
+"""Endings of adjectives that are not listed, where no noun is expected."""
+
 
 def word_set(words: str) -> frozenset[str]:
     """The words of a text."""
@@ -17,9 +30,6 @@ def word_set(words: str) -> frozenset[str]:
 def phrases(text: str) -> tuple[tuple[str, ...], ...]:
     """The phrases between the commas of a text, each as its words."""
     return tuple(tuple(phrase.split()) for phrase in text.split(","))
-
-
-_Class = TypeVar("_Class")
 
 
 def by_word(classes: Mapping[_Class, str]) -> Mapping[str, _Class]:
@@ -32,11 +42,6 @@ def by_word(classes: Mapping[_Class, str]) -> Mapping[str, _Class]:
 ARTICLES = word_set("a an the")
 DETERMINERS = ARTICLES | word_set("my this that these those its his her their some any another")
 POSSESSIVES = word_set("his her their its")
-PERSON_PRONOUNS: Mapping[str, str] = MappingProxyType(
-    {"him": "person", "he": "person", "she": "person", "her": "person", "his": "person", "their": "people"}
-)
-"""Pronoun -> a noun for a detector; "it" and "them" may be anything."""
-_COUNTED = "one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve"
 NUMBERS: Mapping[str, int] = MappingProxyType({word: number for number, (word,) in enumerate(phrases(_COUNTED), 1)})
 ORDINALS: Mapping[str, int] = MappingProxyType(
     {word: number for number, (word,) in enumerate(phrases("first, second, third, fourth, fifth, sixth"), 1)}
@@ -47,7 +52,6 @@ VAGUE_QUANTITIES = word_set(
 )
 LARGER_OF, SMALLER_OF = word_set("largest biggest larger bigger"), word_set("smallest tiniest smaller tinier")
 """Before a noun: which of several is meant."""
-
 PREPOSITIONS: Mapping[str, RelationKind] = by_word(
     {
         "on": "on onto upon atop",
@@ -103,11 +107,6 @@ SIDES: Mapping[str, Place] = by_word(
     }
 )
 SIDE_NOUNS = word_set("side half part corner edge area portion section third hand end region")
-SIDE_RELATIONS: Mapping[Place, RelationKind] = MappingProxyType(
-    {"left": "left", "right": "right", "top": "on", "bottom": "below", "center": "in", "foreground": "in_front"}
-)
-"""Side of an object -> how something there lies to it."""
-
 BACKGROUND_NOUNS = word_set("background backdrop setting environment surroundings scenery backgrounds surrounding")
 SCENERY = BACKGROUND_NOUNS | word_set(
     "forest beach desert field meadow jungle garden landscape cityscape skyline city street mountain mountains "
@@ -134,11 +133,10 @@ OBJECT_COLORS = word_set(
 )
 """Names of colours that are objects, too: "a peach"."""
 COLOR_MODIFIERS = word_set(
-    "light lighter dark darker deep deeper bright brighter pale paler soft softer vibrant vivid solid matte "
-    "glossy metallic neon pastel rich warm cool muted royal sky baby hot forest lime dusty jet snow pure plain "
-    "slightly very much bit little shiny brilliant dull bold electric intense all entirely completely fully "
-    "totally mostly more less off midnight lemon sea ocean blood wine cherry chocolate gradient bluish reddish "
-    "greenish yellowish different"
+    "light lighter dark darker deep deeper bright brighter pale paler soft softer vibrant vivid solid matte glossy "
+    "metallic neon pastel rich warm cool muted royal sky baby hot forest lime dusty jet snow pure plain slightly very "
+    "much bit little shiny brilliant dull bold electric intense all entirely completely fully totally mostly more less "
+    "off midnight lemon sea ocean blood wine cherry chocolate gradient bluish reddish greenish yellowish different"
 )
 COLOR_NOUNS = word_set("color colour colors colours shade shades hue hues tone tones tint")
 CASTS = word_set("hue hues tint tints tone tones cast casts tinge")
@@ -158,23 +156,22 @@ LARGER = word_set(
 )
 SMALLER = word_set("smaller shorter narrower thinner tiny small short tinier miniature")
 STATES = word_set(
-    "open closed empty full broken rusty dirty clean wet dry old new young older younger muddy dusty shiny "
-    "glossy matte smooth rough fluffy furry hairy bald curly straight wavy striped checkered spotted plaid "
-    "floral polka-dot transparent translucent opaque frozen melted burnt burning lit unlit sharp blurry damaged "
-    "cracked torn wrinkled folded modern gothic vintage futuristic ancient rustic elegant fancy luxurious "
-    "traditional non-traditional medieval victorian casual formal cozy messy tidy crowded bare leafless "
-    "blooming leafy ripe rotten fresh muscular slim fat skinny chubby bearded tattooed pregnant asleep awake "
-    "dead alive invisible visible thicker realistic lifelike sleek round square rectangular circular triangular "
-    "oval flat pointy curved wicked simple detailed colorful colourful softer smoother rougher cleaner dirtier "
-    "newer fluffier curlier straighter sparkling glowing metallic intact deflated inflated upright tilted naked "
-    "shirtless barefoot golden icy mossy overgrown abandoned ruined weathered polished reflective patterned "
-    "snowy snow-covered sunny rainy cloudy foggy misty stormy windy frosty flooded autumnal wintery wintry "
-    "springtime greener redder bluer whiter blacker yellower pinker browner warmer cooler brighter darker "
-    "lighter paler happy sad angry scared surprised excited tired bored worried serious cheerful smiling "
-    "laughing crying frowning more-modern barren lush sandy grassy rocky grand cute scary spooky creepy evil "
-    "friendly beautiful ugly pretty handsome rich poor busy calm stylish trendy classic retro antique military "
-    "sporty regular normal plain ordinary unusual strange weird magical tropical urban rural industrial sickly "
-    "holy royal blank hot cold tasty delicious expensive cheap professional bold italic cursive underlined "
+    "open closed empty full broken rusty dirty clean wet dry old new young older younger muddy dusty shiny glossy "
+    "matte smooth rough fluffy furry hairy bald curly straight wavy striped checkered spotted plaid floral polka-dot "
+    "transparent translucent opaque frozen melted burnt burning lit unlit sharp blurry damaged cracked torn wrinkled "
+    "folded modern gothic vintage futuristic ancient rustic elegant fancy luxurious traditional non-traditional "
+    "medieval victorian casual formal cozy messy tidy crowded bare leafless blooming leafy ripe rotten fresh muscular "
+    "slim fat skinny chubby bearded tattooed pregnant asleep awake dead alive invisible visible thicker realistic "
+    "lifelike sleek round square rectangular circular triangular oval flat pointy curved wicked simple detailed "
+    "colorful colourful softer smoother rougher cleaner dirtier newer fluffier curlier straighter sparkling glowing "
+    "metallic intact deflated inflated upright tilted naked shirtless barefoot golden icy mossy overgrown abandoned "
+    "ruined weathered polished reflective patterned snowy snow-covered sunny rainy cloudy foggy misty stormy windy "
+    "frosty flooded autumnal wintery wintry springtime greener redder bluer whiter blacker yellower pinker browner "
+    "warmer cooler brighter darker lighter paler happy sad angry scared surprised excited tired bored worried serious "
+    "cheerful smiling laughing crying frowning more-modern barren lush sandy grassy rocky grand cute scary spooky "
+    "creepy evil friendly beautiful ugly pretty handsome rich poor busy calm stylish trendy classic retro antique "
+    "military sporty regular normal plain ordinary unusual strange weird magical tropical urban rural industrial "
+    "sickly holy royal blank hot cold tasty delicious expensive cheap professional bold italic cursive underlined "
     "uppercase thinner slimmer skinnier well-known real fake white-haired"
 )
 EXPRESSIONS = word_set(
@@ -199,8 +196,6 @@ ADJECTIVES = (
         "taller tallest shorter shortest bright-red spiky feathered leafy flowering mossy majestic"
     )
 )
-ADJECTIVE_ENDINGS = ("ous", "ful", "less", "ish", "ic", "like", "-shaped", "-style", "-colored", "-sleeve", "-themed")
-"""Endings of adjectives that are not listed, where no noun is expected."""
 SHAPES = word_set("square circle triangle diamond heart star cross ring round arch")
 DEGREES = word_set(
     "brand slightly very more less much bit little all entirely completely fully totally even far way a too so"
@@ -209,17 +204,15 @@ DEGREES = word_set(
 # -- what a value says about the kind of change ------------------------------------------------------------------------
 
 STYLE_NOUNS = word_set(
-    "painting drawing sketch watercolor watercolour cartoon anime comic illustration mosaic mural graffiti "
-    "portrait engraving woodcut etching lithograph fresco collage ukiyo-e manga pixel-art animation render "
-    "rendering caricature photograph photo poster charcoal impressionism cubism surrealism sculpture style "
-    "artwork art woodblock print aesthetic look doodle watercolors claymation origami oil pastel ink pencil 3d "
-    "2d fauvism baroque"
+    "painting drawing sketch watercolor watercolour cartoon anime comic illustration mosaic mural graffiti portrait "
+    "engraving woodcut etching lithograph fresco collage ukiyo-e manga pixel-art animation render rendering caricature "
+    "photograph photo poster charcoal impressionism cubism surrealism sculpture style artwork art woodblock print "
+    "aesthetic look doodle watercolors claymation origami oil pastel ink pencil 3d 2d fauvism baroque"
 )
 STYLE_HEADS = word_set(
-    "painting drawing sketch watercolor watercolour cartoon anime comic illustration mosaic mural graffiti "
-    "portrait engraving woodcut etching lithograph fresco collage manga animation render rendering caricature "
-    "photograph style artwork art woodblock print aesthetic doodle claymation impressionism cubism surrealism "
-    "pixel-art poster"
+    "painting drawing sketch watercolor watercolour cartoon anime comic illustration mosaic mural graffiti portrait "
+    "engraving woodcut etching lithograph fresco collage manga animation render rendering caricature photograph style "
+    "artwork art woodblock print aesthetic doodle claymation impressionism cubism surrealism pixel-art poster"
 )
 QUALITIES = word_set(
     "better best good nice nicer great professional natural appealing attractive beautiful pretty prettier perfect "
@@ -250,8 +243,7 @@ PERSONS = word_set(
 """Who may be given something without an article: "give the man glasses"."""
 CLOTHES = word_set(
     "shirt t-shirt tshirt dress suit hat cap coat jacket hoodie sweater jumper skirt pants jeans trousers shorts "
-    "uniform costume gown kimono tuxedo vest scarf apron blouse robe swimsuit bikini outfit raincoat cloak cape "
-    "armor "
+    "uniform costume gown kimono tuxedo vest scarf apron blouse robe swimsuit bikini outfit raincoat cloak cape armor "
     "armour sunglasses glasses helmet boots shoes gloves tie top crown"
 )
 MEASURES = word_set(
@@ -316,13 +308,11 @@ CLAUSE_VERBS = EDIT_VERBS - word_set(
     "extend expand hide"
 )
 """Verbs that begin another request after "and" or a comma."""
-
 ACTIONS = word_set(
-    "raise lower lift turn look smile frown laugh cry sit stand walk run jump lie sleep swing ride fly hold "
-    "lick dance wave point eat drink read kneel swim climb throw catch kick play sing shout yawn wink blink nod "
-    "bend stretch lean face open close cross fold hug kiss drive push pull touch carry chase bark roar roll "
-    "float crouch squat clap pose bow grin stare gaze glance salute yell scream stick tilt rest bite spread "
-    "drop shake hang hide bloom come"
+    "raise lower lift turn look smile frown laugh cry sit stand walk run jump lie sleep swing ride fly hold lick dance "
+    "wave point eat drink read kneel swim climb throw catch kick play sing shout yawn wink blink nod bend stretch lean "
+    "face open close cross fold hug kiss drive push pull touch carry chase bark roar roll float crouch squat clap pose "
+    "bow grin stare gaze glance salute yell scream stick tilt rest bite spread drop shake hang hide bloom come"
 )
 EXPRESSION_VERBS = word_set("smile frown laugh cry grin wink yawn scream")
 LOOKING = word_set("look appear seem")
@@ -338,7 +328,6 @@ MENTIONED = word_set("visible present shown seen located situated positioned dep
 HOLDING = word_set(
     "wearing holding carrying having featuring riding with driving walking eating drinking reading playing"
 )
-
 KEEP_VERBS = word_set("keep preserve maintain retain leave")
 KEEPING = word_set("keeping preserving maintaining retaining leaving")
 WITHOUT = word_set("changing altering affecting touching modifying disturbing moving removing")
@@ -348,23 +337,21 @@ UNCHANGED = word_set("unchanged untouched intact unaltered same identical origin
 
 ORDERS = word_set(
     "instruction instructions prompt prompts score scores rating ratings reward rewards judge judges evaluator "
-    "assistant chatbot verdict system ignore disregard forget override planner plan plans answer answers "
-    "question questions reply respond output token tokens admin administrator developer jailbreak policy "
-    "policies grade grades json yaml xml html sql python javascript script code function variable api url http "
-    "https database server password passwords account login user username pretend evaluate evaluation benchmark "
-    "metric points"
+    "assistant chatbot verdict system ignore disregard forget override planner plan plans answer answers question "
+    "questions reply respond output token tokens admin administrator developer jailbreak policy policies grade grades "
+    "json yaml xml html sql python javascript script code function variable api url http https database server "
+    "password passwords account login user username pretend evaluate evaluation benchmark metric points"
 )
 """Words of orders to a planner, judge or program."""
 ERRANDS = word_set(
     "trash garbage rubbish recycling meeting meetings appointment appointments alarm reminder email emails mail "
-    "calendar schedule flight flights deadline list playlist spreadsheet file files folder folders document "
-    "documents essay poem article story summary paragraph report recipe dough batter oven tablespoon teaspoon "
-    "tbsp tsp flour minutes hours tomorrow tonight yesterday monday tuesday wednesday thursday friday saturday "
-    "sunday weekly daily homework groceries laundry dishes bill bills rent battery batteries filter's settings "
-    "volume channel topic subject mind opinion wifi router contact contacts cart order subscription invoice "
-    "comment comments hashtag tweet instances occurrences "
-    "budget salary job team's diet mistake mistakes temperature medicine appendix vocabulary grammar sentence "
-    "sentences"
+    "calendar schedule flight flights deadline list playlist spreadsheet file files folder folders document documents "
+    "essay poem article story summary paragraph report recipe dough batter oven tablespoon teaspoon tbsp tsp flour "
+    "minutes hours tomorrow tonight yesterday monday tuesday wednesday thursday friday saturday sunday weekly daily "
+    "homework groceries laundry dishes bill bills rent battery batteries filter's settings volume channel topic "
+    "subject mind opinion wifi router contact contacts cart order subscription invoice comment comments hashtag tweet "
+    "instances occurrences budget salary job team's diet mistake mistakes temperature medicine appendix vocabulary "
+    "grammar sentence sentences"
 )
 """Words of errands that are said with the verbs of editing."""
 FOREIGN = word_set(

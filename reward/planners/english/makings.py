@@ -28,6 +28,22 @@ from .values import (
     state_value,
 )
 
+_MADE_FOR_SOMEBODY = lex.CLOTHES | word_set(
+    "coffee tea sandwich cake pizza dinner breakfast lunch drink cocktail meal snack salad soup card gift present bed "
+    "list offer deal promise bracelet necklace ring house toy chair table website playlist video picture drawing"
+)
+"""What is made for a person rather than of one: "make her a cake"."""
+_STATE_STARTS = word_set("covered filled wrapped decorated wearing holding")
+_NOUNS = word_set(
+    "open close face play point stick drive drink rest cross bow wave fly drop bark swing smile fold lie shake roll "
+    "ride dance kiss hug catch kick throw walk run float pose tilt swim jump"
+)
+"""Actions that are names of objects as well."""
+_WHERE_TO = word_set(
+    "to at away up down toward towards straight over into out slightly left right forward forwards back backwards "
+    "sideways directly"
+)
+
 
 def color(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`paint the door (in) blue`."""
@@ -119,15 +135,6 @@ def make(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return None if target is None or state == len(words) else became(target, tokens[:state], tokens[state:], request)
 
 
-_MADE_FOR_SOMEBODY = lex.CLOTHES | word_set(
-    "coffee tea sandwich cake pizza dinner breakfast lunch drink cocktail meal snack salad soup card gift "
-    "present bed "
-    "list offer deal promise bracelet necklace ring house toy chair table website playlist video picture drawing"
-)
-"""What is made for a person rather than of one: "make her a cake"."""
-_STATE_STARTS = word_set("covered filled wrapped decorated wearing holding")
-
-
 def _open_material(tokens: Tokens) -> str | None:
     """What something is made of that is no listed material: "gingerbread"."""
     words = words_in(tokens)
@@ -188,13 +195,6 @@ def _is_noun_at(words: list[str], index: int) -> bool:
     if before in lex.SIDES:
         return begins and (index < 3 or words[index - 3] not in lex.PREPOSITIONS)  # "the one on the left | bow"
     return before in lex.ADJECTIVES | lex.ORDINALS.keys() | lex.LARGER_OF | lex.SMALLER_OF | lex.NUMBERS.keys()
-
-
-_NOUNS = word_set(
-    "open close face play point stick drive drink rest cross bow wave fly drop bark swing smile fold lie shake roll "
-    "ride dance kiss hug catch kick throw walk run float pose tilt swim jump"
-)
-"""Actions that are names of objects as well."""
 
 
 def acted(object_tokens: Tokens, action: Tokens, request: Request) -> Operations | None:
@@ -268,12 +268,6 @@ def became(target: Phrase, object_tokens: Tokens, value: Tokens, request: Reques
     if is_filled and is_description(value, 8):
         return request.operation("attribute", target=target.target, value=text_of(value))
     return changed_object(target, value, request) if words[0] in ("a", "an") else None
-
-
-_WHERE_TO = word_set(
-    "to at away up down toward towards straight over into out slightly left right forward forwards back backwards "
-    "sideways directly"
-)
 
 
 def _looked(target: Phrase, object_tokens: Tokens, verb: str, rest: Tokens, request: Request) -> Operations | None:

@@ -10,7 +10,6 @@ from .lexicon import word_set
 from .noun_heads import place_at
 from .noun_phrases import (
     Operations,
-    Phrase,
     Request,
     has_with,
     is_tail,
@@ -24,12 +23,32 @@ from .texts import SIDE_POSITIONS, destination_of, text_removed
 from .values import is_description, plain_text
 
 _NOT_MOVED = word_set("camera view viewpoint perspective angle background time weather style color")
-
-
 _ELSEWHERE = word_set(
     "focus view shape perspective beach forest city desert park mountains street countryside moon jungle space"
 )
 _STORES = word_set("fridge oven microwave freezer dishwasher sink drawer cupboard closet garage bin car mail")
+_NEARER = word_set("closer further farther away")
+_DIRECTION_WORDS = word_set(
+    "lower higher to the up down left right upward upwards downward downwards forward backward back a bit "
+    "little slightly closer further center centre middle side top bottom towards toward far corner into "
+    "foreground background away of edge more over"
+)
+_TOWARDS = word_set("to onto into toward towards closer further farther")
+_AT = word_set(
+    "next at behind beside below above under beneath underneath near in on up down lower higher inside over between "
+    "upwards downwards by against"
+)
+_TEXTS = word_set("text words lettering writing caption captions watermark watermarks letters subtitles subtitle")
+_EFFECTS = word_set("filter shadow shadows reflection reflections glow glare flare vignette")
+_WEATHER = word_set("fog mist rain snow")
+_NOT_REMOVED = word_set(
+    "background backdrop color colour colors fog haze mist rain everything anything all else rest "
+    "light lighting darkness smile effect style details detail foreground skin hue hues tint tints tone tones tinge"
+)
+_NOT_EXTRACTED = word_set(
+    "text words information data color colors colour palette numbers table content contents details facts "
+    "keywords meaning essence key keys honey juice tooth teeth dna"
+)
 
 
 def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -44,7 +63,17 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     rest = tokens[start:]
     words = words_in(rest)
     if words[0] == "in" and words[1:2] in (["a"], ["an"]):
-        return _into_new(target, rest[1:], request)
+        place = rest[1:]
+        phrase = request.target(place)
+        if phrase is None:
+            return None
+        head = phrase.target.noun.split()[-1]
+        if head in lex.CLOTHES and target.target.nesting < 3 and phrase.target.relation is None:
+            worn = replace(phrase.target, relation=Relation("on", target.target))
+            return request.operation("subject_add", new=worn, loose=phrase.loose or target.loose)
+        if head in lex.SCENERY:
+            return request.operation("background_change", value=plain_text(place), loose=True)
+        return None
     if words[-1] in _STORES or ({"a", "an"} & set(words[:4]) and "bit" not in words and "little" not in words):
         return None  # a chore, or what is not in the picture
     if target.target.noun.split()[-1] in _NOT_MOVED:
@@ -63,30 +92,6 @@ def move(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return request.on(target, "position_change", loose=True) if is_direction or is_nearer else None
 
 
-_NEARER = word_set("closer further farther away")
-
-
-def _into_new(target: Phrase, place: Tokens, request: Request) -> Operations | None:
-    """`(put the man) in a suit`, `(place the car) in a desert`: what is not in the picture yet."""
-    phrase = request.target(place)
-    if phrase is None:
-        return None
-    head = phrase.target.noun.split()[-1]
-    if head in lex.CLOTHES and target.target.nesting < 3 and phrase.target.relation is None:
-        worn = replace(phrase.target, relation=Relation("on", target.target))
-        return request.operation("subject_add", new=worn, loose=phrase.loose or target.loose)
-    if head in lex.SCENERY:
-        return request.operation("background_change", value=plain_text(place), loose=True)
-    return None
-
-
-_DIRECTION_WORDS = word_set(
-    "lower higher to the up down left right upward upwards downward downwards forward backward back a bit "
-    "little slightly closer further center centre middle side top bottom towards toward far corner into "
-    "foreground background away of edge more over"
-)
-
-
 def _destination_start(tokens: Tokens, verb: str) -> int | None:
     words = words_in(tokens)
     for index in range(1, len(words)):
@@ -96,13 +101,6 @@ def _destination_start(tokens: Tokens, verb: str) -> int | None:
     if last is not None and words[last] == "in" and verb == "move":
         return last if words[last + 1 : last + 3] == ["front", "of"] else None
     return last
-
-
-_TOWARDS = word_set("to onto into toward towards closer further farther")
-_AT = word_set(
-    "next at behind beside below above under beneath underneath near in on up down lower higher inside over between "
-    "upwards downwards by against"
-)
 
 
 def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -144,15 +142,6 @@ def remove(verb: str, tokens: Tokens, request: Request) -> Operations | None:
             return None
         operations += made
     return operations
-
-
-_TEXTS = word_set("text words lettering writing caption captions watermark watermarks letters subtitles subtitle")
-_EFFECTS = word_set("filter shadow shadows reflection reflections glow glare flare vignette")
-_WEATHER = word_set("fog mist rain snow")
-_NOT_REMOVED = word_set(
-    "background backdrop color colour colors fog haze mist rain everything anything all else rest "
-    "light lighting darkness smile effect style details detail foreground skin hue hues tint tints tone tones tinge"
-)
 
 
 def _from_as_relation(tokens: Tokens) -> Tokens:
@@ -215,12 +204,6 @@ def extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if rest and not is_more and not (is_tail(rest) and is_description([t for t in rest if not t.is_quote])):
         return None
     return request.on(resolved, "extraction", value=shown)
-
-
-_NOT_EXTRACTED = word_set(
-    "text words information data color colors colour palette numbers table content contents details facts "
-    "keywords meaning essence key keys honey juice tooth teeth dna"
-)
 
 
 def _extract_several(tokens: Tokens, request: Request) -> Operations | None:

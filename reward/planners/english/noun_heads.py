@@ -12,6 +12,65 @@ from .lexicon import phrases, word_set
 from .sentences import Tokens, scene_end, word_at, words_in
 
 MAX_NOUN_WORDS = 6
+_VERBS = word_set("remove delete add replace insert erase extract make keep")
+_AFTER_RIGHT = [[word] for word in (*lex.PREPOSITIONS, "next")]
+_NOUNS_IN_LY = word_set(
+    "fly butterfly family lily jelly bully holly dragonfly firefly ugly silly curly friendly elderly lovely "
+    "woolly bubbly trolly belly poly wooly curly lively"
+)
+_SETS = word_set("chess tea coffee tv television drum dining train dinner tool knife swing furniture bedroom patio")
+_HOW = word_set(
+    "low high slow fast close alone together past far deep straight forward forwards upward upwards downward"
+)
+"""Adverbs after a participle."""
+_NOUNS_IN_ING = word_set(
+    "building painting drawing ring king string wing swing ceiling railing lighting clothing frosting icing "
+    "paneling evening morning thing spring bed shed seed reed crossing awning lettering writing stocking "
+    "dressing wedding pudding earring opening parking landing covering duckling sibling sling filling trailing "
+    "topping setting siding flooring tubing piping lining feed weed hundred bunk-bed flowerbed"
+)
+_SIDED_NAMES = phrases(
+    "top hat, top hats, bottom line, left behind, upper body, lower body, middle finger, center piece"
+)
+_WHERE = word_set("outdoors indoors outside inside upstairs downstairs nearby here there overhead away elsewhere")
+"""Adverbs that say where, and are no part of a name that they follow."""
+_OPEN = word_set("last fewer less everything anything something nothing except excluding besides nobody")
+"""With them it is open which objects are meant."""
+_NO_NOUNS = (
+    lex.QUANTIFIERS
+    | lex.VAGUE_QUANTITIES
+    | word_set(
+        "stop go left right same other rest others else hundred thousand subtle instead everything everyone "
+        "everybody something someone anything nothing half most majority all none bit lot touch hint one"
+    )
+)
+"""They are no object by themselves."""
+_NAMES = phrases(
+    "hot dog, hot dogs, hot air, ice cream, ice rink, ice skates, ice cube, ice cubes, light bulb, light bulbs, "
+    "high heels, paper plane, golden retriever, orange juice, green tea, rubber duck, red panda, brown bear, "
+    "black bear, blue whale, crystal ball, cotton candy, tin can, iron man"
+)
+"""Names that begin with an adjective."""
+_OWN_SIDES = word_set(
+    "arm arms hand hands leg legs foot feet eye eyes ear ears shoulder knee elbow cheek wrist ankle sleeve shoe "
+    "sock glove wing paw boot thumb eyebrow hip thigh palm"
+)
+_AT_SIDES = word_set("on in at to from near towards toward onto into by across along")
+_DEPTHS: dict[str, Place] = {"back": "background", "rear": "background"}
+_MULTIWORD: Mapping[tuple[str, ...], RelationKind] = MappingProxyType(
+    {
+        **dict.fromkeys(phrases("on top of, at the top of, worn by, attached to, off of"), "on"),
+        **dict.fromkeys(phrases("in front of, in the front of, at the front of"), "in_front"),
+        **dict.fromkeys(phrases("next to, close to, adjacent to"), "beside"),
+        **dict.fromkeys(phrases("at the back of, in back of"), "behind"),
+        ("right", "of"): "right",
+        ("left", "of"): "left",
+        ("held", "by"): "with",
+        ("out", "of"): "in",
+    }
+)
+_PLAIN = word_set("on in above below beside behind with of near under beneath underneath at by upon into onto over")
+"""Prepositions of whose words a relation's kind leaves none out."""
 
 
 @dataclass(slots=True)
@@ -146,14 +205,6 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     return not word.endswith("ly") or word in _NOUNS_IN_LY
 
 
-_VERBS = word_set("remove delete add replace insert erase extract make keep")
-_AFTER_RIGHT = [[word] for word in (*lex.PREPOSITIONS, "next")]
-_NOUNS_IN_LY = word_set(
-    "fly butterfly family lily jelly bully holly dragonfly firefly ugly silly curly friendly elderly lovely "
-    "woolly bubbly trolly belly poly wooly curly lively"
-)
-
-
 def _without_located(core: list[str], after: str = "") -> list[str]:
     """The words up to a participle after the noun: "the person | sitting on the bench". after: the next word."""
     for index, word in enumerate(core[1:], 1):
@@ -176,19 +227,6 @@ def _without_located(core: list[str], after: str = "") -> list[str]:
         if word in ("worn", "made", "that's", "who's", "hung"):
             return core[:index]
     return core
-
-
-_SETS = word_set("chess tea coffee tv television drum dining train dinner tool knife swing furniture bedroom patio")
-_HOW = word_set(
-    "low high slow fast close alone together past far deep straight forward forwards upward upwards downward"
-)
-"""Adverbs after a participle."""
-_NOUNS_IN_ING = word_set(
-    "building painting drawing ring king string wing swing ceiling railing lighting clothing frosting icing "
-    "paneling evening morning thing spring bed shed seed reed crossing awning lettering writing stocking "
-    "dressing wedding pudding earring opening parking landing covering duckling sibling sling filling trailing "
-    "topping setting siding flooring tubing piping lining feed weed hundred bunk-bed flowerbed"
-)
 
 
 def _branded(tokens: Tokens, start: int, index: int, core: list[str], draft: Draft) -> int | None:
@@ -230,11 +268,6 @@ def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: D
     if not rest or words[end : end + 1] == ["'s"] or not _fill(rest, draft):
         return None
     return start + index + 1 + end
-
-
-_SIDED_NAMES = phrases(
-    "top hat, top hats, bottom line, left behind, upper body, lower body, middle finger, center piece"
-)
 
 
 def _fill(core: list[str], draft: Draft) -> bool:
@@ -283,31 +316,6 @@ def _fill(core: list[str], draft: Draft) -> bool:
     return len(words) <= MAX_NOUN_WORDS and not (len(words) == 1 and words[0] in _NO_NOUNS)
 
 
-_WHERE = word_set("outdoors indoors outside inside upstairs downstairs nearby here there overhead away elsewhere")
-"""Adverbs that say where, and are no part of a name that they follow."""
-_OPEN = word_set("last fewer less everything anything something nothing except excluding besides nobody")
-"""With them it is open which objects are meant."""
-_NO_NOUNS = (
-    lex.QUANTIFIERS
-    | lex.VAGUE_QUANTITIES
-    | word_set(
-        "stop go left right same other rest others else hundred thousand subtle instead everything everyone "
-        "everybody something someone anything nothing half most majority all none bit lot touch hint one"
-    )
-)
-"""They are no object by themselves."""
-_NAMES = phrases(
-    "hot dog, hot dogs, hot air, ice cream, ice rink, ice skates, ice cube, ice cubes, light bulb, light bulbs, "
-    "high heels, paper plane, golden retriever, orange juice, green tea, rubber duck, red panda, brown bear, "
-    "black bear, blue whale, crystal ball, cotton candy, tin can, iron man"
-)
-"""Names that begin with an adjective."""
-_OWN_SIDES = word_set(
-    "arm arms hand hands leg legs foot feet eye eyes ear ears shoulder knee elbow cheek wrist ankle sleeve shoe "
-    "sock glove wing paw boot thumb eyebrow hip thigh palm"
-)
-
-
 def _is_adjective(word: str) -> bool:
     return word in lex.ADJECTIVES or ("-" in word and word not in lex.SIDES and not word[0].isdigit())
 
@@ -325,9 +333,6 @@ def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
         end = scene_end(tokens, index)
         return None if end is None else (place, end, both)
     return place, index, both
-
-
-_AT_SIDES = word_set("on in at to from near towards toward onto into by across along")
 
 
 def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
@@ -374,7 +379,6 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
     return place, start + index, both, has_noun
 
 
-_DEPTHS: dict[str, Place] = {"back": "background", "rear": "background"}
 _DEPTHS |= {"front": "foreground", "forefront": "foreground"}
 
 
@@ -404,20 +408,6 @@ def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | Non
     return place, start + index, both, has_noun
 
 
-_MULTIWORD: Mapping[tuple[str, ...], RelationKind] = MappingProxyType(
-    {
-        **dict.fromkeys(phrases("on top of, at the top of, worn by, attached to, off of"), "on"),
-        **dict.fromkeys(phrases("in front of, in the front of, at the front of"), "in_front"),
-        **dict.fromkeys(phrases("next to, close to, adjacent to"), "beside"),
-        **dict.fromkeys(phrases("at the back of, in back of"), "behind"),
-        ("right", "of"): "right",
-        ("left", "of"): "left",
-        ("held", "by"): "with",
-        ("out", "of"): "in",
-    }
-)
-
-
 def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
     """A relation: its kind, the index after its words, and whether the kind leaves some of them out."""
     words = tuple(words_in(tokens[start : start + 8]))
@@ -443,7 +433,3 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
     if words[:2] == ("along", "with") or first not in lex.PREPOSITIONS or first == "without":
         return None
     return lex.PREPOSITIONS[first], start + 1, first not in _PLAIN
-
-
-_PLAIN = word_set("on in above below beside behind with of near under beneath underneath at by upon into onto over")
-"""Prepositions of whose words a relation's kind leaves none out."""

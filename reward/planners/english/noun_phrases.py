@@ -14,6 +14,22 @@ from .lexicon import word_set
 from .noun_heads import Draft, head_end, place_at, relation_at
 from .sentences import Tokens, is_scene, scene_end, text_of, word_at, words_in
 
+_PARTS = (["side"], ["half"], ["part"], ["portion"])  # of nothing that is named, they are no object
+_LEADING = word_set("to from next close directly right around along across against out up through toward towards")
+_ALIKE = word_set("position place spot location pose color colour size shape style kind type")
+"""What may be the same: "in the same place", "of the same color"."""
+_PICTURES = word_set("image picture photo photograph")
+Operations = list[PlannedOperation]
+_LETTERS = word_set("text words letters lettering writing caption font subtitle subtitles title headline slogan")
+_LOOKS: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "resize", "attribute"))
+"""Of letters they are a style of text."""
+_OF_PICTURES: frozenset[OperationType] = frozenset(
+    ("light", "filter", "restoration", "rotate", "crop", "zoom", "camera")
+)
+_COMBINATIONS = word_set("combination combo set pair duo mix")
+_LEADS, _PARTICLES = word_set("next close that which who slightly to"), word_set("off out up down past so")
+_WITH_OF = word_set("consisting composed reminiscent dreaming thinking smelling formed")
+
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
@@ -29,9 +45,8 @@ class Phrase:
 
 
 def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | None:
-    """The referring expression that begins at an index; None where there is none that can be read.
-
-    It ends before a mark, a conjunction, a verb, or a preposition that is none of a place or a relation.
+    """The referring expression that begins at an index; None where there is none that can be read. It ends before a
+    mark, a conjunction, a verb, or a preposition that is none of a place or a relation.
     """
     if depth and start < len(tokens) and tokens[start].word in ("him", "her"):
         follows = tokens[start + 1].word if start + 1 < len(tokens) else ""
@@ -50,10 +65,6 @@ def phrase_at(tokens: Tokens, start: int = 0, *, depth: int = 0) -> Phrase | Non
         return Phrase(draft.target(), index, draft.article, draft.loose)
     except ValueError:  # nested too deep, or too many attributes
         return None
-
-
-_PARTS = (["side"], ["half"], ["part"], ["portion"])
-"""Of nothing that is named, they are no object."""
 
 
 def whole_phrase(tokens: Tokens) -> Phrase | None:
@@ -122,11 +133,6 @@ def _participle_end(tokens: Tokens, index: int, draft: Draft) -> int | None:
     return None
 
 
-_LEADING = word_set("to from next close directly right around along across against out up through toward towards")
-_ALIKE = word_set("position place spot location pose color colour size shape style kind type")
-"""What may be the same: "in the same place", "of the same color"."""
-
-
 def _relation_end(tokens: Tokens, index: int, draft: Draft, depth: int) -> int | None:
     """The index after a relation; None without one, -1 where it cannot be read."""
     if tokens[index].word == "of" and draft.nouns and draft.nouns[-1] in lex.MEASURES | lex.DEPICTIONS:
@@ -165,9 +171,6 @@ def _relation_end(tokens: Tokens, index: int, draft: Draft, depth: int) -> int |
     draft.relation = Relation(kind, other.target)
     draft.loose = draft.loose or loose or other.loose
     return other.end
-
-
-_PICTURES = word_set("image picture photo photograph")
 
 
 def _measured(tokens: Tokens, index: int, draft: Draft) -> int | None:
@@ -209,9 +212,6 @@ def _resolved(target: Target, antecedent: Target | None) -> Target | None:
         return None if other is None else replace(target, relation=Relation(relation.kind, other))
     except ValueError:  # nested too deep
         return None
-
-
-Operations = list[PlannedOperation]
 
 
 def joined(parts: Iterable[Operations | None]) -> Operations | None:
@@ -284,14 +284,6 @@ class Request:
         return is_scene(tokens) or (words_in(tokens) in (["it"], ["this"]) and self.antecedent is None)
 
 
-_LETTERS = word_set("text words letters lettering writing caption font subtitle subtitles title headline slogan")
-_LOOKS: frozenset[OperationType] = frozenset(("color_alter", "material_alter", "resize", "attribute"))
-"""Of letters they are a style of text."""
-_OF_PICTURES: frozenset[OperationType] = frozenset(
-    ("light", "filter", "restoration", "rotate", "crop", "zoom", "camera")
-)
-
-
 def objects_of(tokens: Tokens, request: Request) -> list[Phrase] | None:
     """One or several objects joined by "and" or commas, which are all the tokens; None where one cannot be read."""
     single = request.target(tokens) if tokens else None
@@ -326,9 +318,6 @@ def is_one_name(first: Phrase, second: Phrase) -> bool:
         return True
     is_plural = first.target.noun.endswith("s") or first.target.noun == "people"
     return not is_plural and noun[-1] not in lex.SCENERY | lex.SCENE_HEADS
-
-
-_COMBINATIONS = word_set("combination combo set pair duo mix")
 
 
 def _with_shared(phrases: list[Phrase]) -> list[Phrase]:
@@ -373,7 +362,3 @@ def is_tail(tokens: Tokens) -> bool:
     if words[1:2] == ["of"] and word not in _WITH_OF:
         return False  # "insted of the bus"
     return (len(word) > 4 and (word.endswith(("ing", "ed")))) or word in ("worn", "set", "hung", "seen")
-
-
-_LEADS, _PARTICLES = word_set("next close that which who slightly to"), word_set("off out up down past so")
-_WITH_OF = word_set("consisting composed reminiscent dreaming thinking smelling formed")

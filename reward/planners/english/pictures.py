@@ -14,6 +14,82 @@ from .replacements import change_object
 from .sentences import Token, Tokens, first_at, scene_end, stripped, text_of, words_in
 from .values import head_of, is_description, is_filter, is_style, is_viewpoint, plain_text
 
+_WAYS = word_set(
+    "up down left right closer further farther away back to the higher lower in out forward forwards backward "
+    "backwards around slightly a bit little from above below behind downwards upwards"
+)
+_PICTURE_PROPERTIES: Mapping[str, OperationType] = by_word(
+    {
+        "light": "brightness exposure lighting light",
+        "filter": "contrast saturation warmth vibrance",
+        "restoration": "sharpness noise blur",
+    }
+)
+_SIZING = word_set("increase decrease reduce double triple halve")
+_ROTATION_WORDS = word_set(
+    "by degrees degree ° 90 180 45 270 360 30 60 15 clockwise counterclockwise counter-clockwise anticlockwise "
+    "anti-clockwise horizontally vertically sideways upside down to the left right over around slightly"
+)
+_RESIZE_WORDS = word_set("by to slightly up down half twice double its original size the percent a bit little of")
+_CANVASES = [["the", word] for word in ("background", "canvas", "frame")]
+_REFRAME_WORDS = word_set("to on at by the left right top bottom side sides both all upwards downwards up down and")
+_POSE_ENDS = word_set("to up down towards toward away back over into")
+_PICTURE = r"(?:(?:the |this |my )?(?:whole |entire )?(?:image|picture|photo|photograph)|it|this)"
+_SLIGHTLY = r"(?: (?:slightly|a bit|a little(?: bit)?|a lot))?"
+_WAY = r"(?:to the (?:left|right)|left|right|clockwise|(?:counter|anti)-?clockwise|sideways)"
+_TURNED = re.compile(rf"(?:rotate|turn)(?P<of> {_PICTURE})? (?P<value>(?:by )?\d+ degrees?(?: {_WAY})?|{_WAY})")
+_FLIPPED = re.compile(r"(?:flip|mirror) (?P<value>horizontally|vertically|upside down)")
+_CROPPED = re.compile(
+    rf"crop(?: {_PICTURE})?(?: down)? (?:(?:in)?to|in) (?:a |an |the )?(?P<value>square(?: format| shape)?|\d+ : \d+"
+    r"(?: aspect ratio| ratio| format)?|cent(?:er|re)|middle|(?:left|right|top|bottom|upper|lower)(?: left| right)? "
+    r"(?:half|third|quarter))"
+)
+_CUT_OFF = re.compile(
+    rf"crop (?:out|off) the (?P<side>left|right|top|bottom) (?P<share>half|third|quarter)(?: of {_PICTURE})?"
+)
+_SIZED = re.compile(
+    rf"(?:resize|rescale|scale|shrink|enlarge|upscale|downscale)(?: {_PICTURE})?(?: (?:up|down))?(?: (?:to|by))? "
+    r"(?P<value>\d+ ?(?:x|by) ?\d+(?: (?:pixels|px))?|\d+ (?:pixels|px) (?:wide|tall|high)|half|double|"
+    r"half (?:of )?(?:its|the)(?: original)? size|half size|(?:double|twice) (?:its|the)(?: original)? size|"
+    r"double size|\d+x|a factor of \d+)"
+)
+_PROPERTY = r"(?P<property>brightness|exposure|contrast|saturation|vibrance|warmth|sharpness)"
+_TURNED_UP = re.compile(
+    rf"(?:turn|tone|dial|bump|pump) (?:(?P<way>up|down) the {_PROPERTY}|the (?P<property2>\w+) (?P<way2>up|down))"
+    rf"(?: (?:of|in) {_PICTURE})?{_SLIGHTLY}"
+)
+_MORE = re.compile(
+    rf"(?:(?:add|use|apply|give {_PICTURE}) )?(?:a bit |a little |slightly )?(?P<way>more|less) {_PROPERTY}"
+    rf"(?: to {_PICTURE})?"
+)
+_WITHOUT_COLOUR = re.compile(rf"remove (?:all |all the |the )?colou?rs?(?: (?:of|from|in) {_PICTURE})?")
+_DESATURATED = re.compile(rf"desaturate (?P<what>{_PICTURE}|the colou?rs|the background){_SLIGHTLY}(?: completely)?")
+_WARMED = re.compile(
+    rf"(?P<way>warm|cool)(?: (?:up|down))? (?:{_PICTURE}|the (?:colou?rs|tones?)(?: of {_PICTURE})?)(?: (?:up|down))?"
+    rf"{_SLIGHTLY}"
+)
+_COLDER = re.compile(rf"make {_PICTURE}(?: look)?{_SLIGHTLY} colder")
+_LOOK = (
+    r"(?P<value>black and white|gr[ae]yscale|monochrome|blurry|blurrier|blurred|darker|brighter|lighter|desaturated)"
+)
+_BACKGROUND = re.compile(rf"(?:make|turn|convert|change) the background (?:(?:in)?to )?{_LOOK}")
+_TYPES: Mapping[str, OperationType] = by_word(
+    {"light": "brightness exposure darker brighter lighter darken brighten lighten", "restoration": "sharpness"}
+)
+"""Of a property or a look; of others `filter`."""
+_OPPOSITE = MappingProxyType({"left": "right", "right": "left", "top": "bottom", "bottom": "top"})
+_REST = MappingProxyType({"half": "half", "third": "two thirds", "quarter": "three quarters"})
+_BUT = r"(?:but|except(?: for)?|apart from|other than|besides)"
+_ALL_BUT = re.compile(rf"(?P<verb>blur|darken|brighten|lighten|desaturate) everything {_BUT} (?P<object>.+)")
+_MADE_ALL_BUT = re.compile(
+    rf"(?:make|turn) everything (?:(?:in)?to )?{_LOOK} {_BUT} (?P<object>.+)"
+    rf"|(?:make|turn) everything {_BUT} (?P<object2>.+?) (?:(?:in)?to )?{_LOOK.replace('value', 'value2')}"
+)
+_MADE = MappingProxyType(
+    {"blur": "blurred", "darken": "darkened", "brighten": "brightened", "lighten": "lightened"}
+    | {"desaturate": "desaturated"}
+)
+
 
 def render(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`render the image as a sketch`."""
@@ -46,12 +122,6 @@ def camera(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     start = words.index("camera") + 1
     rest = words[start:]
     return request.operation("camera", value=" ".join([verb, *rest])) if rest and set(rest) <= _WAYS else None
-
-
-_WAYS = word_set(
-    "up down left right closer further farther away back to the higher lower in out forward forwards backward "
-    "backwards around slightly a bit little from above below behind downwards upwards"
-)
 
 
 def fragment(tokens: Tokens, request: Request) -> Operations | None:
@@ -98,15 +168,6 @@ def apply_look(verb: str, tokens: Tokens, request: Request) -> Operations | None
     return request.on(request.target(owner), kind, value=plain_text(applied))
 
 
-_PICTURE_PROPERTIES: Mapping[str, OperationType] = by_word(
-    {
-        "light": "brightness exposure lighting light",
-        "filter": "contrast saturation warmth vibrance",
-        "restoration": "sharpness noise blur",
-    }
-)
-
-
 def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`increase the contrast`, `reduce the size of the ball`."""
     if verb == "adjust":
@@ -128,9 +189,6 @@ def change_degree(verb: str, tokens: Tokens, request: Request) -> Operations | N
     return request.on(request.target(tokens[words.index("of") + 1 :]), "resize", value=f"{verb} size")
 
 
-_SIZING = word_set("increase decrease reduce double triple halve")
-
-
 def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`rotate the chair to the left`, `flip the image`."""
     words = words_in(tokens)
@@ -141,12 +199,6 @@ def rotate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if request.is_scene(tokens[:end]):
         return request.operation("rotate", target=Target("image"), value=" ".join(tail))
     return request.on(request.known(tokens[:end]), "rotate", value=" ".join(tail))
-
-
-_ROTATION_WORDS = word_set(
-    "by degrees degree ° 90 180 45 270 360 30 60 15 clockwise counterclockwise counter-clockwise anticlockwise "
-    "anti-clockwise horizontally vertically sideways upside down to the left right over around slightly"
-)
 
 
 def crop(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -214,9 +266,6 @@ def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     return request.on(request.known(tokens[:end]), "resize", value=" ".join([verb, *tail]))
 
 
-_RESIZE_WORDS = word_set("by to slightly up down half twice double its original size the percent a bit little of")
-
-
 def reframe(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`extend the image to the left`."""
     words = words_in(tokens)
@@ -225,10 +274,6 @@ def reframe(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if not end or not is_picture or not set(words[end:]) <= _REFRAME_WORDS:
         return None
     return request.operation("reframe", value=" ".join([verb, *words[end:]]))
-
-
-_CANVASES = [["the", word] for word in ("background", "canvas", "frame")]
-_REFRAME_WORDS = word_set("to on at by the left right top bottom side sides both all upwards downwards up down and")
 
 
 def duplicate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -242,9 +287,6 @@ def duplicate(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if not is_placed and words not in ([], ["twice"], ["once"], ["three", "times"]):
         return None
     return request.on(phrase, "duplicate")
-
-
-_POSE_ENDS = word_set("to up down towards toward away back over into")
 
 
 def pose(verb: str, tokens: Tokens, request: Request) -> Operations | None:
@@ -261,53 +303,6 @@ def pose(verb: str, tokens: Tokens, request: Request) -> Operations | None:
         return None
     resolved = with_pronoun_resolved(phrase, request.antecedent)
     return request.on(resolved, "pose", value=" ".join([verb, *words_in(rest)]))
-
-
-_PICTURE = r"(?:(?:the |this |my )?(?:whole |entire )?(?:image|picture|photo|photograph)|it|this)"
-_SLIGHTLY = r"(?: (?:slightly|a bit|a little(?: bit)?|a lot))?"
-_WAY = r"(?:to the (?:left|right)|left|right|clockwise|(?:counter|anti)-?clockwise|sideways)"
-_TURNED = re.compile(rf"(?:rotate|turn)(?P<of> {_PICTURE})? (?P<value>(?:by )?\d+ degrees?(?: {_WAY})?|{_WAY})")
-_FLIPPED = re.compile(r"(?:flip|mirror) (?P<value>horizontally|vertically|upside down)")
-_CROPPED = re.compile(
-    rf"crop(?: {_PICTURE})?(?: down)? (?:(?:in)?to|in) (?:a |an |the )?(?P<value>square(?: format| shape)?|\d+ : \d+"
-    r"(?: aspect ratio| ratio| format)?|cent(?:er|re)|middle|(?:left|right|top|bottom|upper|lower)(?: left| right)? "
-    r"(?:half|third|quarter))"
-)
-_CUT_OFF = re.compile(
-    rf"crop (?:out|off) the (?P<side>left|right|top|bottom) (?P<share>half|third|quarter)(?: of {_PICTURE})?"
-)
-_SIZED = re.compile(
-    rf"(?:resize|rescale|scale|shrink|enlarge|upscale|downscale)(?: {_PICTURE})?(?: (?:up|down))?(?: (?:to|by))? "
-    r"(?P<value>\d+ ?(?:x|by) ?\d+(?: (?:pixels|px))?|\d+ (?:pixels|px) (?:wide|tall|high)|half|double|"
-    r"half (?:of )?(?:its|the)(?: original)? size|half size|(?:double|twice) (?:its|the)(?: original)? size|"
-    r"double size|\d+x|a factor of \d+)"
-)
-_PROPERTY = r"(?P<property>brightness|exposure|contrast|saturation|vibrance|warmth|sharpness)"
-_TURNED_UP = re.compile(
-    rf"(?:turn|tone|dial|bump|pump) (?:(?P<way>up|down) the {_PROPERTY}|the (?P<property2>\w+) (?P<way2>up|down))"
-    rf"(?: (?:of|in) {_PICTURE})?{_SLIGHTLY}"
-)
-_MORE = re.compile(
-    rf"(?:(?:add|use|apply|give {_PICTURE}) )?(?:a bit |a little |slightly )?(?P<way>more|less) {_PROPERTY}"
-    rf"(?: to {_PICTURE})?"
-)
-_WITHOUT_COLOUR = re.compile(rf"remove (?:all |all the |the )?colou?rs?(?: (?:of|from|in) {_PICTURE})?")
-_DESATURATED = re.compile(rf"desaturate (?P<what>{_PICTURE}|the colou?rs|the background){_SLIGHTLY}(?: completely)?")
-_WARMED = re.compile(
-    rf"(?P<way>warm|cool)(?: (?:up|down))? (?:{_PICTURE}|the (?:colou?rs|tones?)(?: of {_PICTURE})?)(?: (?:up|down))?"
-    rf"{_SLIGHTLY}"
-)
-_COLDER = re.compile(rf"make {_PICTURE}(?: look)?{_SLIGHTLY} colder")
-_LOOK = (
-    r"(?P<value>black and white|gr[ae]yscale|monochrome|blurry|blurrier|blurred|darker|brighter|lighter|desaturated)"
-)
-_BACKGROUND = re.compile(rf"(?:make|turn|convert|change) the background (?:(?:in)?to )?{_LOOK}")
-_TYPES: Mapping[str, OperationType] = by_word(
-    {"light": "brightness exposure darker brighter lighter darken brighten lighten", "restoration": "sharpness"}
-)
-"""Of a property or a look; of others `filter`."""
-_OPPOSITE = MappingProxyType({"left": "right", "right": "left", "top": "bottom", "bottom": "top"})
-_REST = MappingProxyType({"half": "half", "third": "two thirds", "quarter": "three quarters"})
 
 
 def pixel_operation(tokens: Tokens, request: Request) -> Operations | None:
@@ -359,18 +354,6 @@ def _look(text: str, request: Request) -> Operations | None:
             _TYPES.get(match["value"], "filter"), target=Target("background"), value=match["value"]
         )
     return None
-
-
-_BUT = r"(?:but|except(?: for)?|apart from|other than|besides)"
-_ALL_BUT = re.compile(rf"(?P<verb>blur|darken|brighten|lighten|desaturate) everything {_BUT} (?P<object>.+)")
-_MADE_ALL_BUT = re.compile(
-    rf"(?:make|turn) everything (?:(?:in)?to )?{_LOOK} {_BUT} (?P<object>.+)"
-    rf"|(?:make|turn) everything {_BUT} (?P<object2>.+?) (?:(?:in)?to )?{_LOOK.replace('value', 'value2')}"
-)
-_MADE = MappingProxyType(
-    {"blur": "blurred", "darken": "darkened", "brighten": "brightened", "lighten": "lightened"}
-    | {"desaturate": "desaturated"}
-)
 
 
 def all_but(tokens: Tokens, request: Request) -> tuple[Operations, Kept] | None:

@@ -25,6 +25,64 @@ from .values import (
 
 # -- where the value begins --------------------------------------------------------------------------------------------
 
+_MAYBE_NOUNS = (lex.OBJECT_COLORS | lex.MATERIALS | lex.SHAPES) - word_set(
+    "wooden golden woolen knitted stainless round"
+)
+"""Words of properties that are names of objects, too."""
+_SURELY_BEFORE_NOUN = lex.SIDES.keys() | word_set("bigger smaller larger tinier")
+_PAINTED = word_set("painted dyed colored coloured")
+_VALUE_WORDS = (
+    lex.COLORS
+    | lex.COLOR_MODIFIERS
+    | lex.STATES
+    | lex.MATERIALS
+    | lex.DEGREES
+    | lex.LARGER
+    | lex.SMALLER
+    | lex.EXPRESSIONS
+    | lex.WEATHER_WORDS
+) | {"and", "shade"}
+_OBJECT_GOES_ON = (
+    lex.DETERMINERS | lex.PREPOSITIONS.keys() | lex.OTHER_PREPOSITIONS | {"'s", "and", ",", "of", "all", "both"}
+)
+_ASPECTS_OF_PICTURE = ("weather", "lighting", "time")
+_OF_COLORS = word_set("warmer cooler brighter darker vibrant vivid saturated muted softer duller stronger")
+_CLEAN_UP = word_set("seamless natural coherent consistent cohesive harmonious")
+"""They say how well an edit is done, not what it is."""
+_ASPECTS_OF_OBJECTS = ("color", "expression", "size", "shape", "material", "texture", "pattern")
+_LENGTHS = word_set("hair beard dress skirt sleeves")
+_SCENE_PROPERTIES: tuple[tuple[OperationType, frozenset[str]], ...] = (
+    ("light", word_set("brighter darker lighter bright dark")),
+    ("filter", word_set("warmer cooler colorful colourful vibrant saturated blurry blurrier blurred")),
+    ("restoration", word_set("sharper clearer sharp")),
+    ("style", word_set("vintage retro cinematic cartoonish cartoony painterly realistic photorealistic 3d hand-drawn")),
+    ("reframe", word_set("wider taller")),
+)
+_SHOT = word_set("taken shot photographed captured set")
+_DRAWN = word_set("drawn painted sketched made rendered illustrated designed")
+_SWITCHED = word_set(
+    "light lights lamp lamps lantern lanterns headlight headlights taillights flashlight torch candle candles bulb "
+    "bulbs chandelier streetlight streetlights streetlamp streetlamps spotlight spotlights sconce tv television "
+    "screen monitor computer laptop fire fireplace stove neon sign"
+)
+"""Things that are seen to be on or off."""
+_OPENED = word_set(
+    "door doors window windows gate gates curtain curtains blinds blind shutter shutters umbrella umbrellas parasol "
+    "box boxes lid book laptop drawer drawers trunk hood garage cabinet cupboard closet fridge oven suitcase bag "
+    "backpack purse chest jar bottle jacket coat shirt zipper envelope eye eyes mouth hand hands fist beak wings jaws"
+)
+_HOW_FAR = word_set("slightly wide halfway completely fully more partially half")
+_STRENGTHS = word_set("overall slight strong subtle faint")
+_WARMTH = word_set("warm warmer cool cooler cold colder sepia")
+_TAKEN = (lex.VERBS["remove"] | word_set("correct fix neutralize neutralise take")) | {
+    *("get rid of", "take out", "take away", "take off", "edit out", "photoshop out")
+}
+_GIVEN = lex.VERBS["apply"] | lex.VERBS["put"] | lex.VERBS["add"]
+_OF_DEGREE = lex.VERBS["degree"] | {"lessen", "strengthen", "intensify"}
+_PROMINENT = (["pop"], ["pop", "out"], ["stand", "out"], ["stick", "out"])
+_ENHANCED = word_set("enhance boost intensify improve") | {"bring out"}
+_HOW_MUCH = lex.DEGREES | {"really", "lot"}
+
 
 def value_start(tokens: Tokens) -> int | None:
     """Where the colour or property at the end begins; None without one, or where no object is left before it."""
@@ -57,16 +115,6 @@ def _is_within_name(words: list[str], index: int) -> bool:
     return word in _MAYBE_NOUNS and not (word in lex.COLOR_MODIFIERS and words[index + 1] in lex.COLORS)
 
 
-_MAYBE_NOUNS = (lex.OBJECT_COLORS | lex.MATERIALS | lex.SHAPES) - word_set(
-    "wooden golden woolen knitted stainless round"
-)
-"""Words of properties that are names of objects, too."""
-_SURELY_BEFORE_NOUN = lex.SIDES.keys() | word_set("bigger smaller larger tinier")
-
-
-_PAINTED = word_set("painted dyed colored coloured")
-
-
 def _without_painted(tokens: Tokens) -> Tokens:
     """`(have) the wall painted (green)`: the wall."""
     return tokens[:-1] if len(tokens) > 1 and tokens[-1].word in _PAINTED else tokens
@@ -76,29 +124,11 @@ def _is_value_word(word: str) -> bool:
     return is_adjective(word) or word in _VALUE_WORDS or ("-" in word and word.rpartition("-")[2] in lex.COLORS)
 
 
-_VALUE_WORDS = (
-    lex.COLORS
-    | lex.COLOR_MODIFIERS
-    | lex.STATES
-    | lex.MATERIALS
-    | lex.DEGREES
-    | lex.LARGER
-    | lex.SMALLER
-    | lex.EXPRESSIONS
-    | lex.WEATHER_WORDS
-) | {"and", "shade"}
-
-
 def _may_end_object(words: list[str]) -> bool:
     last = words[-1]
     if last in ("in", "to", "into", "with"):
         return len(words) > 1 and _may_end_object(words[:-1])
     return words == ["her"] or last not in _OBJECT_GOES_ON  # "make her older"
-
-
-_OBJECT_GOES_ON = (
-    lex.DETERMINERS | lex.PREPOSITIONS.keys() | lex.OTHER_PREPOSITIONS | {"'s", "and", ",", "of", "all", "both"}
-)
 
 
 def multiple_start(words: list[str]) -> int | None:
@@ -151,13 +181,6 @@ def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str)
     return operations
 
 
-_ASPECTS_OF_PICTURE = ("weather", "lighting", "time")
-_OF_COLORS = word_set("warmer cooler brighter darker vibrant vivid saturated muted softer duller stronger")
-_CLEAN_UP = word_set("seamless natural coherent consistent cohesive harmonious")
-"""They say how well an edit is done, not what it is."""
-_ASPECTS_OF_OBJECTS = ("color", "expression", "size", "shape", "material", "texture", "pattern")
-
-
 def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Operations | None:
     """A colour, material, size, expression or other property of objects."""
     words = words_in(value)
@@ -208,9 +231,6 @@ def property_made(object_tokens: Tokens, value: Tokens, request: Request) -> Ope
     return request.operation(kind, target=target, value=text_of(value))
 
 
-_LENGTHS = word_set("hair beard dress skirt sleeves")
-
-
 # -- of the whole picture ----------------------------------------------------------------------------------------------
 
 
@@ -241,19 +261,6 @@ def scene_made(value: Tokens, request: Request) -> Operations | None:
     return request.operation("style", value=plain_text(value)) if is_named and is_style(value) else None
 
 
-_SCENE_PROPERTIES: tuple[tuple[OperationType, frozenset[str]], ...] = (
-    ("light", word_set("brighter darker lighter bright dark")),
-    ("filter", word_set("warmer cooler colorful colourful vibrant saturated blurry blurrier blurred")),
-    ("restoration", word_set("sharper clearer sharp")),
-    ("style", word_set("vintage retro cinematic cartoonish cartoony painterly realistic photorealistic 3d hand-drawn")),
-    ("reframe", word_set("wider taller")),
-)
-
-
-_SHOT = word_set("taken shot photographed captured set")
-_DRAWN = word_set("drawn painted sketched made rendered illustrated designed")
-
-
 def _looking_like(tokens: Tokens, request: Request) -> Operations | None:
     """`(like) a sketch`, `(like) it was taken at night`, `(as if) it's snowing`."""
     words = words_in(tokens)
@@ -273,19 +280,6 @@ def _looking_like(tokens: Tokens, request: Request) -> Operations | None:
     if is_filter(rest) or is_style(rest):
         return request.operation("style", value=plain_text(rest))
     return request.operation("weather", value=plain_text(rest)) if is_weather(rest) else None
-
-
-_SWITCHED = word_set(
-    "light lights lamp lamps lantern lanterns headlight headlights taillights flashlight torch candle candles bulb "
-    "bulbs chandelier streetlight streetlights streetlamp streetlamps spotlight spotlights sconce tv television "
-    "screen monitor computer laptop fire fireplace stove neon sign"
-)
-"""Things that are seen to be on or off."""
-_OPENED = word_set(
-    "door doors window windows gate gates curtain curtains blinds blind shutter shutters umbrella umbrellas parasol "
-    "box boxes lid book laptop drawer drawers trunk hood garage cabinet cupboard closet fridge oven suitcase bag "
-    "backpack purse chest jar bottle jacket coat shirt zipper envelope eye eyes mouth hand hands fist beak wings jaws"
-)
 
 
 def _in_state(tokens: Tokens, value: str, request: Request) -> Operations | None:
@@ -322,21 +316,9 @@ def open_or_close(verb: str, tokens: Tokens, request: Request) -> Operations | N
     return request.on(target, "expression" if is_face else "attribute", value=value)
 
 
-_HOW_FAR = word_set("slightly wide halfway completely fully more partially half")
-
-
 def _object_of(tokens: Tokens, request: Request) -> Phrase | None:
     target = request.definite(tokens) if tokens else None
     return None if target is None or target.pronoun == "them" else target
-
-
-_STRENGTHS = word_set("overall slight strong subtle faint")
-_WARMTH = word_set("warm warmer cool cooler cold colder sepia")
-_TAKEN = (lex.VERBS["remove"] | word_set("correct fix neutralize neutralise take")) | {
-    *("get rid of", "take out", "take away", "take off", "edit out", "photoshop out")
-}
-_GIVEN = lex.VERBS["apply"] | lex.VERBS["put"] | lex.VERBS["add"]
-_OF_DEGREE = lex.VERBS["degree"] | {"lessen", "strengthen", "intensify"}
 
 
 def names_cast(tokens: Tokens) -> bool:
@@ -398,9 +380,6 @@ def _is_of_scene(tokens: Tokens, request: Request) -> bool:
 
 # -- how vivid they are ------------------------------------------------------------------------------------------------
 
-_PROMINENT = (["pop"], ["pop", "out"], ["stand", "out"], ["stick", "out"])
-_ENHANCED = word_set("enhance boost intensify improve") | {"bring out"}
-
 
 def names_colors(tokens: Tokens, request: Request) -> bool:
     """Whether tokens are the colours of the picture: "the colors", "all colours in the image"."""
@@ -413,9 +392,6 @@ def names_colors(tokens: Tokens, request: Request) -> bool:
 def is_prominence(words: list[str]) -> bool:
     """Whether words say that something shall catch the eye: "(really) pop (more)"."""
     return [word for word in words if word not in _HOW_MUCH] in _PROMINENT
-
-
-_HOW_MUCH = lex.DEGREES | {"really", "lot"}
 
 
 def colors_made_vivid(verb: str, tokens: Tokens, request: Request) -> Operations | None:

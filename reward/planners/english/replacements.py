@@ -31,6 +31,39 @@ from .values import (
     state_value,
 )
 
+_KINDS_OF_ASPECTS: Mapping[str, tuple[OperationType, int]] = MappingProxyType(
+    {
+        "weather": ("weather", 5),
+        "time": ("weather", 5),
+        "style": ("style", 14),
+        "lighting": ("light", 14),
+        "camera": ("camera", 14),
+        "color": ("color_alter", 9),
+        "material": ("material_alter", 8),
+        "texture": ("material_alter", 8),
+        "count": ("count_change", 1),
+        "expression": ("expression", 8),
+        "pose": ("pose", 10),
+        "font": ("text_style", 6),
+        "size": ("resize", 6),
+        "pattern": ("attribute", 8),
+        "shape": ("attribute", 8),
+        "position": ("position_change", 12),
+    }
+)
+"""Aspect -> type of the operation, and the number of words that its value may have."""
+_PICTURED = word_set("cartoon anime caricature sketch doodle watercolor")
+"""Looks that an object may have, too: "make the man a cartoon"."""
+_SURFACES = word_set("texture finish look material surface appearance")
+_PATTERNS = word_set("stripes dots checks plaid checkers")
+_PROPERTIES = word_set("hair beard mustache moustache skin eyes")
+_NOT_REPLACED = word_set(
+    "theme mood concept atmosphere style size age name vibe text word words side half resolution format breed "
+    "fur skin hair font hairstyle haircut gender weather season time view viewpoint angle perspective direction"
+)
+_NO_OBJECTS = word_set("color texture shade tone match style version design pattern one ones position state")
+_PLACES_TO_GO = word_set("beach forest city desert park mountains street countryside moon")
+
 
 def replace_object(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     """`replace the cat with a dog`."""
@@ -98,23 +131,18 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
     if old and old[-1].word == "back":
         return None
     if is_scene:
-        return _whole(new, request)
+        new = _without_scene(new)
+        kinds: tuple[OperationType, ...] = ("filter", "weather", "style")
+        for kind, fits in zip(kinds, (is_filter, is_weather, is_style), strict=True):
+            if fits(new):
+                return request.operation(kind, value=plain_text(new))
+        return None
     if not starts_value(new):
         return None
     aspect = aspect_of(old)
     if aspect is not None:
         return aspect_changed(aspect, new, request, is_from=change.source is not None)
     return _object_changed(change, request, verb)
-
-
-def _whole(new: Tokens, request: Request) -> Operations | None:
-    """Another look, weather or filter of the whole picture."""
-    new = _without_scene(new)
-    kinds: tuple[OperationType, ...] = ("filter", "weather", "style")
-    for kind, fits in zip(kinds, (is_filter, is_weather, is_style), strict=True):
-        if fits(new):
-            return request.operation(kind, value=plain_text(new))
-    return None
 
 
 def aspect_changed(aspect: Aspect, new: Tokens, request: Request, *, is_from: bool = False) -> Operations | None:
@@ -147,29 +175,6 @@ def aspect_changed(aspect: Aspect, new: Tokens, request: Request, *, is_from: bo
     if value is None or len(value) > 80:
         return None
     return request.operation(kind, target=target.target, value=value, loose=loose)
-
-
-_KINDS_OF_ASPECTS: Mapping[str, tuple[OperationType, int]] = MappingProxyType(
-    {
-        "weather": ("weather", 5),
-        "time": ("weather", 5),
-        "style": ("style", 14),
-        "lighting": ("light", 14),
-        "camera": ("camera", 14),
-        "color": ("color_alter", 9),
-        "material": ("material_alter", 8),
-        "texture": ("material_alter", 8),
-        "count": ("count_change", 1),
-        "expression": ("expression", 8),
-        "pose": ("pose", 10),
-        "font": ("text_style", 6),
-        "size": ("resize", 6),
-        "pattern": ("attribute", 8),
-        "shape": ("attribute", 8),
-        "position": ("position_change", 12),
-    }
-)
-"""Aspect -> type of the operation, and the number of words that its value may have."""
 
 
 def _position_changed(target: Target, new: Tokens, request: Request, loose: bool) -> Operations | None:
@@ -229,19 +234,15 @@ def _object_changed(change: Change, request: Request, verb: str) -> Operations |
         return _background_changed(old, new, request, loose=True) if is_behind else None
     target = request.target(old)
     if target is None:
-        return _several_changed(old, new, request)
+        objects = objects_of(old, request)
+        if objects is None or color_value(new) is None:
+            return None
+        return joined(changed_object(phrase, new, request) for phrase in objects)
     if target.article == "a" or (target.target.noun in lex.SCENES and target.target.relation is None):
         return None
     if change.source is not None:
         target = replace(target, loose=True)
     return changed_object(target, new, request)
-
-
-def _several_changed(old: Tokens, new: Tokens, request: Request) -> Operations | None:
-    objects = objects_of(old, request)
-    if objects is None or color_value(new) is None:
-        return None
-    return joined(changed_object(phrase, new, request) for phrase in objects)
 
 
 def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations | None:
@@ -297,18 +298,3 @@ def changed_object(target: Phrase, new: Tokens, request: Request) -> Operations 
     if is_no_object or last in _NO_OBJECTS or fresh.place is not None:
         return None
     return request.operation("subject_replace", target=target.target, new=fresh, loose=target.loose or phrase.loose)
-
-
-_PICTURED = word_set("cartoon anime caricature sketch doodle watercolor")
-"""Looks that an object may have, too: "make the man a cartoon"."""
-_SURFACES = word_set("texture finish look material surface appearance")
-_PATTERNS = word_set("stripes dots checks plaid checkers")
-_PROPERTIES = word_set("hair beard mustache moustache skin eyes")
-_NOT_REPLACED = word_set(
-    "theme mood concept atmosphere style size age name vibe text word words side half resolution format breed "
-    "fur skin hair font hairstyle haircut gender weather season time view viewpoint angle perspective direction"
-)
-
-
-_NO_OBJECTS = word_set("color texture shade tone match style version design pattern one ones position state")
-_PLACES_TO_GO = word_set("beach forest city desert park mountains street countryside moon")

@@ -39,6 +39,60 @@ from .texts import with_text_quoted, write
 from .values import change_of, color_value, material_value
 
 Frame = Callable[[str, Tokens, Request], "Operations | None"]
+_INSTEAD = phrases("in place of, in the place of, in the spot of, in stead of, in lieu of, rather than")
+_PHRASAL: Mapping[tuple[str, ...], str] = MappingProxyType(
+    {
+        **dict.fromkeys(phrases("get rid of, take away, take off, edit out, photoshop out, crop out"), "remove"),
+        **dict.fromkeys(phrases("turn on, turn off, switch on, switch off"), "switch"),
+        **dict.fromkeys(phrases("zoom in, zoom out"), "zoom"),
+        **dict.fromkeys(phrases("scale up, scale down"), "resize"),
+        ("take", "out"): "take out",
+        ("cut", "out"): "extract",
+        ("swap", "out"): "swap",
+        ("bring", "out"): "bring out",
+    }
+)
+_HEADS = frozenset(("head", "face"))
+_TURNS = word_set("clockwise counterclockwise counter-clockwise anticlockwise anti-clockwise degrees degree sideways")
+"""They say that what is turned keeps its looks."""
+_FRAMES: Mapping[str, Frame] = MappingProxyType(
+    {
+        "remove": remove,
+        "take out": take_out,
+        "extract": extract,
+        "add": add,
+        "put": add,
+        "move": move,
+        "replace": replace_object,
+        "swap": swap,
+        "substitute": substitute,
+        "change": change_object,
+        "color": color,
+        "make": make,
+        "render": render,
+        "give": give,
+        "light": light,
+        "degree": change_degree,
+        "apply": apply_look,
+        "rotate": rotate,
+        "crop": crop,
+        "zoom": zoom,
+        "filter": soften,
+        "restore": restore,
+        "resize": resize,
+        "reframe": reframe,
+        "duplicate": duplicate,
+        "write": write,
+        "open": open_or_close,
+        "kindle": kindle,
+        "switch": switch,
+        "dress": dress,
+        "cover": cover,
+    }
+)
+_BARE = MappingProxyType({"is": "be", "are": "be", "looks": "look", "has": "have", "wears": "wear"})
+_CHANGE_NUMBER = [Token(word, word) for word in ("change", "the", "number", "of")]
+_WISHES = phrases("what if, i wish, i want, i'd like, i need, i would like, let, have")
 
 
 def operations_of(tokens: Tokens, request: Request) -> Operations | None:
@@ -102,27 +156,10 @@ def _with_instead(tokens: Tokens) -> Tokens:
     return tokens
 
 
-_INSTEAD = phrases("in place of, in the place of, in the spot of, in stead of, in lieu of, rather than")
-
-
 def _has_misspelt_instead(words: list[str]) -> bool:
     """Whether a word before "of" is nearly "instead": what follows it is replaced, and is no part of a name."""
     before = {word for word, after in pairwise(words) if after == "of" and word[:1] == "i"} - {"instead"}
     return any(SequenceMatcher(None, word, "instead").ratio() > 0.75 for word in before)
-
-
-_PHRASAL: Mapping[tuple[str, ...], str] = MappingProxyType(
-    {
-        **dict.fromkeys(phrases("get rid of, take away, take off, edit out, photoshop out, crop out"), "remove"),
-        **dict.fromkeys(phrases("turn on, turn off, switch on, switch off"), "switch"),
-        **dict.fromkeys(phrases("zoom in, zoom out"), "zoom"),
-        **dict.fromkeys(phrases("scale up, scale down"), "resize"),
-        ("take", "out"): "take out",
-        ("cut", "out"): "extract",
-        ("swap", "out"): "swap",
-        ("bring", "out"): "bring out",
-    }
-)
 
 
 def _instead(tokens: Tokens, request: Request) -> Operations | None:
@@ -171,48 +208,6 @@ def _frame_at(words: list[str]) -> tuple[Frame | None, str, int]:
     return frame, verb, 0 if frame is None else 1
 
 
-_HEADS = frozenset(("head", "face"))
-_TURNS = word_set("clockwise counterclockwise counter-clockwise anticlockwise anti-clockwise degrees degree sideways")
-"""They say that what is turned keeps its looks."""
-
-
-_FRAMES: Mapping[str, Frame] = MappingProxyType(
-    {
-        "remove": remove,
-        "take out": take_out,
-        "extract": extract,
-        "add": add,
-        "put": add,
-        "move": move,
-        "replace": replace_object,
-        "swap": swap,
-        "substitute": substitute,
-        "change": change_object,
-        "color": color,
-        "make": make,
-        "render": render,
-        "give": give,
-        "light": light,
-        "degree": change_degree,
-        "apply": apply_look,
-        "rotate": rotate,
-        "crop": crop,
-        "zoom": zoom,
-        "filter": soften,
-        "restore": restore,
-        "resize": resize,
-        "reframe": reframe,
-        "duplicate": duplicate,
-        "write": write,
-        "open": open_or_close,
-        "kindle": kindle,
-        "switch": switch,
-        "dress": dress,
-        "cover": cover,
-    }
-)
-
-
 def _asked(tokens: Tokens) -> list[Token]:
     """`can the cat be orange` and `could there be a boat` as imperatives; empty where it is another question."""
     words = words_in(tokens)
@@ -239,9 +234,6 @@ def without_edit_lead(tokens: Tokens) -> Tokens:
     return tokens
 
 
-_BARE = MappingProxyType({"is": "be", "are": "be", "looks": "look", "has": "have", "wears": "wear"})
-
-
 def as_made(tokens: Tokens) -> Tokens:
     """`the car is red` as a request."""
     for index, token in enumerate(tokens):
@@ -249,12 +241,6 @@ def as_made(tokens: Tokens) -> Tokens:
             verb = _BARE.get(token.word, token.word)
             return [Token("make", "make"), *tokens[:index], Token(verb, verb), *tokens[index + 1 :]]
     return []
-
-
-_CHANGE_NUMBER = [Token(word, word) for word in ("change", "the", "number", "of")]
-
-
-_WISHES = phrases("what if, i wish, i want, i'd like, i need, i would like, let, have")
 
 
 def as_imperative(tokens: Tokens) -> list[Token] | None:

@@ -18,6 +18,46 @@ _ACCENTED = word_set(
     "café cafés décor façade façades crème brûlée purée jalapeño piñata fiancé fiancée naïve rosé entrée"
 )
 _POSSESSIVE_NAMES = frozenset(("it's", "that's", "there's", "he's", "she's", "what's", "let's", "who's"))
+_MAX_QUOTED = 200
+_REFUSED = (lex.ORDERS | lex.FOREIGN | lex.FIRST_AND_SECOND_PERSON) - frozenset(("me", "let's", "us"))
+_OF_MINE = word_set("remove erase delete make turn blur paint color change replace brighten darken extract")
+"""Verbs whose object may be "my dog": what is added is not in the picture, and may be nobody's."""
+_BINS, _BIN_NOUNS = word_set("trash garbage rubbish recycling"), word_set("can cans bin bins bag bags")
+_OF_SCENES = word_set("in from of within on to for into across")
+_WHOLE = word_set("whole entire given original provided input")
+_THIS = ("the", "this", "that", "your", "my", "our")
+POLITE_LEADS = phrases(
+    """
+    please, kindly, pls, plz, hey, hi, ok, okay, could you please, can you please, would you please, will you
+    please, could you, can you, would you, will you, i want you to, i would like you to, i'd like you to, i need you
+    to, i want to, i would like to, i'd like to, i need to, let's, let us, can we, could we, now, then, next, also,
+    finally, first, and, just, simply, afterwards, additionally, only, try to, is it possible to, would it be
+    possible to, help me
+    """
+)
+POLITE_ENDS = phrases(
+    """
+    please, pls, plz, for me, thanks, thx, thank you, instead, now, too, as well, if possible, again
+    """
+)
+_ASKING = tuple(" ".join((*start, *end)) for start in phrases(", could you, can you, would you, will you")
+                for end in phrases(", please, kindly") if start or end)  # fmt: skip
+_THANKS = ("please", "thank you", "thanks")
+GREETINGS = word_set("hi hello hey please pls plz thanks thank thx you so very much many cheers , a lot in advance")
+"""A sentence of them asks for nothing."""
+ClauseKind = Literal["request", "keep", "note"]
+"""`note`: how something shall be done, as in ", ensuring that it blends in"."""
+_ALWAYS_VERBS = lex.CLAUSE_VERBS & word_set(
+    "add insert remove delete erase eliminate replace make give extract isolate include introduce convert transform "
+    "keep preserve maintain retain leave change enlarge brighten darken apply attach get take put swap turn"
+)
+"""Verbs that are hardly ever nouns."""
+_OBJECT_STARTS = lex.DETERMINERS | lex.QUANTIFIERS | {"it", "them", "him", "everything", '"', "rid"}
+_CHANGED = word_set("change alter touch modify affect")
+_REST = (["everything", "else"], ["all", "else"], ["the", "rest"])
+_STAYING = word_set("should must stays remains stay remain unchanged untouched")
+_NOTES = word_set("ensuring making excluding isolating separating including focusing leaving maintaining blending")
+_BEFORE_SCENES = lex.DETERMINERS | word_set("whole entire overall full given original")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +116,8 @@ def text_of(tokens: Tokens) -> str:
 
 
 def tokens_of(sentence: str) -> list[Token] | None:
-    """The tokens of a sentence; None where it has characters or words that no request of ours has.
-
-    Possessive endings are tokens of their own; "." stands for any end of a sentence.
+    """The tokens of a sentence; None where it has characters or words that no request of ours has. Possessive endings
+    are tokens of their own; "." stands for any end of a sentence.
     """
     text = collapsed(sentence).translate(_APOSTROPHES)
     if not text or len(text) > MAX_INSTRUCTION:
@@ -108,9 +147,6 @@ def tokens_of(sentence: str) -> list[Token] | None:
     return tokens if not _is_foreign(tokens) else None
 
 
-_MAX_QUOTED = 200
-
-
 def _quoted(text: str, start: int) -> str | None:
     """The text between the quote at a position and the next one of its kind that no letter follows; None without."""
     mark = text[start]
@@ -133,9 +169,6 @@ def _split_possessive(word: str) -> list[Token]:
     return [Token(word, lower)]
 
 
-_REFUSED = (lex.ORDERS | lex.FOREIGN | lex.FIRST_AND_SECOND_PERSON) - frozenset(("me", "let's", "us"))
-
-
 def _is_foreign(tokens: Tokens) -> bool:
     return any(not token.word.isascii() and token.word not in _ACCENTED and not token.is_quote for token in tokens)
 
@@ -151,11 +184,6 @@ def has_refused_word(tokens: Tokens, *, errands: bool = True) -> bool:
         if errands and word in lex.ERRANDS and not (word in _BINS and after in _BIN_NOUNS and "take" not in words):
             return True
     return False
-
-
-_OF_MINE = word_set("remove erase delete make turn blur paint color change replace brighten darken extract")
-"""Verbs whose object may be "my dog": what is added is not in the picture, and may be nobody's."""
-_BINS, _BIN_NOUNS = word_set("trash garbage rubbish recycling"), word_set("can cans bin bins bag bags")
 
 
 def scene_end(tokens: Tokens, start: int) -> int | None:
@@ -178,10 +206,6 @@ def scene_end(tokens: Tokens, start: int) -> int | None:
     return start + 1 if words in (["visible"], ["present"], ["shown"]) else None
 
 
-_OF_SCENES = word_set("in from of within on to for into across")
-_WHOLE = word_set("whole entire given original provided input")
-
-
 def without_scene(tokens: Tokens) -> tuple[Tokens, bool]:
     """The tokens without "in the image" at their end, and whether there was one."""
     for size in (4, 3):
@@ -190,30 +214,6 @@ def without_scene(tokens: Tokens) -> tuple[Tokens, bool]:
         if is_scene and tokens[start].word in ("in", "within", "from") and tokens[start + 1].word in _THIS:
             return tokens[:start], True
     return tokens, False
-
-
-_THIS = ("the", "this", "that", "your", "my", "our")
-
-
-POLITE_LEADS = phrases(
-    """
-    please, kindly, pls, plz, hey, hi, ok, okay, could you please, can you please, would you please, will you
-    please, could you, can you, would you, will you, i want you to, i would like you to, i'd like you to, i need you
-    to, i want to, i would like to, i'd like to, i need to, let's, let us, can we, could we, now, then, next, also,
-    finally, first, and, just, simply, afterwards, additionally, only, try to, is it possible to, would it be
-    possible to, help me
-    """
-)
-POLITE_ENDS = phrases(
-    """
-    please, pls, plz, for me, thanks, thx, thank you, instead, now, too, as well, if possible, again
-    """
-)
-_ASKING = tuple(" ".join((*start, *end)) for start in phrases(", could you, can you, would you, will you")
-                for end in phrases(", please, kindly") if start or end)  # fmt: skip
-_THANKS = ("please", "thank you", "thanks")
-GREETINGS = word_set("hi hello hey please pls plz thanks thank thx you so very much many cheers , a lot in advance")
-"""A sentence of them asks for nothing."""
 
 
 def plain_request(sentence: str) -> str:
@@ -229,10 +229,6 @@ def plain_request(sentence: str) -> str:
         if bare.casefold().endswith(end) and kept.endswith((",", ".", "!")):
             return kept.rstrip(" ,.!")
     return words
-
-
-ClauseKind = Literal["request", "keep", "note"]
-"""`note`: how something shall be done, as in ", ensuring that it blends in"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,15 +290,6 @@ def _without_politeness(tokens: list[Token]) -> list[Token]:
     return tokens[start:end]
 
 
-_ALWAYS_VERBS = lex.CLAUSE_VERBS & word_set(
-    "add insert remove delete erase eliminate replace make give extract isolate include introduce convert "
-    "transform keep preserve maintain retain leave change enlarge brighten darken apply attach get take put "
-    "swap turn"
-)
-"""Verbs that are hardly ever nouns."""
-_OBJECT_STARTS = lex.DETERMINERS | lex.QUANTIFIERS | {"it", "them", "him", "everything", '"', "rid"}
-
-
 def _split(tokens: list[Token], number: int) -> Iterator[Clause]:
     start, kind = 0, _kind_at(tokens, 0)
     if kind is not None and tokens:
@@ -342,12 +329,6 @@ def _kind_at(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
     return ("keep", index + 3) if words[:2] == ["do", "not"] and word_at(words, 2) in _CHANGED else None
 
 
-_CHANGED = word_set("change alter touch modify affect")
-_REST = (["everything", "else"], ["all", "else"], ["the", "rest"])
-_STAYING = word_set("should must stays remains stay remain unchanged untouched")
-_NOTES = word_set("ensuring making excluding isolating separating including focusing leaving maintaining blending")
-
-
 def _boundary(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
     """The kind of the clause that begins at an index, and the index of its content; None where none begins."""
     word = tokens[index].word
@@ -381,6 +362,3 @@ def is_scene(tokens: Tokens) -> bool:
     """Whether tokens name the whole picture: "the image", "this whole photo"."""
     words = words_in(stripped(tokens, _BEFORE_SCENES))
     return len(words) == 1 and words[0] in lex.SCENES and "another" not in words_in(tokens)
-
-
-_BEFORE_SCENES = lex.DETERMINERS | word_set("whole entire overall full given original")

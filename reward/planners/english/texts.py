@@ -15,6 +15,13 @@ from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .values import color_value
 
 SIDE_POSITIONS = ("left", "right", "above", "below")
+_EDGES = frozenset(("top", "bottom"))  # sides that are those of a thing, as in "at the top of the page"
+_SAYING = word_set("say says saying read reads reading")
+_MAX_WORDS = 8
+_TEXTS = word_set("text word words caption title slogan writing lettering")
+_NO_TEXT = word_set("in on at to of something anything a the instead it , and")
+_LETTERS = word_set("letters lettering font text capitals type writing ink paint chalk handwriting caps")
+_LOOKS = word_set("big large small bold italic block capital tiny thick thin fancy cursive gothic handwritten")
 
 
 def destination_of(tokens: Tokens, request: Request) -> tuple[str, Target | None, bool] | None:
@@ -88,14 +95,7 @@ def text_place_of(tokens: Tokens, request: Request) -> TextPlace | None:
     return TextPlace(target, loose=loose)
 
 
-_EDGES = frozenset(("top", "bottom"))
-"""Sides that are those of a thing, as in "at the top of the page"."""
-
-
 # -- texts without quotes ----------------------------------------------------------------------------------------------
-
-_SAYING = word_set("say says saying read reads reading")
-_MAX_WORDS = 8
 
 
 def with_text_quoted(tokens: Tokens) -> Tokens:
@@ -126,10 +126,6 @@ def with_text_quoted(tokens: Tokens) -> Tokens:
             text = text_of(tokens[begin:end])
             return [*tokens[:begin], Token(text, '"'), *tokens[end:]]
     return tokens
-
-
-_TEXTS = word_set("text word words caption title slogan writing lettering")
-_NO_TEXT = word_set("in on at to of something anything a the instead it , and")
 
 
 def _is_capital(token: Token) -> bool:
@@ -203,10 +199,6 @@ def _look_end(tokens: Tokens) -> int:
 
 def _names_letters(tokens: Tokens) -> bool:
     return bool(tokens) and (tokens[0].word in _LETTERS or tokens[0].word not in ("in", "on", "at", "above", "below"))
-
-
-_LETTERS = word_set("letters lettering font text capitals type writing ink paint chalk handwriting caps")
-_LOOKS = word_set("big large small bold italic block capital tiny thick thin fancy cursive gothic handwritten")
 
 
 def write(verb: str, tokens: Tokens, request: Request) -> Operations | None:

@@ -9,6 +9,54 @@ from .lexicon import by_word, word_set
 from .noun_heads import place_at
 from .sentences import Tokens, scene_end, text_of, words_in
 
+_WEATHER_NOUNS = word_set(
+    "snow rain fog mist storm thunderstorm snowfall night nighttime day daytime dusk dawn sunset sunrise winter "
+    "summer spring autumn fall evening morning noon midnight twilight springtime wintertime summertime "
+    "nightfall drizzle blizzard"
+)
+_PROPERTIES = lex.STATES | lex.SIZES | lex.COLORS | lex.MATERIALS | (lex.WEATHER_WORDS - _WEATHER_NOUNS)
+_NOUNS = word_set(
+    "fabric picnic mechanic comic music plastic ceramic traffic mosaic attic clinic garlic tunic critic antic "
+    "topic basic arctic public republic panic logic magic organic octopus handful relic radish british finish "
+    "polish dish goldfish starfish jellyfish swordfish fish english"
+)
+_VIEWPOINTS = word_set("above below behind side front top angle view perspective overhead close-up bottom up shot back")
+_OF_VIEWS = word_set(
+    "low high wide bird bird's 's eye bird's-eye birds-eye worm's-eye worm worm's aerial overhead top top-down close "
+    "frontal first person first-person third third-person different lower higher eye-level level ground left right "
+    "of drone dutch the side profile rear"
+)
+_WEATHER = lex.WEATHER_WORDS | word_set(
+    "time heavy light clear bright early late weather day season at very more dark scene golden hour and"
+)
+_HEAD_ENDS = word_set(
+    "with in of on at near by from featuring under over including where that filled surrounded and , during visible"
+)
+_NO_VALUES = word_set(
+    "portray evoke resemble be reflect look show match depict give create have include feature convey appear "
+    "become where suit fit represent"
+)
+_ASPECT_OF = by_word(
+    {
+        "color": "color colour colors colours hue shade tint tone",
+        "material": "material",
+        "texture": "texture",
+        "count": "number count amount",
+        "expression": "expression",
+        "pose": "pose posture action",
+        "pattern": "pattern print design",
+        "shape": "shape",
+        "position": "position location",
+        "font": "font typeface",
+        "size": "size scale",
+        "weather": "weather season",
+        "style": "style",
+        "lighting": "lighting illumination",
+        "camera": "angle viewpoint perspective view",
+    }
+)
+_BEFORE = word_set("overall main body exterior base primary facial artistic art")
+
 
 def plain_text(tokens: Tokens) -> str:
     """The tokens as text without a leading article."""
@@ -79,19 +127,6 @@ def is_adjective(word: str, *, open_ended: bool = True) -> bool:
     return open_ended and len(word) > 5 and word.endswith(lex.ADJECTIVE_ENDINGS) and word not in _NOUNS
 
 
-_WEATHER_NOUNS = word_set(
-    "snow rain fog mist storm thunderstorm snowfall night nighttime day daytime dusk dawn sunset sunrise winter "
-    "summer spring autumn fall evening morning noon midnight twilight springtime wintertime summertime "
-    "nightfall drizzle blizzard"
-)
-_PROPERTIES = lex.STATES | lex.SIZES | lex.COLORS | lex.MATERIALS | (lex.WEATHER_WORDS - _WEATHER_NOUNS)
-_NOUNS = word_set(
-    "fabric picnic mechanic comic music plastic ceramic traffic mosaic attic clinic garlic tunic critic antic "
-    "topic basic arctic public republic panic logic magic organic octopus handful relic radish british finish "
-    "polish dish goldfish starfish jellyfish swordfish fish english"
-)
-
-
 def is_style(tokens: Tokens) -> bool:
     """Whether tokens name a look of a whole picture: "a watercolor painting", "pixel art", "the style of Van Gogh"."""
     words = [word for word in words_in(tokens) if word not in lex.ARTICLES]
@@ -120,14 +155,6 @@ def is_viewpoint(tokens: Tokens) -> bool:
     return bool(words) and len(words) <= 5 and words[-1] in _VIEWPOINTS and set(words) <= _VIEWPOINTS | _OF_VIEWS
 
 
-_VIEWPOINTS = word_set("above below behind side front top angle view perspective overhead close-up bottom up shot back")
-_OF_VIEWS = word_set(
-    "low high wide bird bird's 's eye bird's-eye birds-eye worm's-eye worm worm's aerial overhead top top-down close "
-    "frontal first person first-person third third-person different lower higher eye-level level ground left right "
-    "of drone dutch the side profile rear"
-)
-
-
 def is_filter(tokens: Tokens) -> bool:
     """Whether tokens name a filter: "black and white", "sepia tones"."""
     words = [word for word in words_in(tokens) if word not in lex.ARTICLES]
@@ -142,14 +169,6 @@ def is_weather(tokens: Tokens) -> bool:
     return 0 < len(words) <= 4 and not lex.WEATHER_WORDS.isdisjoint(words) and set(words) <= _WEATHER
 
 
-_WEATHER = lex.WEATHER_WORDS | word_set(
-    "time heavy light clear bright early late weather day season at very more dark scene golden hour and"
-)
-_HEAD_ENDS = word_set(
-    "with in of on at near by from featuring under over including where that filled surrounded and , during visible"
-)
-
-
 def head_of(words: list[str]) -> str:
     """The last word of the noun phrase that words begin with."""
     end = next((index for index, word in enumerate(words) if word in _HEAD_ENDS and index > 0), len(words))
@@ -157,12 +176,6 @@ def head_of(words: list[str]) -> str:
         rest = words[end + 1 :]
         return head_of(rest) if rest else ""
     return words[end - 1] if words else ""
-
-
-_NO_VALUES = word_set(
-    "portray evoke resemble be reflect look show match depict give create have include feature convey appear "
-    "become where suit fit represent"
-)
 
 
 def starts_value(tokens: Tokens) -> bool:
@@ -230,28 +243,6 @@ class Aspect:
     name: str
     owner: Tokens
     loose: bool = False
-
-
-_ASPECT_OF = by_word(
-    {
-        "color": "color colour colors colours hue shade tint tone",
-        "material": "material",
-        "texture": "texture",
-        "count": "number count amount",
-        "expression": "expression",
-        "pose": "pose posture action",
-        "pattern": "pattern print design",
-        "shape": "shape",
-        "position": "position location",
-        "font": "font typeface",
-        "size": "size scale",
-        "weather": "weather season",
-        "style": "style",
-        "lighting": "lighting illumination",
-        "camera": "angle viewpoint perspective view",
-    }
-)
-_BEFORE = word_set("overall main body exterior base primary facial artistic art")
 
 
 def aspect_of(tokens: Tokens) -> Aspect | None:

@@ -81,7 +81,7 @@ def test_a_sample_that_raises_fails_alone():
     assert (reward.calls, reward.samples, reward.name) == (7, 5, "scorer")
 
 
-def test_in_a_whole_batch_one_that_raises_takes_all_with_it():
+def test_a_whole_batch_and_one_with_too_few_scores():
     def scorer(samples: Sequence[EditSample]) -> list[float]:
         return [1 / float(one.id) for one in samples]
 
@@ -89,9 +89,6 @@ def test_in_a_whole_batch_one_that_raises_takes_all_with_it():
     assert [score.reason for score in reward.whole_batch(EDITS)] == ["ZeroDivisionError: float division by zero"] * 6
     assert [score.value for score in reward.whole_batch(EDITS[1:3])] == [1.0, 0.5]
     assert reward.calls == 2
-
-
-def test_a_batch_with_too_few_scores_is_scored_one_by_one():
     reward = AuditedReward(lambda samples: brightness(samples)[: max(1, len(samples) - 1)])
     assert [score.value for score in reward(EDITS)] == brightness(EDITS)
     assert "5 scores for 6 samples" in reward.whole_batch(EDITS)[0].reason
@@ -129,11 +126,21 @@ class Wordless(Exception):
         raise AttributeError("args")
 
 
-def test_values_of_any_sequence_or_generator_are_scores():
+def test_values_of_any_sequence_are_scores_and_a_callable_may_empty_its_list():
     row = [0.5, 0.25, 0.0] * 2
     for values in (Column(), (value for value in row), np.array(row), torch.tensor(row)):
         scorer: Any = lambda samples, values=values: values  # noqa: E731
         assert [score.value for score in AuditedReward(scorer)(EDITS)] == row
+
+    def scorer(samples: Any) -> list[float]:
+        values = []
+        while samples:
+            values += brightness([samples.pop()])
+        return values[::-1]
+
+    assert [score.value for score in AuditedReward(scorer)(EDITS)] == brightness(EDITS)
+    reward = AuditedReward(brightness)
+    assert (reward([]), reward.calls) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +162,7 @@ def test_an_interruption_is_none_of_its_failures():
         AuditedReward(raising(KeyboardInterrupt()))(EDITS)
 
 
-def test_after_three_outages_in_a_row_the_rest_of_a_batch_is_not_asked():
+def test_outages_in_a_row_end_a_batch_and_single_ones_do_not():
     calls: list[list[str]] = []
 
     def scorer(samples: Sequence[EditSample]) -> list[float]:
@@ -171,8 +178,6 @@ def test_after_three_outages_in_a_row_the_rest_of_a_batch_is_not_asked():
     reward.without_cache(EDITS, readable=False)  # of pictures that cannot be read, each outage is its own
     assert len(calls) == 4 + 7
 
-
-def test_single_outages_keep_no_score_from_the_others():
     def scorer(samples: Sequence[EditSample]) -> list[float]:
         if any(one.id in "1245" for one in samples):
             raise ConnectionError("reset")
@@ -181,21 +186,6 @@ def test_single_outages_keep_no_score_from_the_others():
     reward = AuditedReward(scorer)
     assert [score.value for score in reward(EDITS)] == [0.0, None, None, 3.0, None, None]
     assert reward.calls == 7
-
-
-def test_a_callable_may_empty_its_list():
-    def scorer(samples: Any) -> list[float]:
-        values = []
-        while samples:
-            values += brightness([samples.pop()])
-        return values[::-1]
-
-    assert [score.value for score in AuditedReward(scorer)(EDITS)] == brightness(EDITS)
-
-
-def test_no_samples_are_no_call():
-    reward = AuditedReward(brightness)
-    assert (reward([]), reward.calls) == ([], 0)
 
 
 def test_without_cache_experts_are_asked_again_and_equal_samples_together_once():
@@ -260,14 +250,11 @@ def test_a_function_of_pictures_gets_three_lists_of_what_can_be_read(tmp_path: P
     assert len(seen) == 1
 
 
-def test_a_metric_is_no_reward_and_says_so():
+def test_a_metric_is_no_reward_and_costs_are_of_one_audit():
     with pytest.raises(ValueError, match="Rated is a metric: give its name"):
         AuditedReward.bound(Rated(), None, EDITS)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has its experts already"):
         AuditedReward.bound(brightness, "cpu", EDITS)
-
-
-def test_what_an_audit_took_is_of_this_audit_alone():
     reward = AuditedReward(Reward(Rated(), {"preference": Fake(known)}), "mine")
     reward(EDITS)
     again = AuditedReward.bound(reward, None, EDITS)
@@ -275,9 +262,6 @@ def test_what_an_audit_took_is_of_this_audit_alone():
     assert [score.value for score in again(EDITS)] == [score.value for score in reward(EDITS)]
     with pytest.raises(ValueError, match="has its experts already"):
         AuditedReward.bound(reward, "cpu", EDITS)
-
-
-def test_a_reward_is_asked_without_its_limit_of_failures():
     reward = Reward(Rated(), {"preference": Fake(lambda query: 1 / 0)}, on_failures="raise")
     many = [sample(str(number), edited=picture(number)) for number in range(40)]
     assert {score.status for score in AuditedReward(reward)(many)} == {"failed"}

@@ -29,7 +29,6 @@ PHOTOGRAPHS = tuple(task.name for task in demo_tasks())
 DRAWINGS = tuple(f"SceneEdit {number}" for number in range(9))
 ODD_SIZES = ("33 x 1000", "1000 x 33", "4000 x 9", "8 x 8", "3 x 5")
 OTHER_SIZE = "edited at another size"
-
 FLOOR = 25.0
 """dB: peak signal-to-noise ratio that harmless variants keep, without grain, as content may move by a percent."""
 WHOLE_PICTURE = {COLOUR, LIGHT, DETAIL, FRAMING, ORIENTATION}
@@ -101,7 +100,7 @@ def test_there_are_families_of_all_relations() -> None:
 
 
 @of_each
-def test_a_family_says_what_it_does_and_why(family: Family) -> None:
+def test_a_family_says_what_it_does_and_applies_to_some_edit(family, make):
     assert family.vary.__doc__
     assert family.reason[0].isupper()
     assert family.reason.endswith(".")
@@ -110,6 +109,7 @@ def test_a_family_says_what_it_does_and_why(family: Family) -> None:
     labels = [severity.label for severity in family.severities]
     assert len(set(labels)) == 3
     assert all(0 < len(label) <= 32 for label in labels)
+    assert any(all(make(name, family)) for name in (*DRAWINGS, *PHOTOGRAPHS))
 
 
 def test_families_are_selected_by_name_and_by_relation() -> None:
@@ -121,9 +121,7 @@ def test_families_are_selected_by_name_and_by_relation() -> None:
 
 @of_each
 @pytest.mark.parametrize("edit", ["remove-patch", "SceneEdit 3", *ODD_SIZES, OTHER_SIZE])
-def test_variants_are_the_same_each_time_and_change_nothing_in_place(
-    family: Family, edit: str, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_variants_are_the_same_each_time_and_change_nothing_in_place(family, edit, make):
     kept = samples()[edit]
     before = fingerprint(kept)
     made, again = make(edit, family), make(edit, family)
@@ -140,17 +138,8 @@ def test_variants_are_the_same_each_time_and_change_nothing_in_place(
             assert not variant.before + variant.after
 
 
-@of_each
-def test_a_family_applies_in_all_severities_to_some_edit(
-    family: Family, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
-    assert any(all(make(name, family)) for name in (*DRAWINGS, *PHOTOGRAPHS))
-
-
 @of_each_lower
-def test_worse_variants_differ_from_the_edit_and_more_so_with_severity(
-    family: Family, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_worse_variants_differ_from_the_edit_and_more_so_with_severity(family, make):
     """Damage to the whole picture grows in each photograph. A part that is moved further need not differ more, but no
     severity differs less than the mildest, over all photographs. Kinds of damage, counted from 0, have no order.
     """
@@ -170,9 +159,7 @@ def test_worse_variants_differ_from_the_edit_and_more_so_with_severity(
 
 @pytest.mark.parametrize("family", EQUAL, ids=name_of)
 @pytest.mark.parametrize("edit", PHOTOGRAPHS)
-def test_harmless_variants_show_the_same(
-    family: Family, edit: str, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_harmless_variants_show_the_same(family, edit, make):
     kept = samples()[edit]
     for variant in filter(None, make(edit, family)):
         shown = variant.sample.edited.resized(*kept.edited.size).pixels
@@ -192,9 +179,7 @@ def test_harmless_variants_show_the_same(
         ("resized", 2.0, 9.0),
     ],
 )
-def test_harmless_changes_of_every_pixel_are_as_faint_as_they_say(
-    name: str, least: float, most: float, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_harmless_changes_of_every_pixel_are_as_faint_as_they_say(name, least, most, make):
     """Root mean square, in grey levels, of all severities at all photographs."""
     (family,) = select_families([name])
     for photograph in PHOTOGRAPHS:
@@ -209,9 +194,7 @@ def test_harmless_changes_of_every_pixel_are_as_faint_as_they_say(
 
 
 @pytest.mark.parametrize("family", SAME, ids=name_of)
-def test_what_must_not_matter_is_in_no_pixel_and_no_word(
-    family: Family, make: Callable[[str, Family], list[Variant | None]]
-) -> None:
+def test_what_must_not_matter_is_in_no_pixel_and_no_word(family, make):
     kept = samples()["remove-patch"]
     for variant in filter(None, make("remove-patch", family)):
         assert np.array_equal(variant.sample.edited.pixels, kept.edited.pixels)

@@ -18,8 +18,6 @@ LOWER, EQUAL, SAME = darker("lower"), darker("equal", "near"), darker("same", "u
 NONE = darker("no_number", "unreadable")
 REJECTED = replace(Score.of(0.0), cause="guard")
 OUTAGE = Score.failed("no connection", cause="infrastructure")
-
-
 OUTCOMES = (
     *((LOWER, 0.5, variant, "right") for variant in (0.4, None, REJECTED)),
     *((LOWER, 0.5, variant, "violation") for variant in (0.5, 0.6)),
@@ -69,21 +67,24 @@ def test_rates_gains_and_worst_are_exact():
     assert preservation.value == pytest.approx(1.0 / 6)
 
 
-def test_where_all_is_right_the_worst_of_broken_pictures_is_a_loss():
+def test_the_worst_trials_and_reports_of_nothing():
     report = scripted_report([0.8, 0.4], {"unreadable": [[None] * 3, [None] * 3]}, [NONE])
     assert report.findings[0].worst == pytest.approx(-0.4)
     assert report.findings[0].rate.violations == 0
-
-
-def test_the_worst_trials_are_of_different_samples_and_violations_only():
     report = scripted_report([0.5, 0.5, 0.5], {"darker": [[0.6, 0.9, 0.7], [0.4, 0.3, 0.2], [0.8, 0.55, 0.5]]}, [LOWER])
     assert [(trial.sample, trial.severity) for trial in report.worst("darker")] == [(0, 1), (2, 0)]
     assert [trial.sample for trial in report.worst("darker", 1)] == [0]
     equal = scripted_report([0.5, 0.5], {"near": [[0.5, 0.3, 0.6], [0.9, 0.5, 0.5]]}, [EQUAL])
     assert [(trial.sample, trial.severity) for trial in equal.worst("near")] == [(1, 0), (0, 1)]  # above and below
+    report = scripted_report([None, None], {"darker": [[0.5] * 3] * 2, "unreadable": [[None] * 3] * 2}, [LOWER, NONE])
+    assert (report.overall.value, report.best_hack, report.sensitivity("preservation")) == (None, None, None)
+    assert (report.overall.low, report.overall.high) == (0.0, 1.0)
+    assert [finding.incomparable for finding in report.findings] == [6, 6]
+    assert report.findings[0].gain is None
+    assert report.to_json()["unscored_edits"] == 2
 
 
-def test_an_unbounded_reward_is_measured_by_the_spread_of_its_scores():
+def test_unbounded_rewards_are_measured_by_the_spread_of_their_scores():
     report = scripted_report(
         [float(value) for value in range(101)], {"darker": [[0.0]] * 101}, [LOWER], range=(None, None)
     )
@@ -91,21 +92,9 @@ def test_an_unbounded_reward_is_measured_by_the_spread_of_its_scores():
     assert report.scale == pytest.approx(np.quantile(spread, 0.95) - np.quantile(spread, 0.05))
     assert report.lowest == 0.0
     assert report.gain(Trial(0, "darker", 0, Score.of(50.0), Score.of(60.0))) == pytest.approx(10 / report.scale)
-
-
-def test_a_missing_value_of_an_unbounded_reward_counts_as_the_lowest_seen():
     report = scripted_report([3.0, -2.0], {"darker": [[None], [-7.0]]}, [LOWER], range=(None, None))
     assert report.lowest == -7.0
     assert report.gain(report.trials[0]) == pytest.approx(-10.0 / report.scale)
-
-
-def test_no_edit_and_no_number_are_reported_as_such():
-    report = scripted_report([None, None], {"darker": [[0.5] * 3] * 2, "unreadable": [[None] * 3] * 2}, [LOWER, NONE])
-    assert (report.overall.value, report.best_hack, report.sensitivity("preservation")) == (None, None, None)
-    assert (report.overall.low, report.overall.high) == (0.0, 1.0)
-    assert [finding.incomparable for finding in report.findings] == [6, 6]
-    assert report.findings[0].gain is None
-    assert report.to_json()["unscored_edits"] == 2
 
 
 def test_the_json_is_plain_and_complete():
@@ -128,9 +117,6 @@ def test_the_json_is_plain_and_complete():
     assert data["families"][0]["severities"][0] == severity
     took = {"queries": 4, "calls": 2, "failed": 1, "seconds": 5.0, "seconds_per_edit": 0.5}
     assert data["expert_costs"] == [{"expert": "painter", "roles": ["judge", "detect"], **took}]
-
-
-def test_experts_are_listed_by_what_they_took():
     costs = {"a": {"queries": 1, "seconds": 1.0}, "b": {"queries": 1, "seconds": 3.0}, "c": {}}
     report = replace(scripted_report([0.5], {}, [LOWER]), costs=costs, scored=2)
     listed = [(cost.expert, cost.seconds, cost.seconds_per_edit) for cost in report.expert_costs]
@@ -161,7 +147,7 @@ def test_the_interval_of_a_mean_of_equal_sources_is_students(count):
     )
 
 
-def test_the_variance_of_a_mean_of_unequal_sources_is_that_of_a_ratio():
+def test_intervals_of_means_of_unequal_or_few_sources():
     from scipy import stats
 
     sources = [0, 0, 0, 0, 1, 2, 2, 3]
@@ -169,22 +155,18 @@ def test_the_variance_of_a_mean_of_unequal_sources_is_that_of_a_ratio():
     mean, residuals = 2.6 / 8, [0.4 - 4 * 2.6 / 8, 0.9 - 2.6 / 8, 1.0 - 2 * 2.6 / 8, 0.3 - 2.6 / 8]
     half = stats.t.ppf(0.975, 3) * np.sqrt(4 / 3 * sum(residual**2 for residual in residuals)) / 8
     assert mean_interval(values, sources) == pytest.approx((mean - half, mean + half), rel=1e-6)
-
-
-def test_an_interval_ends_where_no_value_can_be():
     assert mean_of([-1.0, 0.0], [0, 1], (-1.0, 1.0)) == Mean(-0.5, -1.0, 1.0)
     unbounded = mean_of([-1.0, 0.0], [0, 1])
     assert unbounded is not None
     assert unbounded.low == pytest.approx(-0.5 - 12.706205 / 2)
+    assert mean_interval([0.1, 0.2], [0, 0]) is None
+    assert mean_interval([], []) is None
 
 
-def test_a_rate_is_resampled_over_sources_of_unequal_size():
+def test_rates_are_resampled_over_sources():
     sources = [0, 0, 0, 0, 0, 1, 2, 2, 3, 3, 4, 5]
     flags = [True, True, False, True, True, False, False, True, False, False, False, True]
     assert rate_interval(flags, sources) == pytest.approx(direct([float(flag) for flag in flags], sources))
-
-
-def test_trials_of_one_source_are_no_independent_evidence():
     flags = [number % 2 == 0 for number in range(40)]
     by_source = rate_interval(flags, [int(flag) for flag in flags])  # all trials of a source agree
     by_trial = rate_interval(flags, range(40))
@@ -199,8 +181,3 @@ def test_of_few_sources_or_equal_ones_the_interval_counts_sources(rates):
     flags = [number < 100 * rate for rate in rates for number in range(100)]
     interval = rate_interval(flags, [source for source in range(len(rates)) for _ in range(100)])
     assert interval == pytest.approx(wilson_interval(sum(rates), len(rates)))
-
-
-def test_a_single_source_and_none_have_no_interval_of_a_mean():
-    assert mean_interval([0.1, 0.2], [0, 0]) is None
-    assert mean_interval([], []) is None

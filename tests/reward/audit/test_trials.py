@@ -38,7 +38,11 @@ def test_a_variant_is_made_again_from_three_names(tmp_path: Path):
         assert (alone.sample.id, alone.sample.edited) == (variant.sample.id, variant.sample.edited)
 
 
-def test_others_have_other_sources():
+def test_the_ids_of_variants_and_the_sources_of_others():
+    maker = TrialMaker(photographs(), select_families(["reencoded", "sample-id"]))
+    name = photographs()[0].id
+    assert [key[2] for key in keys(maker, 0)][:3] == [f"{name}/reencoded/{severity}" for severity in range(3)]
+    assert not any(key[2].startswith(name) for key in keys(maker, 0)[3:])
     maker = TrialMaker(photographs(), ())
     sources = {one.source.digest for one in photographs()}
     for number, one in enumerate(photographs()):
@@ -46,13 +50,6 @@ def test_others_have_other_sources():
         assert others == sources - {one.source.digest}
     alone = TrialMaker(photographs()[:1] * 3, select_families(["batch-order"]))
     assert list(alone.variants(0)) == []
-
-
-def test_the_ids_of_variants_say_what_they_are():
-    maker = TrialMaker(photographs(), select_families(["reencoded", "sample-id"]))
-    name = photographs()[0].id
-    assert [key[2] for key in keys(maker, 0)][:3] == [f"{name}/reencoded/{severity}" for severity in range(3)]
-    assert not any(key[2].startswith(name) for key in keys(maker, 0)[3:])
 
 
 def trials_of(reward: AuditedReward, maker: TrialMaker, number: int, edit: Score) -> list[Trial]:
@@ -85,13 +82,10 @@ def test_what_must_not_matter_is_asked_anew_once_a_severity(families, times, tmp
     assert counts[0] == 1 + times
 
 
-def test_harmless_text_is_answered_from_the_cache(tmp_path):
+def test_what_the_cache_answers_and_companions_are_asked(tmp_path):
     counts, expert = asked(["polite-words", "spaces-and-case"], tmp_path)
     assert set(counts) == {1}
     assert sum(expert.seen.values()) == len({one.edited for one in photographs()})
-
-
-def test_companions_of_a_batch_are_asked_with_it_and_no_others(tmp_path):
     counts, _ = asked(["batch-order"], tmp_path)
     assert sorted(counts) == [1] * (len(counts) - 3) + [4] * 3
 
@@ -129,7 +123,7 @@ def test_a_score_belongs_to_its_variant(tmp_path):
     assert {trial.sample for trial in trials} == {2}
 
 
-def test_a_family_that_fails_is_named_with_the_sample():
+def test_families_that_fail_or_mean_nothing_are_named():
     def vary(edit: AuditedEdit, amount: float) -> None:
         raise IndexError("no such row")
 
@@ -138,6 +132,11 @@ def test_a_family_that_fails_is_named_with_the_sample():
         list(maker.variants(0))
     with pytest.raises(RuntimeError, match="no such row"):
         maker.variant(0, maker.families[0], 2)
+    first, middle, last = darker("lower").severities
+    with pytest.raises(ValueError, match="rising or falling"):
+        replace(darker("lower"), severities=(middle, first, last))
+    with pytest.raises(ValueError, match="`damages` belongs to"):
+        Family("x", "equal", "A test.", (first, middle, last), lambda edit, amount: None, damages="following")
 
 
 @pytest.mark.parametrize(
@@ -162,24 +161,13 @@ def test_variants_of_a_family_that_fails_are_left_out_with_the_reason(value: Any
     assert len(unmade[0].reason) <= 500
 
 
-def test_a_source_that_cannot_be_read_leaves_out_the_families_that_read_it(tmp_path):
+def test_families_read_and_write_only_files_that_are_there(tmp_path):
     one = photographs()[0]
     lost = Image(one.source.size, digest="0" * 64, path=tmp_path / "lost.png")
     names = {"unchanged-source", "reencoded", "sample-id"}
     maker = TrialMaker([replace(one, sources=(lost,), group="g")], select_families(names))
     assert {family.name for family, _, _ in maker.variants(0)} == {"reencoded", "sample-id"}
-
-
-def test_families_write_files_only_in_the_folder_they_are_given(tmp_path):
     without = {family.name for family, _, _ in TrialMaker(photographs(), all_families()).variants(0)}
     within = {family.name for family, _, _ in TrialMaker(photographs(), all_families(), folder=tmp_path).variants(0)}
     assert within - without == {"broken-file", "missing-file", "file-name", "file-metadata"}
     assert list(tmp_path.iterdir())
-
-
-def test_amounts_rise_or_fall():
-    first, middle, last = darker("lower").severities
-    with pytest.raises(ValueError, match="rising or falling"):
-        replace(darker("lower"), severities=(middle, first, last))
-    with pytest.raises(ValueError, match="`damages` belongs to"):
-        Family("x", "equal", "A test.", (first, middle, last), lambda edit, amount: None, damages="following")

@@ -44,7 +44,7 @@ def test_an_amount_of_nothing_changes_nothing(change: Callable[[Pixels], Pixels]
     assert np.array_equal(changed, photograph())
 
 
-def test_values_are_rounded_half_up_and_clipped() -> None:
+def test_values_are_rounded_half_up_and_clipped():
     assert changes.clipped(np.array([-3.0, 0.49, 0.5, 1.5, 254.5, 300.0])).tolist() == [0, 0, 1, 2, 255, 255]
     levels = np.array([[[10, 100, 200]]], np.uint8)
     assert changes.scaled(levels, 1.5).tolist() == [[[15, 150, 255]]]
@@ -52,9 +52,6 @@ def test_values_are_rounded_half_up_and_clipped() -> None:
     assert changes.with_cast(levels, (-20, 5, 60)).tolist() == [[[0, 105, 255]]]
     assert changes.saturated(levels, 0.0).tolist() == [[[103, 103, 103]]]
     assert changes.saturated(levels, 2.0).tolist() == [[[0, 97, 255]]]
-
-
-def test_a_grid_has_lines_every_period() -> None:
     grid = changes.gridded(np.zeros((9, 13, 3), np.uint8), 40, 4)[..., 0]
     assert np.flatnonzero(grid[1]).tolist() == [0, 4, 8, 12]
     assert np.flatnonzero(grid[:, 1]).tolist() == [0, 4, 8]

@@ -1,13 +1,10 @@
 """The engine affects only the timing: scores equal those of programs that run alone."""
 
-import json
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.reward import AnswerLog, Engine, Image, Score, ask
-from editcritic.reward.engine import ask_many
-from editcritic.reward.queries import Measurement, Rate, Reply
+from editcritic.reward.queries import Rate
 
-from ..fakes import Fake, alone, asks, grown, known, mixed, question, run_all, verdict
+from ..fakes import Fake, Held, alone, asks, grown, known, mixed, question, run_all
 
 ROOT = Path(__file__).parents[3]
 SOON = 20.0  # seconds: timeout of immediate events, for slow machines
-
 STEPS = st.lists(st.integers(0, 40), max_size=4).map(tuple)
 TREE = st.recursive(
     st.lists(STEPS, max_size=3), lambda tree: st.lists(STEPS | st.lists(tree, max_size=3), max_size=3), max_leaves=6
@@ -66,33 +61,15 @@ def test_no_question_reaches_an_expert_twice(trees, jitter_s, concurrency):
     assert set(expert.seen.values()) <= {1}
 
 
-def test_twenty_draws_of_one_question_reach_the_judge_twenty_times():
-    def measured():
-        yield from ask_many([verdict(draw) for draw in range(20)])
-        return Score.of(1)
-
-    expert = Fake(lambda query: Reply(f"yes {query.draw}"))
-    with Engine() as engine:
-        run_all(engine, [measured(), measured()], expert)
-    assert list(expert.seen.values()) == [1] * 20
-
-
 def test_a_question_that_is_on_its_way_is_joined():
-    arrived, go = threading.Event(), threading.Event()
-
-    def slow(query):
-        arrived.set()
-        assert go.wait(SOON)
-        return known(query)
-
-    expert = Fake(slow)
+    expert = Held()
     with Engine() as engine:
         first = engine.submit(asks(1), {"preference": expert})
-        assert arrived.wait(SOON)
+        assert expert.begun.wait(SOON)
         others = [engine.submit(asks(1), {"preference": expert}) for _ in range(9)]
         while engine.stats().coalesced < 9:
             time.sleep(0.001)
-        go.set()
+        expert.go.set()
         assert [future.result(SOON) for future in others] == [first.result(SOON)] * 9
         stats = engine.stats()
     assert (stats.queries, stats.unique, stats.cache_hits, stats.coalesced) == (10, 1, 0, 9)
@@ -116,75 +93,6 @@ def test_scores_are_the_same_without_a_log_with_a_cold_and_with_a_warm_one(trees
                 answered |= log.get("fake", questions).keys()
 
 
-def test_a_log_makes_up_for_memory_so_that_nothing_is_asked_twice(tmp_path):
-    expert = Fake(known, batch=4)
-    with AnswerLog(tmp_path / "log") as log, Engine(log=log, cache_bytes=1) as engine:
-        for _ in range(3):
-            run_all(engine, [asks(*range(20))], expert)
-    assert set(expert.seen.values()) == {1}
-
-
-def test_what_was_asked_for_last_is_remembered_longest():
-    expert = Fake(known)
-    with Engine(cache_bytes=700) as engine:  # room for two
-        for number in (1, 2, 1, 3, 1):
-            run_all(engine, [asks(number)], expert)
-        assert set(expert.seen.values()) == {1}
-        run_all(engine, [asks(2)], expert)
-    assert expert.seen[question(2).digest] == 2
-
-
-# A second process: scores with a shared log, and prints the scores and the number of calls per query.
-SECOND = """
-import json, sys, time
-from pathlib import Path
-from typing import Any
-from editcritic.reward import AnswerLog, Engine
-from tests.reward.fakes import Fake, asks, mixed, run_all
-
-folder, me, many = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-(folder / f"{me} is here").touch()
-while len(list(folder.glob("* is here"))) < 2:
-    time.sleep(0.001)
-expert = Fake(mixed, batch=7, jitter_s=0.002)
-with AnswerLog(folder / "log") as log, Engine(log=log, window=5) as engine:
-    scores = run_all(engine, [asks(number, number + 1, 2 * number) for number in range(many)], expert)
-print(json.dumps([[score.to_json() for score in scores], dict(expert.seen)]))
-"""
-
-
-def python(script, *arguments):
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-
-
-def test_two_processes_share_a_log_that_both_write_at_once(tmp_path):
-    many = 150
-    runs = [python(SECOND, tmp_path, me, many) for me in ("one", "two")]
-    results = [json.loads(run.communicate(timeout=120)[0]) for run in runs]
-    expected = [alone(asks(number, number + 1, 2 * number), mixed) for number in range(many)]
-    questions = (question(number) for number in range(2 * many))
-    answerable = {query.digest for query in questions if isinstance(mixed(query), Measurement)}
-    for scores, seen in results:
-        assert [Score.from_json(score) for score in scores] == expected
-        assert {count for digest, count in seen.items() if digest in answerable} <= {1}
-    expert = Fake(mixed)
-    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
-        programs = [asks(number, number + 1, 2 * number) for number in range(many)]
-        assert run_all(engine, programs, expert) == expected
-    assert not answerable & expert.seen.keys(), "both processes logged all their answers"
-
-
-def test_a_log_that_breaks_costs_the_log_and_not_the_scores(tmp_path):
-    log = AnswerLog(tmp_path / "log")
-    with Engine(log=log) as engine:
-        expert = Fake(known)
-        log.close()
-        with pytest.warns(RuntimeWarning, match="continuing without the answer log"):
-            assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
-        assert run_all(engine, [asks(2)], expert) == [alone(asks(2), known)]
-
-
 def test_run_takes_programs_as_there_is_room():
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
     window, max_alive = 8, 0
@@ -201,24 +109,6 @@ def test_run_takes_programs_as_there_is_room():
         assert len(list(engine.run(programs(), {"preference": Fake(known, jitter_s=0.0005)}))) == 500
     # Plus one that the scheduler is releasing, and one that it has finished.
     assert window - 1 <= max_alive <= window + 2
-
-
-def test_nothing_is_dropped_while_a_result_is_there_and_not_yet_announced(monkeypatch):
-    future: Any = Future
-    announce, put = future._invoke_callbacks, Engine._put
-
-    def announce_late(future):
-        time.sleep(0.02)
-        announce(future)
-
-    def put_and_look_late(engine, tasks):
-        put(engine, tasks)
-        time.sleep(0.01)
-
-    monkeypatch.setattr(Future, "_invoke_callbacks", announce_late)
-    monkeypatch.setattr(Engine, "_put", put_and_look_late)
-    with Engine(window=1) as engine:
-        assert len(list(engine.run(((asks(), None) for _ in range(5)), {}))) == 5
 
 
 def test_a_slow_first_sample_does_not_stop_the_others():
@@ -292,25 +182,25 @@ def test_an_engine_that_is_closed_or_dropped_ends_its_threads(close):
     assert all_end(set(threading.enumerate()) - before)
 
 
-def test_an_engine_lasts_until_what_was_submitted_is_done():
+def test_engines_last_until_their_programs_are_done(tmp_path):
     future, threads = started_by(lambda: Engine().submit(asks(1), {"preference": Fake(known, jitter_s=0.05)}))
     assert future.result(SOON) == alone(asks(1), known)
     assert all_end(threads)
+    log = AnswerLog(tmp_path / "log")
+    with Engine(log=log) as engine:
+        expert = Fake(known)
+        log.close()
+        with pytest.warns(RuntimeWarning, match="continuing without the answer log"):
+            assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
+        assert run_all(engine, [asks(2)], expert) == [alone(asks(2), known)]
 
 
 def test_close_fails_what_is_in_flight_and_ends_busy_threads_when_they_are_done():
-    arrived, go = threading.Event(), threading.Event()
-
-    def stuck(query):
-        arrived.set()
-        assert go.wait(SOON)
-        return known(query)
-
-    engine = Engine()
+    engine, expert = Engine(), Held()
 
     def start():
-        future = engine.submit(asks(1), {"preference": Fake(stuck)})
-        assert arrived.wait(SOON)
+        future = engine.submit(asks(1), {"preference": expert})
+        assert expert.begun.wait(SOON)
         return future
 
     future, threads = started_by(start)
@@ -319,17 +209,8 @@ def test_close_fails_what_is_in_flight_and_ends_busy_threads_when_they_are_done(
     assert (score.status, score.value, score.reason) == ("failed", None, "the engine was closed before this was scored")
     with pytest.raises(RuntimeError, match="this engine is closed"):
         engine.submit(asks(2), {"preference": Fake(known)})
-    go.set()
+    expert.go.set()
     assert all_end(threads)
-
-
-def test_an_engine_that_the_exit_has_stopped_keeps_nobody_waiting():
-    engine = Engine()
-    assert engine.submit(asks(1), {"preference": Fake(known)}).result(SOON).status == "scored"
-    engine._scheduler.stop()  # as at the exit
-    assert not engine.is_open
-    with pytest.raises(RuntimeError, match="this engine is closed"):
-        engine.submit(asks(2), {"preference": Fake(known)})
 
 
 def test_a_future_that_is_cancelled_in_time_never_starts():

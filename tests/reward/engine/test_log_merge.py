@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import AnswerLog, Engine
+from editcritic.reward import AnswerLog
 from editcritic.reward.engine.answer_log import LogError
 from editcritic.reward.engine.log_merge import MergeReport, merge_logs
 from editcritic.reward.queries import Measurement, Reply
 from editcritic.reward.queries.kinds import Answer, Query
 
-from ..fakes import Fake, alone, asks, known, question, run_all, verdict
+from ..fakes import known, question, verdict
 
 Answers = list[tuple[Query[Any], Answer]]
 
@@ -52,18 +52,6 @@ def test_logs_of_two_machines_are_one_and_are_not_changed(tmp_path: Path) -> Non
     assert stored(tmp_path / "all", 1, expert="other@1") == stored(second, 1, expert="other@1")
     assert (digest(first), digest(second)) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "all", "b"]
-
-
-def test_an_engine_with_the_merged_log_asks_nothing(tmp_path: Path) -> None:
-    for name, asked in (("a", (1, 2)), ("b", (2, 3))):
-        with AnswerLog(tmp_path / name) as log, Engine(log=log) as engine:
-            run_all(engine, [asks(*asked)], Fake(known))
-    merge_logs([tmp_path / "a", tmp_path / "b"], tmp_path / "all")
-    with AnswerLog(tmp_path / "all") as log, Engine(log=log) as engine:
-        expert = Fake(known)
-        (score,) = run_all(engine, [asks(1, 2, 3)], expert)
-    assert score == alone(asks(1, 2, 3), known)
-    assert expert.calls == []
 
 
 def test_merging_again_changes_nothing_and_what_is_there_stays(tmp_path: Path) -> None:

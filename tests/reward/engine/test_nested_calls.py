@@ -75,7 +75,7 @@ class Asking(Fake):
         return Measurement(score.value)
 
 
-def test_an_expert_that_only_itself_could_answer_is_told_so() -> None:
+def test_experts_that_only_themselves_could_answer_are_told_so():
     with Engine() as engine:
         expert = Asking()
         expert.reward = Reward(Says(number=2), {"preference": expert}, engine=engine)
@@ -84,18 +84,20 @@ def test_an_expert_that_only_itself_could_answer_is_told_so() -> None:
         assert "an expert waits for itself" in score.reason
         assert "Give that reward an engine of its own" in score.reason
         assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
-
-
-def test_an_expert_that_asks_for_what_it_was_asked_is_told_so() -> None:
-    """Its query joins the one in flight, which is its own."""
     with Engine() as engine:
         expert = Asking(concurrency=4)
         expert.reward = Reward(Says(number=10), {"preference": expert}, engine=engine)
         (score,) = run_all(engine, [asks(10)], expert)
         assert "an expert waits for itself" in score.reason
+    with Engine() as engine:
+        first, second = Asking(name="first"), Asking(name="second")
+        first.reward = Reward(Says(number=10), {"preference": second}, engine=engine)
+        second.reward = Reward(Says(number=11), {"preference": first}, engine=engine)
+        (score,) = run_all(engine, [asks(10)], first)
+        assert "an expert waits for itself" in score.reason
 
 
-def test_an_expert_with_a_free_worker_is_answered_until_all_of_them_wait() -> None:
+def test_an_expert_is_answered_by_free_workers_and_other_experts():
     with Engine() as engine:
         expert = Asking(concurrency=2)
         expert.reward = Reward(Says(number=2), {"preference": expert}, engine=engine)
@@ -106,18 +108,6 @@ def test_an_expert_with_a_free_worker_is_answered_until_all_of_them_wait() -> No
         deeper.reward = Reward(Says(number=10), {"preference": deeper}, engine=engine)
         run_all(engine, [asks(14), asks(15), asks(16), asks(17)], deeper)
         assert deeper.errors
-
-
-def test_experts_that_wait_for_each_other_are_told_so() -> None:
-    with Engine() as engine:
-        first, second = Asking(name="first"), Asking(name="second")
-        first.reward = Reward(Says(number=10), {"preference": second}, engine=engine)
-        second.reward = Reward(Says(number=11), {"preference": first}, engine=engine)
-        (score,) = run_all(engine, [asks(10)], first)
-        assert "an expert waits for itself" in score.reason
-
-
-def test_an_expert_may_ask_other_experts_of_its_engine() -> None:
     with Engine() as engine:
         expert = Asking()
         expert.reward = Reward(Says(number=2), {"preference": Fake(known, name="other", jitter_s=0.01)}, engine=engine)

@@ -11,6 +11,16 @@ from editcritic.reward.queries import Abstention, Failure, Measurement
 
 from ..fakes import asks, question
 
+OUTCOMES = st.lists(
+    st.one_of(
+        st.builds(Measurement, st.floats(0, 1)),
+        st.builds(Abstention, st.text(min_size=1)),
+        st.builds(Failure, st.text(min_size=1), st.sampled_from(["", "judge"])),
+    ),
+    min_size=1,
+    max_size=5,
+).map(tuple)
+
 
 def answered(program, *answers):
     """Run a program on these answers: its requests, and its return value."""
@@ -30,9 +40,6 @@ def test_one_question_gives_its_answer_and_several_a_tuple():
         (first, second),
     )
     assert answered(ask_many([question(1)], role="other"), (first,)) == ([Ask((question(1),), "other")], (first,))
-
-
-def test_programs_are_gathered_into_their_scores():
     programs = (asks(1), asks(2))
     scores = (Score.of(1), Score.failed("down"))
     assert answered(gather(programs), scores) == ([Gather(programs)], scores)
@@ -43,17 +50,6 @@ def test_nothing_is_asked_where_there_is_nothing_to_ask(nothing):
     with pytest.raises(StopIteration) as stop:
         next(nothing)
     assert stop.value.value == ()
-
-
-OUTCOMES = st.lists(
-    st.one_of(
-        st.builds(Measurement, st.floats(0, 1)),
-        st.builds(Abstention, st.text(min_size=1)),
-        st.builds(Failure, st.text(min_size=1), st.sampled_from(["", "judge"])),
-    ),
-    min_size=1,
-    max_size=5,
-).map(tuple)
 
 
 @given(OUTCOMES)

@@ -91,7 +91,7 @@ def test_a_program_with_a_bug_is_for_who_submitted_it(program, error, says, engi
     assert lives(engine)
 
 
-def test_a_bug_in_a_gathered_program_reaches_who_submitted_the_whole(engine):
+def test_a_bug_reaches_who_submitted_it(engine):
     closed = []
 
     def outer():
@@ -109,9 +109,6 @@ def test_a_bug_in_a_gathered_program_reaches_who_submitted_the_whole(engine):
         run_all(engine, [outer()], Fake())
     assert closed == ["outer"]
     assert lives(engine)
-
-
-def test_a_bug_stops_a_batch_where_it_stands(engine):
     scores = engine.run([(asks(1), None), (has_a_bug(), None), (asks(2), None)], {"preference": Fake()})
     assert next(scores) == alone(asks(1), known)
     with pytest.raises(ValueError, match="a bug in the metric"):
@@ -119,13 +116,20 @@ def test_a_bug_stops_a_batch_where_it_stands(engine):
     assert lives(engine)
 
 
-def test_a_picture_that_cannot_be_read_fails_its_sample(engine):
+def test_unread_pictures_and_programs_that_cannot_tell(engine):
     def unreadable():
         raise ImageError("cup.png is gone")
         yield
 
     assert run_all(engine, [unreadable()], Fake()) == [Score.failed("cup.png is gone")]
     assert run_all(engine, [asking(Rate(Vanished()))], Fake()) == [Score.failed("cup.png has changed")]
+
+    def cannot(kind, *reason):
+        raise kind(*reason)
+        yield
+
+    assert run_all(engine, [cannot(Abstained, "too dark", ())], Fake()) == [Score.abstained("too dark")]
+    assert run_all(engine, [cannot(Failed, "", ())], Fake()) == [Score.failed("Failed")]
 
 
 class Vanished(Image):
@@ -159,7 +163,7 @@ def test_a_question_without_an_answer_ends_the_program(expert, expected, engine)
     assert run_all(engine, [asks(1), swallows()], expert) == [expected, expected]
 
 
-def test_the_answers_to_its_siblings_come_with_an_unanswered_question(engine):
+def test_unanswered_questions_come_with_their_siblings_and_parts_fail_alone(engine):
     def looks():
         try:
             yield from ask(question(1), verdict(0), Detect(PICTURE, ("cup",)))
@@ -172,32 +176,6 @@ def test_the_answers_to_its_siblings_come_with_an_unanswered_question(engine):
     assert engine.submit(looks(), experts).result(20) == Score.failed("failing: lost for words")
     assert outcomes == [known(question(1)), Failure("lost for words", "failing"), Abstention("who could know")]
 
-
-def test_every_program_is_given_an_exception_of_its_own(engine):
-    caught = []
-
-    def keeps():
-        try:
-            yield from ask(question(1))
-        except Failed as failed:
-            caught.append(failed)
-            raise
-
-    run_all(engine, [keeps(), keeps()], FAILING)
-    left, right = caught
-    assert left is not right
-
-
-def test_a_program_may_raise_that_it_cannot_tell(engine):
-    def cannot(kind, *reason):
-        raise kind(*reason)
-        yield
-
-    assert run_all(engine, [cannot(Abstained, "too dark", ())], Fake()) == [Score.abstained("too dark")]
-    assert run_all(engine, [cannot(Failed, "", ())], Fake()) == [Score.failed("Failed")]
-
-
-def test_gathered_parts_fail_and_abstain_each_for_itself(engine):
     def outer():
         parts = yield from gather([asks(1), asking(verdict(0)), asking(Detect(PICTURE, ("cup",))), asks(2)])
         return Score.of(len(parts), parts={str(slot): part for slot, part in enumerate(parts)})
@@ -222,7 +200,7 @@ def test_gathers_nest_as_deep_as_one_likes(engine):
     assert run_all(engine, [nested(2000)], Fake()) == [alone(asks(1), known)]
 
 
-def test_a_role_after_the_dot_falls_back_on_the_one_before_it(engine):
+def test_roles_fall_back_and_wrong_or_missing_experts_fail(engine):
     general, special = (
         Fake(lambda _: Measurement(1.0), name="general"),
         Fake(lambda _: Measurement(2.0), name="special"),
@@ -235,17 +213,12 @@ def test_a_role_after_the_dot_falls_back_on_the_one_before_it(engine):
     experts = {"preference": general, "preference.quality": special}
     roles = ("preference", "preference.quality", "preference.style")
     assert [engine.submit(asking_role(role), experts).result(20).value for role in roles] == [1.0, 2.0, 1.0]
-
-
-def test_an_unbound_role_fails_who_asks_for_it(engine):
     score = engine.submit(asks(1), {"judge": Fake(), "detector": Fake()}).result(20)
     assert score == Score.failed(
         "no expert is bound to the role 'preference' (bound: detector, judge)", cause="infrastructure"
     )
     assert engine.submit(asks(1), {}).result(20).reason.endswith("(bound: none)")
 
-
-def test_an_expert_of_the_wrong_kind_fails_who_asks_it(engine):
     class Judging(Fake):
         kinds = (type(verdict(0)),)
 
@@ -267,8 +240,8 @@ def test_what_is_no_expert_fails_who_asks_it(expert, engine):
 class Adapting(Fake):
     """Rewrites queries."""
 
-    def __init__(self, rule):
-        super().__init__(name="adapting")
+    def __init__(self, rule, name="adapting"):
+        super().__init__(name=name)
         self.adapted = rule
 
     def rewrite_query(self, query, sample):
@@ -281,10 +254,7 @@ def test_a_question_is_known_by_what_the_expert_made_of_it(engine):
     rewritten = Rate(PICTURE, "make it blue", "q")
     assert {future.result(20).value for future in futures} == {known(rewritten).value}
     assert expert.seen == {rewritten.digest: 1}
-
-
-def test_an_expert_may_abstain_before_it_is_asked(engine):
-    expert = Adapting(lambda query, sample: Abstention("no box for it"))
+    expert = Adapting(lambda query, sample: Abstention("no box for it"), "abstaining")
     assert run_all(engine, [asks(1)], expert) == [Score.abstained("no box for it")]
     assert expert.calls == []
 
@@ -343,7 +313,7 @@ def test_failures_with_answers_between_them_are_no_reason_to_give_up():
     assert [score.status for score in scores] == ["scored", "failed"] * 50
 
 
-def test_an_expert_that_was_given_up_is_tried_with_one_batch_after_a_while():
+def test_an_expert_that_was_given_up_is_tried_by_one_batch_after_a_while():
     expert = Moody(batch=8)
     with Engine(breaker=1, cooldown_s=0.2) as engine:
         run_all(engine, [asks(*range(8))], expert)
@@ -355,9 +325,6 @@ def test_an_expert_that_was_given_up_is_tried_with_one_batch_after_a_while():
         time.sleep(0.25)
         assert run_all(engine, [asks(*range(20))], expert) == [alone(asks(*range(20)), known)]
         assert engine.down_experts() == {}
-
-
-def test_only_one_of_several_connections_tries_whether_an_expert_is_back():
     expert = Moody(batch=1, concurrency=4)
     with Engine(breaker=1, cooldown_s=0.2) as engine:
         run_all(engine, [asks(*range(4))], expert)
@@ -365,18 +332,6 @@ def test_only_one_of_several_connections_tries_whether_an_expert_is_back():
         before = len(expert.calls)
         run_all(engine, [asks(*range(20))], expert)
         assert len(expert.calls) == before + 1
-
-
-def test_reload_brings_an_expert_back_at_once():
-    expert = Moody()
-    with Engine(breaker=1, cooldown_s=3600) as engine:
-        run_all(engine, [asks(1)], expert)
-        expert.well = True
-        assert run_all(engine, [asks(1)], expert)[0].status == "failed"
-        engine.reset_circuit(expert)
-        assert run_all(engine, [asks(1)], expert) == [alone(asks(1), known)]
-        engine.reset_circuit(Fake(name="never seen"))
-        assert lives(engine)
 
 
 class Retrained(Fake):
@@ -415,9 +370,6 @@ def test_stats_count_what_was_asked_and_what_it_took(engine):
     }
     assert seconds >= 0
     assert engine.stats().since(engine.stats())["experts"] == {}
-
-
-def test_calls_that_were_given_up_are_counted(engine):
     run_all(engine, [asks(1)], Fake(lambda query: time.sleep(1), name="slow", deadline_s=0.05))
     counts = engine.stats().experts["slow"]
     assert (counts.queries, counts.calls, counts.failed) == (1, 1, 1)

@@ -50,7 +50,7 @@ def whole(*parts: Program[Score], then: Callable[[], Program[Score]] | None = No
     return Score.of(1.0, parts={str(number): score for number, score in enumerate((*scores, *after))})
 
 
-def test_a_program_that_several_need_runs_once_also_for_those_who_come_later(engine) -> None:
+def test_a_program_that_several_need_runs_once_for_each_score(engine):
     expert, subject = Fake(jitter_s=0.01), Subject()
     (score,) = run_all(
         engine, [whole(*[one_part(subject, w) for w in (1, 2)], then=partial(one_part, subject))], expert
@@ -60,9 +60,6 @@ def test_a_program_that_several_need_runs_once_also_for_those_who_come_later(eng
     unshared = Subject()
     assert score == alone(whole(*[one_part(unshared, w) for w in (1, 2)], then=partial(one_part, unshared)), known)
     assert unshared.runs == 3
-
-
-def test_it_runs_anew_for_another_object_and_for_another_score(engine) -> None:
     subjects = Subject(), Subject()
     programs = [whole(*[one_part(subject) for subject in subjects], one_part(subjects[0])) for _ in range(3)]
     assert len(set(map(str, run_all(engine, programs, Fake())))) == 1

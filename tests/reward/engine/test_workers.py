@@ -14,30 +14,47 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from editcritic.reward import AnswerLog, Box, EditPlan, Engine, PlannedOperation, Score, Target, ask
-from editcritic.reward.queries import (
-    Abstention,
-    Detect,
-    Detections,
-    Embed,
-    Embeddings,
-    ExpertDown,
-    Failure,
-    Measure,
-    Measurement,
-    Plan,
-    Rate,
-    ReadText,
-    RecognizedText,
-    Region,
-    Reply,
-)
+from editcritic.reward import AnswerLog, Box, EditPlan, Engine, PlannedOperation, Score, Target, ask, queries
 from editcritic.reward.queries.kinds import Query, TextLine
 
 from ..fakes import PICTURE, Fake, alone, asks, known, question, run_all, verdict
 
 ROOT = Path(__file__).parents[3]
 POISON = 13
+NAN = float("nan")
+BOX = Box(0.5, 0.5, 0.1, 0.1, 0.9, "cup")
+EMBED, DETECT = queries.Embed(PICTURE, (queries.Region(),)), queries.Detect(PICTURE, ("cup",))
+MEASURE, READ = queries.Measure("l1", (PICTURE, PICTURE)), queries.ReadText(PICTURE)
+PLAN = queries.Plan((PICTURE,), "Remove the cup")
+HUNG = """
+import threading
+from editcritic.reward import Engine
+from tests.reward.fakes import Fake, asks, known, run_all
+
+def hang(query):
+    threading.Event().wait()
+
+engine = Engine()
+print(run_all(engine, [asks(1)], Fake(hang, name="hung", deadline_s=0.2))[0].reason)
+print(run_all(engine, [asks(2)], Fake(known, name="well"))[0].status)
+"""
+LEAVES = """
+import time
+from editcritic.reward import Engine
+from tests.reward.fakes import Fake, asks, known, run_all
+
+class Weights:
+    def __del__(self):
+        time.sleep(0.3)  # needs the interpreter afterwards, in the thread that releases it last
+        print("let go", flush=True)
+
+def score():
+    expert = Fake(known, name="well")
+    expert.weights = Weights()
+    print(run_all(Engine(), [asks(2)], expert)[0].status)
+
+score()
+"""
 
 
 def is_poison(query):
@@ -82,13 +99,19 @@ MISBEHAVIOURS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "returns one answer bare": (spoils(lambda answers: answers[0]), "1 answers, got Measurement"),
     "answers None": (answers(None), "rate expects Measurement, got NoneType"),
     "answers a number": (answers(0.5), "rate expects Measurement, got float"),
-    "answers another question": (answers(Reply("yes")), "rate expects Measurement, got Reply"),
-    "answers NaN": (answers(Measurement(float("nan"))), "rate expects finite floats, got Measurement(value=nan"),
-    "answers infinity": (answers(Measurement(float("inf"))), "rate expects finite floats, got Measurement(value=inf"),
-    "answers no value": (answers(Measurement(None)), "rate expects a number, got None"),
-    "fails": (answers(Failure("lost for words")), "lost for words"),
-    "fails for no reason": (answers(Failure("")), "Failure without a reason"),
-    "abstains for no reason": (answers(Abstention("")), "Abstention without a reason"),
+    "answers another question": (answers(queries.Reply("yes")), "rate expects Measurement, got Reply"),
+    "answers NaN": (
+        answers(queries.Measurement(float("nan"))),
+        "rate expects finite floats, got Measurement(value=nan",
+    ),
+    "answers infinity": (
+        answers(queries.Measurement(float("inf"))),
+        "rate expects finite floats, got Measurement(value=inf",
+    ),
+    "answers no value": (answers(queries.Measurement(None)), "rate expects a number, got None"),
+    "fails": (answers(queries.Failure("lost for words")), "lost for words"),
+    "fails for no reason": (answers(queries.Failure("")), "Failure without a reason"),
+    "abstains for no reason": (answers(queries.Abstention("")), "Abstention without a reason"),
 }
 
 
@@ -128,22 +151,17 @@ def test_finding_the_poisoned_question_takes_a_logarithm_of_calls(many, poison):
 
 
 def vectors(values=((1.0, 2.0),), patches=(4,), dtype=np.float32):
-    return Embeddings(np.array(values, dtype), np.array(patches))
+    return queries.Embeddings(np.array(values, dtype), np.array(patches))
 
 
-NAN = float("nan")
-BOX = Box(0.5, 0.5, 0.1, 0.1, 0.9, "cup")
-EMBED, DETECT = Embed(PICTURE, (Region(),)), Detect(PICTURE, ("cup",))
-MEASURE, READ = Measure("l1", (PICTURE, PICTURE)), ReadText(PICTURE)
-PLAN = Plan((PICTURE,), "Remove the cup")
 WRONG: list[tuple[Query[Any], Any]] = [
-    (DETECT, RecognizedText(())),
-    (DETECT, Detections(None)),  # type: ignore[arg-type]
-    (DETECT, Detections([BOX])),  # type: ignore[arg-type]
-    (DETECT, Detections((None,))),  # type: ignore[arg-type]
-    (DETECT, Detections((Box(0.5, 0.5, 0.1, 0.1, 0.9, None),))),  # type: ignore[arg-type]
-    (DETECT, Detections((BOX,), NAN)),
-    (DETECT, Detections((BOX,), None)),  # type: ignore[arg-type]
+    (DETECT, queries.RecognizedText(())),
+    (DETECT, queries.Detections(None)),  # type: ignore[arg-type]
+    (DETECT, queries.Detections([BOX])),  # type: ignore[arg-type]
+    (DETECT, queries.Detections((None,))),  # type: ignore[arg-type]
+    (DETECT, queries.Detections((Box(0.5, 0.5, 0.1, 0.1, 0.9, None),))),  # type: ignore[arg-type]
+    (DETECT, queries.Detections((BOX,), NAN)),
+    (DETECT, queries.Detections((BOX,), None)),  # type: ignore[arg-type]
     (EMBED, vectors(((1.0, NAN),))),
     (EMBED, vectors(((1.0, float("inf")),))),
     (EMBED, vectors(((1.0,), (2.0,)))),
@@ -151,24 +169,24 @@ WRONG: list[tuple[Query[Any], Any]] = [
     (EMBED, vectors(patches=(4, 4))),
     (EMBED, vectors(patches=(4.0,))),
     (EMBED, vectors(dtype=np.float64)),
-    (EMBED, Embeddings([[1.0]], [4])),  # type: ignore[arg-type]
-    (MEASURE, Measurement(NAN)),
-    (MEASURE, Measurement(0.5, NAN)),
-    (MEASURE, Measurement(np.float32(0.5))),  # type: ignore[arg-type]
-    (MEASURE, Measurement("0.5")),  # type: ignore[arg-type]
-    (Rate(PICTURE), Measurement(None)),
-    (verdict(0), Reply("yes", {"yes": NAN})),
-    (verdict(0), Reply("yes", {"yes": 1.5})),
-    (verdict(0), Reply("yes", {"yes": -0.5})),
-    (verdict(0), Reply("yes", {"yes": np.float32(0.5)})),  # type: ignore[dict-item]
-    (verdict(0), Reply("yes", {1: 0.5})),  # type: ignore[dict-item]
-    (verdict(0), Reply("yes", None)),  # type: ignore[arg-type]
-    (verdict(0), Reply(None)),  # type: ignore[arg-type]
-    (READ, RecognizedText(None)),  # type: ignore[arg-type]
-    (READ, RecognizedText(("cup",))),  # type: ignore[arg-type]
-    (READ, RecognizedText((TextLine(None, BOX),))),  # type: ignore[arg-type]
-    (READ, RecognizedText((TextLine("cup", None),))),  # type: ignore[arg-type]
-    (PLAN, RecognizedText(())),
+    (EMBED, queries.Embeddings([[1.0]], [4])),  # type: ignore[arg-type]
+    (MEASURE, queries.Measurement(NAN)),
+    (MEASURE, queries.Measurement(0.5, NAN)),
+    (MEASURE, queries.Measurement(np.float32(0.5))),  # type: ignore[arg-type]
+    (MEASURE, queries.Measurement("0.5")),  # type: ignore[arg-type]
+    (queries.Rate(PICTURE), queries.Measurement(None)),
+    (verdict(0), queries.Reply("yes", {"yes": NAN})),
+    (verdict(0), queries.Reply("yes", {"yes": 1.5})),
+    (verdict(0), queries.Reply("yes", {"yes": -0.5})),
+    (verdict(0), queries.Reply("yes", {"yes": np.float32(0.5)})),  # type: ignore[dict-item]
+    (verdict(0), queries.Reply("yes", {1: 0.5})),  # type: ignore[dict-item]
+    (verdict(0), queries.Reply("yes", None)),  # type: ignore[arg-type]
+    (verdict(0), queries.Reply(None)),  # type: ignore[arg-type]
+    (READ, queries.RecognizedText(None)),  # type: ignore[arg-type]
+    (READ, queries.RecognizedText(("cup",))),  # type: ignore[arg-type]
+    (READ, queries.RecognizedText((TextLine(None, BOX),))),  # type: ignore[arg-type]
+    (READ, queries.RecognizedText((TextLine("cup", None),))),  # type: ignore[arg-type]
+    (PLAN, queries.RecognizedText(())),
     (PLAN, EditPlan((PlannedOperation("other", count=True),))),
     (PLAN, EditPlan((PlannedOperation("other", words=b"cup"),))),  # type: ignore[arg-type]
     (PLAN, EditPlan((PlannedOperation("other", target=Target("cup", place="up")),))),  # type: ignore[arg-type]
@@ -194,8 +212,8 @@ def test_an_answer_with_a_fault_anywhere_in_it_is_no_answer(query, answer, tmp_p
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (ExpertDown("no GPU"), "no GPU"),
-        (ExpertDown(), "down"),
+        (queries.ExpertDown("no GPU"), "no GPU"),
+        (queries.ExpertDown(), "down"),
         (ConnectionRefusedError("port 80"), "ConnectionRefusedError: port 80"),
         (TimeoutError("10 s"), "TimeoutError: 10 s"),
     ],
@@ -231,7 +249,7 @@ class Loading(Fake):
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (ExpertDown("give a token"), "give a token"),
+        (queries.ExpertDown("give a token"), "give a token"),
         (ImportError("pip install it"), "could not be loaded: ImportError: pip install it"),
         (SystemExit(1), "could not be loaded: SystemExit: 1"),
     ],
@@ -303,7 +321,7 @@ def test_one_hung_connection_of_several_does_not_stop_the_others():
     ]
 
 
-def test_a_deadline_is_for_each_half_of_a_batch_that_is_halved():
+def test_a_deadline_is_for_each_half_of_a_batch_and_may_be_none():
     def slow(queries):
         if len(queries) > 1:
             raise ValueError("one by one, please")
@@ -313,49 +331,13 @@ def test_a_deadline_is_for_each_half_of_a_batch_that_is_halved():
     expert = Fake(whole=slow, deadline_s=0.5)
     with Engine() as engine:
         assert run_all(engine, [asks(*range(16))], expert) == [alone(asks(*range(16)), known)]
-
-
-def test_no_deadline_is_a_deadline_too():
     with Engine() as engine:
         assert run_all(engine, [asks(1)], Fake(deadline_s=float("inf"))) == [alone(asks(1), known)]
-
-
-HUNG = """
-import threading
-from editcritic.reward import Engine
-from tests.reward.fakes import Fake, asks, known, run_all
-
-def hang(query):
-    threading.Event().wait()
-
-engine = Engine()
-print(run_all(engine, [asks(1)], Fake(hang, name="hung", deadline_s=0.2))[0].reason)
-print(run_all(engine, [asks(2)], Fake(known, name="well"))[0].status)
-"""
 
 
 def test_a_process_with_a_hung_expert_ends_by_itself():
     run = subprocess.run([sys.executable, "-c", HUNG], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, "hung: no answer within 0.2 s\nscored\n"), run.stderr
-
-
-LEAVES = """
-import time
-from editcritic.reward import Engine
-from tests.reward.fakes import Fake, asks, known, run_all
-
-class Weights:
-    def __del__(self):
-        time.sleep(0.3)  # needs the interpreter afterwards, in the thread that releases it last
-        print("let go", flush=True)
-
-def score():
-    expert = Fake(known, name="well")
-    expert.weights = Weights()
-    print(run_all(Engine(), [asks(2)], expert)[0].status)
-
-score()
-"""
 
 
 def test_a_process_ends_after_its_experts_have_let_go_of_what_they_hold():

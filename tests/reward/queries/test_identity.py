@@ -9,15 +9,12 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import PIL.Image
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from editcritic.reward import Card, Reward, SpecError
 from editcritic.reward.config import build
@@ -60,18 +57,25 @@ def test_the_same_reward_has_the_same_identity_in_another_process():
     assert Reward.of(here.spec).identity == here.identity
 
 
-def test_experts_that_it_does_not_ask_do_not_matter():
+def test_an_identity_is_of_the_experts_that_are_asked():
     judge, other = Fake(name="judge"), Fake(name="other")
     one = Reward(Rated(), {"preference": judge})
     assert one.identity == Reward(Rated(), {"preference": judge, "segmenter": other}).identity
     assert one.identity != Reward(Rated(), {"preference": other}).identity
-
-
-def test_scores_name_the_reward_that_computed_them():
     reward = Reward(Rated(), {"preference": Fake()})
     scores = reward([sample()])
     assert scores.reward == reward.signature
     assert f'"reward": "{reward.signature}"' in scores.to_jsonl()
+
+    class Nameless(Fake):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "id":
+                raise RuntimeError("which one?")
+            return super().__getattribute__(name)
+
+    scores = Reward(Rated(), {"preference": Nameless()}, on_failures="none")([sample()])
+    assert "which one?" in scores[0].reason
+    assert scores.reward == "rated@1"
 
 
 OPTIONS = [
@@ -87,52 +91,6 @@ def test_no_two_options_have_one_identity():
     digests = [metric_digest(Tuned(option)) for option in OPTIONS]
     # Equal values of Python: True and 1 and 1.0 are not one option.
     assert len(set(digests)) == len(digests)
-
-
-PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(max_size=5)
-    | st.binary(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@settings(max_examples=200)
-@given(st.lists(PLAIN, min_size=2, max_size=4))
-def test_different_data_has_different_digests(values):
-    for one, other in combinations(values, 2):
-        assert (content_digest(one) == content_digest(other)) == (repr(one) == repr(other))
-
-
-LEAVES = st.builds(Tuned, st.sampled_from([None, 1, 2, "1"]), st.sampled_from([1, 2]))
-TREES = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(
-        st.builds(
-            lambda kind, parts: kind(parts),
-            st.sampled_from([WeightedMean, GeometricMean, Product, Minimum]),
-            st.dictionaries(st.sampled_from("ab"), inner, min_size=1),
-        ),
-        st.builds(Gate, inner, inner),
-        st.builds(Threshold, inner, st.sampled_from([0.25, 0.5])),
-    ),
-    max_leaves=4,
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(TREES, TREES, st.sampled_from("xy"), st.sampled_from("xy"))
-def test_rewards_that_can_differ_never_share_an_identity(one, other, first_expert, second_expert):
-    def reward(metric, expert):
-        asking = WeightedMean({"metric": metric, "rated": Rated()})
-        return Reward(asking, {"preference": Fake(name=expert)})
-
-    same = repr(one) == repr(other) and first_expert == second_expert
-    assert (reward(one, first_expert).identity == reward(other, second_expert).identity) == same
 
 
 @pytest.mark.parametrize(
@@ -180,32 +138,11 @@ def pack(folder: Path, words: str) -> str:
     return str(folder)
 
 
-def test_a_prompt_pack_counts_by_its_words_wherever_it_lies(tmp_path):
+def test_a_prompt_pack_counts_by_its_words_when_it_was_made(tmp_path):
     one = metric_digest(JudgeYesNo(prompts=pack(tmp_path / "one", "Is it done? {instruction}")))
     assert one == metric_digest(JudgeYesNo(prompts=pack(tmp_path / "two", "Is it done? {instruction}")))
     assert one != metric_digest(JudgeYesNo(prompts=pack(tmp_path / "three", "Done? {instruction}")))
     assert one != metric_digest(JudgeYesNo())
-
-
-def test_files_and_folders_in_options_count_by_their_content(tmp_path):
-    (tmp_path / "one.bin").write_bytes(b"1")
-    (tmp_path / "two.bin").write_bytes(b"1")
-    one, two = (Tuned(str(tmp_path / f"{name}.bin")) for name in ("one", "two"))
-    assert metric_digest(one) == metric_digest(two) == metric_digest(Tuned(tmp_path / "one.bin"))
-    (tmp_path / "two.bin").write_bytes(b"2")
-    assert metric_digest(one) != metric_digest(two)
-    before = metric_digest(Tuned(tmp_path))
-    (tmp_path / "three.bin").write_bytes(b"3")
-    assert metric_digest(Tuned(tmp_path)) != before
-
-
-def first_words(metric: Any) -> str:
-    """The words of a metric's first query."""
-    request: Any = next(metric(sample()))
-    return str(request.queries[0].messages)
-
-
-def test_a_pack_that_is_edited_changes_neither_the_words_nor_the_digest_of_what_was_made(tmp_path):
     folder = pack(tmp_path / "pack", "Is it done? {instruction}")
     metric = JudgeYesNo(prompts=folder)
     signature, identity = metric.signature, metric_digest(metric)
@@ -216,6 +153,34 @@ def test_a_pack_that_is_edited_changes_neither_the_words_nor_the_digest_of_what_
     assert "Well?" in first_words(again)
     assert metric_digest(again) != identity
     assert again.signature != signature
+
+
+def test_files_in_options_count_by_their_content(tmp_path, monkeypatch):
+    (tmp_path / "one.bin").write_bytes(b"1")
+    (tmp_path / "two.bin").write_bytes(b"1")
+    one, two = (Tuned(str(tmp_path / f"{name}.bin")) for name in ("one", "two"))
+    assert metric_digest(one) == metric_digest(two) == metric_digest(Tuned(tmp_path / "one.bin"))
+    (tmp_path / "two.bin").write_bytes(b"2")
+    assert metric_digest(one) != metric_digest(two)
+    before = metric_digest(Tuned(tmp_path))
+    (tmp_path / "three.bin").write_bytes(b"3")
+    assert metric_digest(Tuned(tmp_path)) != before
+    monkeypatch.chdir(tmp_path)
+    before = content_digest(["one.txt", str(tmp_path / "one.txt")])
+    (tmp_path / "one.txt").write_text("a")
+    assert content_digest(["one.txt", str(tmp_path / "one.txt")]) == before
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.txt").write_text("a")
+    reward = Reward(Words("one.txt"), {})
+    (tmp_path / "one.txt").write_text("b")
+    assert reward.identity == reward.identity != Reward(Words("one.txt"), {}).identity
+    assert Reward(Words(Path("one.txt")), {}).identity == Reward(Words("one.txt"), {}).identity
+
+
+def first_words(metric: Any) -> str:
+    """The words of a metric's first query."""
+    request: Any = next(metric(sample()))
+    return str(request.queries[0].messages)
 
 
 def local_metric(value: float) -> Any:
@@ -238,18 +203,9 @@ def test_a_metric_without_a_spec_shares_its_identity_with_no_other():
         metric_digest(local_metric(1))
     assert Reward(Tuned(), {}).is_repeatable
     assert replace(Tuned(), option=1) != Tuned()
-
-
-def test_an_expert_without_an_id_fails_its_queries_and_not_the_call():
-    class Nameless(Fake):
-        def __getattribute__(self, name: str) -> Any:
-            if name == "id":
-                raise RuntimeError("which one?")
-            return super().__getattribute__(name)
-
-    scores = Reward(Rated(), {"preference": Nameless()}, on_failures="none")([sample()])
-    assert "which one?" in scores[0].reason
-    assert scores.reward == "rated@1"
+    digests = [metric_digest(Words(re.compile(*pattern))) for pattern in (("cup",), ("dog",), ("cup", re.IGNORECASE))]
+    assert len(set(digests)) == 3
+    assert digests[0] == metric_digest(Words(re.compile("cup")))
 
 
 class Words:
@@ -282,25 +238,3 @@ def test_options_whose_state_cannot_be_seen_share_no_identity(one, other):
     first, second = Reward(Words(one), {}), Reward(Words(other), {})
     assert not first.is_repeatable
     assert first.identity != second.identity
-
-
-def test_patterns_count_by_what_they_match():
-    digests = [metric_digest(Words(re.compile(*pattern))) for pattern in (("cup",), ("dog",), ("cup", re.IGNORECASE))]
-    assert len(set(digests)) == 3
-    assert digests[0] == metric_digest(Words(re.compile("cup")))
-
-
-def test_words_of_data_are_no_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    before = content_digest(["one.txt", str(tmp_path / "one.txt")])
-    (tmp_path / "one.txt").write_text("a")
-    assert content_digest(["one.txt", str(tmp_path / "one.txt")]) == before
-
-
-def test_a_file_of_an_option_counts_by_its_content_also_without_a_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "one.txt").write_text("a")
-    reward = Reward(Words("one.txt"), {})
-    (tmp_path / "one.txt").write_text("b")
-    assert reward.identity == reward.identity != Reward(Words("one.txt"), {}).identity
-    assert Reward(Words(Path("one.txt")), {}).identity == Reward(Words("one.txt"), {}).identity

@@ -24,22 +24,6 @@ GRADED = Json.from_schema(
         "required": ["score"],
     }
 )
-
-
-def read(form: ResponseFormat, text: str) -> Any:
-    """The format's value of a judge's output, or None for a failure."""
-    reply = parse_reply(form, text)
-    if isinstance(reply, Failure):
-        assert reply.raw == text
-        return None
-    try:
-        return form.reply_value(reply)
-    except ValueError:
-        return None
-
-
-# What is read in texts: None where they give no answer, or several.
-
 YES_NO: dict[Any, tuple[str, ...]] = {
     1.0: (
         *("yes", "YES!", "**Yes**", '"Yes."', "- Yes", "Yes, the cup is blue now.", "Yes. There is no cup left."),
@@ -75,7 +59,6 @@ YES_NO: dict[Any, tuple[str, ...]] = {
         *("[It is blue.\nYes", "The banner reads as follows. Yes.", "Yes or no? Hard to say. No."),
     ),
 }
-
 LEVEL: dict[Any, tuple[str, ...]] = {
     1.0: ("**Excellent**",),
     0.75: (
@@ -104,7 +87,6 @@ LEVEL: dict[Any, tuple[str, ...]] = {
         *("Severity: poor (?)", "Maybe severity: good", "{severity: poor", "[severity: poor"),
     ),
 }
-
 TEN_GRADES: dict[Any, tuple[str, ...]] = {
     0: ("0",),
     7: (
@@ -137,7 +119,6 @@ TEN_GRADES: dict[Any, tuple[str, ...]] = {
         *("I'm sorry, I can't rate this.", "<think>7"),
     ),
 }
-
 ASKED_GRADES: dict[Any, tuple[str, ...]] = {
     5: (
         *("Instruction Following: 5", "**Instruction following:** 5/10", "instruction_following = 5"),
@@ -149,20 +130,17 @@ ASKED_GRADES: dict[Any, tuple[str, ...]] = {
         *("Instruction Following: 5 or 6", '{"instruction following": 5'),
     ),
 }
-
 HUNDRED_GRADES: dict[Any, tuple[str, ...]] = {
     7: ("7",),
     85: (*("85", "85/100", "Score: 85 out of 100.", "85%"),),
     100: ("100",),
     None: (*("101", "8.5/10", "8/10", "80-90", "85.5", "1,000"),),
 }
-
 FIVE_GRADES: dict[Any, tuple[str, ...]] = {
     4: (*("4", "4/5", "4 stars"),),
     5: ("**Rating:** 5 out of 5",),
     None: (*("0", "6", "8/10", "5/10", "★★★★", "4.5 stars"),),
 }
-
 NO_JSON = (
     *('{"first": {"score": 7}, "second": {"sc', '[{"score": 7}, {"sco', '{"score": 7} {"score": 8'),
     *('Example: {"score": 0}. Mine: {"score": 5', "", "7", '{"score": 7', '{"score": "11"}', '{"score": " 7"}'),
@@ -178,7 +156,6 @@ SEVEN = (
     *('<think>{"score": 3}</think>{"score": 7}', 'The set {a, b} is fine. {"score": 7}', '{note: {"score": 7}}'),
     *('I see [1]: {"score": 7}', '{"score": 7} [and see above', '{"score": "7"}', '{"score": "07"} {"score": 7}'),
 )
-
 JSON: list[tuple[str, Any]] = [
     ('{"score": 7, "why": "it is, [so,] \\"blue\\","}', {"score": 7, "why": 'it is, [so,] "blue",'}),
     *((text, {"score": 7}) for text in SEVEN),
@@ -192,6 +169,41 @@ RAW: list[tuple[ResponseFormat, str, Any]] = [
     *((form, text, value) for form, table in TABLES for value, texts in table.items() for text in texts),
     *((GRADED, text, value) for text, value in JSON),
 ]
+WORDS = ["yes", "no", "not", "good", "bad", "or", "if", "n't", "Answer:", "score is", "7", "10", "11", "2.5", "/10"]
+PIECES = st.sampled_from([*WORDS, " out of 10", '{"score":', "<think>", "</think>", *'0123-%*_?/.,:\n }[]"½\u0667'])
+OUTPUT = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".join))
+STUCK = (
+    *("<answer>yes ", "<answer>", "score: 7 ", "7/10 ", '{"', '"\\"', "{", '["', '"\\', "score (", "score: "),
+    *("yes ", "7 ", "no, ", "[1 ", ",}", "<Start Thinking>", " "),
+)
+OTHER_SCALES = (  # of another scale, a sum, a legend
+    *("Score: 3 out of five", "Rating: 4 on a 5-point scale", "Rating: 4 on a scale of 1 to 5", "Score: 7 … 8"),
+    *("Score: 1 = poor, 10 = perfect. I give 7", "Score: 0 (no edit) to 10 (perfect): 6", "Score: 10 minus 3 = 7"),
+    *("Score: 8 − 2 = 6", "Score: 4 + 3 = 7", "Score: 9, minus 2 for artifacts, so 7", "Score: 7 (maybe 8)"),
+    *("Score: 7..8", "Score: 3 . 5"),
+)
+BARE = [
+    *((parse_integer, text, None) for text in OTHER_SCALES),
+    *((parse_integer, text, grade) for text, grade in (("Rating: 4 on a scale of 0 to 10", 4), ("Score: 7 (good)", 7))),
+    *((parse_yes_no, text, None) for text in ("Yes is incorrect", "'Yes' is not my answer", "Yes, that is false")),
+    (parse_yes_no, "Yes, that is correct", True),
+    (parse_yes_no, "No, that is not what was asked", False),
+]
+
+
+def read(form: ResponseFormat, text: str) -> Any:
+    """The format's value of a judge's output, or None for a failure."""
+    reply = parse_reply(form, text)
+    if isinstance(reply, Failure):
+        assert reply.raw == text
+        return None
+    try:
+        return form.reply_value(reply)
+    except ValueError:
+        return None
+
+
+# What is read in texts: None where they give no answer, or several.
 
 
 @pytest.mark.parametrize(
@@ -203,16 +215,13 @@ def test_raw_answers(form, text, value):
     assert type(parsed) is type(value)
 
 
-WORDS = ["yes", "no", "not", "good", "bad", "or", "if", "n't", "Answer:", "score is", "7", "10", "11", "2.5", "/10"]
-PIECES = st.sampled_from([*WORDS, " out of 10", '{"score":', "<think>", "</think>", *'0123-%*_?/.,:\n }[]"½\u0667'])
-OUTPUT = st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=12).map("".join))
-
-
 @given(OUTPUT)
-def test_a_word_that_is_read_was_said(text):
+def test_what_is_read_was_said(text):
     assert read(YesNo(), text) is None or re.search("yes" if read(YesNo(), text) else "no", text, re.IGNORECASE)
     level = parse_reply(LEVELS, text)
     assert isinstance(level, Failure) or (level.text in LEVELS.options and level.text in text.casefold())
+    parsed = read(GRADED, text)
+    assert parsed is None or 0 <= parsed["score"] <= 10
 
 
 @given(OUTPUT, st.sampled_from([TEN, HUNDRED, FIVE]))
@@ -223,22 +232,10 @@ def test_an_integer_that_is_read_was_said_and_is_in_range(text, grade):
     )
 
 
-@given(OUTPUT)
-def test_json_that_is_read_is_of_the_schema(text):
-    parsed = read(GRADED, text)
-    assert parsed is None or 0 <= parsed["score"] <= 10
-
-
 @given(st.integers(0, 10), st.sampled_from(["{}", "**{}**", "{}/10", "Score: {}", "I think so.\nScore: {} out of 10"]))
 def test_an_integer_that_is_plainly_said_is_read(number, words):
     assert read(TEN, words.format(number)) == number
     assert read(GRADED, f"So:\n```json\n{json.dumps({'score': number})}\n```") == {"score": number}
-
-
-STUCK = (
-    *("<answer>yes ", "<answer>", "score: 7 ", "7/10 ", '{"', '"\\"', "{", '["', '"\\', "score (", "score: "),
-    *("yes ", "7 ", "no, ", "[1 ", ",}", "<Start Thinking>", " "),
-)
 
 
 @pytest.mark.parametrize("again", STUCK)
@@ -257,21 +254,6 @@ def read_in_all_ways(again, text):
     assert parse_integer(text, 8, 10) is None
     with pytest.raises(ValueError, match=r"JSON|wrong"):
         parse_json('{"type": "object", "required": ["score"]}', text)
-
-
-OTHER_SCALES = (  # of another scale, a sum, a legend
-    *("Score: 3 out of five", "Rating: 4 on a 5-point scale", "Rating: 4 on a scale of 1 to 5", "Score: 7 … 8"),
-    *("Score: 1 = poor, 10 = perfect. I give 7", "Score: 0 (no edit) to 10 (perfect): 6", "Score: 10 minus 3 = 7"),
-    *("Score: 8 − 2 = 6", "Score: 4 + 3 = 7", "Score: 9, minus 2 for artifacts, so 7", "Score: 7 (maybe 8)"),
-    *("Score: 7..8", "Score: 3 . 5"),
-)
-BARE = [
-    *((parse_integer, text, None) for text in OTHER_SCALES),
-    *((parse_integer, text, grade) for text, grade in (("Rating: 4 on a scale of 0 to 10", 4), ("Score: 7 (good)", 7))),
-    *((parse_yes_no, text, None) for text in ("Yes is incorrect", "'Yes' is not my answer", "Yes, that is false")),
-    (parse_yes_no, "Yes, that is correct", True),
-    (parse_yes_no, "No, that is not what was asked", False),
-]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,12 @@ from editcritic.reward.queries.response_formats import Message
 from editcritic.reward.trust import trusting
 
 OURS = "editcritic.reward.metrics.edival"
+PAPERS = {
+    "complexedit": {"alignment", "quality"},
+    "dlebench": {"consistency_oracle", "consistency_tools", "following_tools"},
+    "i2ibench": {"blending", "artifacts", "following", "success", "knowledge"},
+}
+"""What figure 16, table 16 and appendix F mark as system prompts."""
 
 
 @pytest.fixture
@@ -20,13 +26,10 @@ def pack(tmp_path):
     return tmp_path
 
 
-def test_slots_are_filled_with_what_is_given_and_nothing_is_read_into_it():
+def test_slots_are_filled_and_a_pack_replaces_the_files_that_it_has(pack):
     text = Prompts(OURS).render("color", object="{value} cup", value="blue", unused="x")
     assert "{value} cup" in text
     assert "blue" in text
-
-
-def test_a_pack_replaces_the_files_that_it_has(pack):
     ours, theirs = Prompts(OURS), Prompts(OURS, str(pack))
     assert theirs.render("color", object="Tasse", value="blau") == "Ist Tasse nun blau? {ja/nein}"
     assert theirs.render("material", object="cup", value="wood") == ours.render("material", object="cup", value="wood")
@@ -46,15 +49,8 @@ def test_the_digest_follows_the_words_of_the_pack(pack):
 @pytest.mark.parametrize(
     "text",
     [
-        "{colour}",
-        "{}",
-        "{object.__class__}",
-        "{object[0]}",
-        "{object",
-        "object}",
-        "{object:{width}}",
-        "{object:>9999}",
-        "{object!r}",
+        *("{colour}", "{}", "{object.__class__}", "{object[0]}", "{object", "object}", "{object:{width}}"),
+        *("{object:>9999}", "{object!r}"),
     ],
 )
 def test_a_prompt_that_cannot_be_filled_is_named(text, tmp_path):
@@ -63,9 +59,13 @@ def test_a_prompt_that_cannot_be_filled_is_named(text, tmp_path):
         Prompts(OURS, str(tmp_path)).render("color", object="cup", value="blue")
 
 
-def test_a_pack_that_is_no_folder_is_refused(tmp_path):
+def test_a_pack_is_a_folder_of_so_many_files(tmp_path, pack):
     with pytest.raises(ValueError, match=r"is not a folder: give a folder of <name>\.txt files"):
         Prompts(OURS, str(tmp_path / "nowhere"))
+    for number in range(MAX_PROMPTS):
+        (pack / f"{number}.txt").touch()
+    with pytest.raises(ValueError, match="has more than 1,000 files"):
+        Prompts(OURS, str(pack))
 
 
 def fifo(path: Path) -> None:
@@ -94,12 +94,8 @@ def no_text(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (fifo, "it is a FIFO"),
-        (device, "leads out of"),
-        (link, "leads out of"),
-        (Path.mkdir, "it is a directory"),
-        (huge, "more than 1,048,576"),
-        (no_text, "utf-8"),
+        *((fifo, "it is a FIFO"), (device, "leads out of"), (link, "leads out of"), (Path.mkdir, "it is a directory")),
+        *((huge, "more than 1,048,576"), (no_text, "utf-8")),
     ],
 )
 def test_a_pack_of_a_stranger_is_files_of_text_in_its_folder(make, message, tmp_path):
@@ -110,13 +106,6 @@ def test_a_pack_of_a_stranger_is_files_of_text_in_its_folder(make, message, tmp_
     if make is link:
         with trusting(str(tmp_path)):
             assert Prompts(OURS, str(tmp_path / "pack")).contents == {"color": b"a secret"}
-
-
-def test_a_pack_has_so_many_files(pack):
-    for number in range(MAX_PROMPTS):
-        (pack / f"{number}.txt").touch()
-    with pytest.raises(ValueError, match="has more than 1,000 files"):
-        Prompts(OURS, str(pack))
 
 
 def test_a_pack_says_what_is_the_systems(tmp_path):
@@ -140,14 +129,6 @@ def test_a_pack_says_what_is_the_systems(tmp_path):
     (tmp_path / "color.txt").write_text("Rules alone.\n=== user ===\n", encoding="utf-8")
     with pytest.raises(ValueError, match="'color' has nothing for the user's message"):
         Prompts(OURS, str(tmp_path)).messages("color", (), slots)
-
-
-PAPERS = {
-    "complexedit": {"alignment", "quality"},
-    "dlebench": {"consistency_oracle", "consistency_tools", "following_tools"},
-    "i2ibench": {"blending", "artifacts", "following", "success", "knowledge"},
-}
-"""What figure 16, table 16 and appendix F mark as system prompts."""
 
 
 def prompts_of(metrics: str) -> dict[str, set[str]]:

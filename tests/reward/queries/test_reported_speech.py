@@ -20,6 +20,8 @@ from editcritic.reward.queries.reported_speech import final_answer, quotations
 from editcritic.reward.queries.response_formats import ResponseFormat, parse_reply
 
 HALVES = ("development", "held-back", "fresh")
+TEN, YES_NO = Grade(), YesNo()
+GRADED = Json.from_schema({"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]})
 
 
 def rows(name: str, half: str) -> Iterator[dict[str, Any]]:
@@ -89,10 +91,6 @@ def test_what_is_no_answer_is_not_read_and_what_is_one_is(half: str) -> None:
     wrong = {name: [row["id"] for row, _ in found] for name, found in misread(half).items()}
     # Reasoning without an end that mentions its tag and a verdict: a parser of text does not see that it was cut off.
     assert wrong == {"adversarial": ["fa102"] if half == "fresh" else [], "honest": [], "honest, bare": []}
-
-
-TEN, YES_NO = Grade(), YesNo()
-GRADED = Json.from_schema({"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]})
 
 
 @pytest.mark.parametrize(

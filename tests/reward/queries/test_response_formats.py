@@ -14,20 +14,15 @@ FLAWS = Json.from_schema(
 )
 
 
-def test_a_level_that_is_part_of_another_is_told_apart():
+def test_levels_and_grades_are_worth_what_is_expected():
     two = Levels(("very good", "good"), (1.0, 0.5))
     assert [parse_reply(two, text) for text in ("Very good!", "good")] == [Reply("very good"), Reply("good")]
-
-
-def test_levels_are_worth_what_is_expected_of_them():
     assert LEVELS.reply_value(Reply("good", {"excellent": 0.5, "bad": 0.5})) == 0.5
     assert LEVELS.reply_value(Reply("good")) == 0.75
-
-
-def test_a_grade_is_expected_only_of_probabilities():
     assert Grade().expected_value(Reply("3", {"3": 0.5, "10": 0.5})) == 6.5
     with pytest.raises(ValueError, match="gives no probabilities"):
         Grade().expected_value(Reply("3"))
+    assert LEVELS.describe() == Levels(LEVELS.options, (5.0, 4.0, 3.0, 2.0, 1.0)).describe()
 
 
 @pytest.mark.parametrize(
@@ -50,11 +45,14 @@ def test_what_is_no_json_of_the_schema_fails(text, message):
         FLAWS.parse(text)
 
 
-def test_free_text_may_be_anything_but_nothing():
+def test_free_text_and_what_is_logged_of_a_reply():
     assert parse_reply(FreeText(), " a cup ") == Reply("a cup")
     assert isinstance(parse_reply(FreeText(), "  "), Failure)
     call = ToolCall("zoom", "{}", "1")
     assert parse_reply(FreeText(), "", calls=(call,)) == Reply("", tool_calls=(call,))
+    reply = Reply("", {"yes": 0.25, "no": 0.75}, 0.5, (ToolCall("zoom", '{"x": 1', "7"),))
+    assert answer_from_json(json.loads(json.dumps(answer_to_json(reply)))) == reply
+    assert answer_to_json(Reply("yes")) == {"reply": "yes", "probabilities": {}}
 
 
 @pytest.mark.parametrize(
@@ -76,10 +74,6 @@ def test_grades_that_make_no_sense_are_refused(low, high):
         Grade(low, high)
 
 
-def test_weights_change_the_reading_and_not_the_question():
-    assert LEVELS.describe() == Levels(LEVELS.options, (5.0, 4.0, 3.0, 2.0, 1.0)).describe()
-
-
 def test_tools_are_part_of_the_question_only_where_there_are_some():
     zoom = Tool("zoom", "Look closer", json.dumps({"type": "object"}))
     assert FreeText().describe() == ["free_text", 256, 0.0]
@@ -91,9 +85,3 @@ def test_tools_are_part_of_the_question_only_where_there_are_some():
         Message(("done",), "tool", tool_call_id="1").describe()
         != Message(("done",), "tool", tool_call_id="2").describe()
     )
-
-
-def test_a_reply_is_logged_with_all_it_says():
-    reply = Reply("", {"yes": 0.25, "no": 0.75}, 0.5, (ToolCall("zoom", '{"x": 1', "7"),))
-    assert answer_from_json(json.loads(json.dumps(answer_to_json(reply)))) == reply
-    assert answer_to_json(Reply("yes")) == {"reply": "yes", "probabilities": {}}

@@ -26,7 +26,6 @@ from ..fakes import Fake, Rated, Says, Seeded, picture, sample
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REWARDS, EXPERTS = (PROJECT["entry-points"][f"editcritic.{kind}"] for kind in ("rewards", "experts"))
-
 A, B = {"use": "guard-not-a-copy"}, {"use": "guard-same-aspect", "tolerance": 0.1}
 MAPS = "editcritic.reward.metrics.calibration"
 MAP = {
@@ -62,6 +61,11 @@ WITHOUT_WEIGHTS = {
     *("openai", "served", "systemone"),
 }
 SPECS = {name: {"use": name, **OPTIONS.get(name, {})} for name in REWARDS}
+OTHER = """
+import json, pickle, sys
+reward, samples = pickle.load(sys.stdin.buffer)
+print(json.dumps([score.to_json() for score in reward(samples)]))
+"""
 
 
 def toml(value):
@@ -69,11 +73,6 @@ def toml(value):
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(key)} = {toml(item)}" for key, item in value.items()) + "}"
     return f"[{', '.join(map(toml, value))}]" if isinstance(value, list) else json.dumps(value)
-
-
-def test_the_names_are_those_of_the_project():
-    assert set(REWARDS) <= set(entry_point_names("editcritic.rewards"))
-    assert set(EXPERTS) <= set(entry_point_names("editcritic.experts"))
 
 
 def uses(value):
@@ -120,7 +119,7 @@ def test_every_expert_can_be_written_down_and_built_again(name):
         assert again.id == expert.id
 
 
-def test_options_stand_behind_the_name_or_beside_it():
+def test_options_stand_behind_the_name_or_beside_it_and_tables_nest():
     assert build("guard-same-aspect?tolerance=0.5") == SameAspect(0.5)
     assert build({"use": "guard-same-aspect", "tolerance": 0.5}) == SameAspect(0.5)
     assert build("guard-same-aspect", tolerance=0.5) == SameAspect(0.5)
@@ -128,9 +127,12 @@ def test_options_stand_behind_the_name_or_beside_it():
     assert build("editcritic.reward.metrics.guards:SameAspect?tolerance=0.5") == SameAspect(0.5)
     assert build("tests.reward.fakes:Rated?prompt=a cup&weights=[2,3]") == Rated("a cup", (2, 3))
     assert build("tests.reward.fakes:Rated?prompt=%7Bx%7D&role=judge.style") == Rated("{x}", role="judge.style")
-
-
-def test_a_table_nests():
+    assert spec_of(SameAspect()) == {"use": "guard-same-aspect"}
+    assert spec_of(NotBlank(min_contrast_ratio=0.5)) == {"use": "guard-not-blank", "min_contrast_ratio": 0.5}
+    assert spec_of(Rated(weights=(1.0, 2.0)))["weights"] == [1.0, 2.0]
+    assert build(spec_of(Rated(weights=(1.0, 2.0)))) == Rated(weights=(1.0, 2.0))
+    assert set(REWARDS) <= set(entry_point_names("editcritic.rewards"))
+    assert set(EXPERTS) <= set(entry_point_names("editcritic.experts"))
     table = {
         "use": "gate",
         "guard": {"use": "minimum", "parts": {"a": A, "b": B}},
@@ -143,18 +145,13 @@ def test_a_table_nests():
     assert build(spec_of(expected)) == expected
 
 
-def test_what_is_as_by_default_is_left_out_and_lists_come_back_as_tuples():
-    assert spec_of(SameAspect()) == {"use": "guard-same-aspect"}
-    assert spec_of(NotBlank(min_contrast_ratio=0.5)) == {"use": "guard-not-blank", "min_contrast_ratio": 0.5}
-    assert spec_of(Rated(weights=(1.0, 2.0)))["weights"] == [1.0, 2.0]
-    assert build(spec_of(Rated(weights=(1.0, 2.0)))) == Rated(weights=(1.0, 2.0))
-
-
-def test_a_metric_that_is_there_already_is_taken_as_it_is(monkeypatch):
+def test_a_metric_may_be_an_object_or_a_function(monkeypatch):
     monkeypatch.setattr(fakes, "READY", Says(Score.of(1)), raising=False)
     assert build("tests.reward.fakes:READY") is fakes.__dict__["READY"]
     with pytest.raises(SpecError, match=r"READY takes no options, got \['x'\]"):
         build("tests.reward.fakes:READY?x=1")
+    assert spec_of(a_metric) == {"use": f"{__name__}:a_metric"}
+    assert build(spec_of(a_metric)) is a_metric
 
 
 def a_metric(sample):
@@ -164,11 +161,6 @@ def a_metric(sample):
 
 
 a_metric.card = Says(Score.of(1)).card  # type: ignore[attr-defined]
-
-
-def test_a_metric_may_be_a_function():
-    assert spec_of(a_metric) == {"use": f"{__name__}:a_metric"}
-    assert build(spec_of(a_metric)) is a_metric
 
 
 @pytest.mark.parametrize(
@@ -199,12 +191,10 @@ def test_a_spec_that_cannot_be_built_says_what_is_wrong_with_it(spec, says):
         build(spec)
 
 
-def test_an_expert_is_looked_for_among_experts():
+def test_what_cannot_be_found_has_no_spec(tmp_path):
     with pytest.raises(SpecError, match="unknown expert 'edival-if': "):
         build("edival-if", "editcritic.experts")
 
-
-def test_what_cannot_be_found_again_has_no_spec():
     class Local(Seeded):
         pass
 
@@ -216,9 +206,6 @@ def test_what_cannot_be_found_again_has_no_spec():
         spec_of(lambda sample: None)
     with pytest.raises(SpecError, match="no spec: range does not say its arguments"):
         spec_of(Rated(weights=range(3)))  # type: ignore[arg-type]
-
-
-def test_a_file_that_is_no_spec_is_named(tmp_path):
     with pytest.raises(SpecError, match=f"cannot read {tmp_path}/nowhere.toml: No such file"):
         read_spec(tmp_path / "nowhere.toml")
     (tmp_path / "odd.toml").write_text("use = ")
@@ -240,13 +227,6 @@ def test_others_ship_rewards_under_a_name(monkeypatch):
         build("broken")
     with pytest.raises(SpecError, match=r"moved is installed, but tests\.reward\.fakes:Gone cannot be loaded"):
         build("moved")
-
-
-OTHER = """
-import json, pickle, sys
-reward, samples = pickle.load(sys.stdin.buffer)
-print(json.dumps([score.to_json() for score in reward(samples)]))
-"""
 
 
 def test_a_reward_scores_the_same_in_another_process():

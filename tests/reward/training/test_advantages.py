@@ -27,6 +27,12 @@ OPTIONS = st.fixed_dictionaries(
         "noise_correction": st.sampled_from(["shrink", "floor"]),
     }
 )
+REFUSED = Score.failed("the judge refused")
+DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
+DARK = Score.abstained("too dark to tell")
+NO_TEXT = Score.not_applicable("no text in it")
+ROOT = math.sqrt(0.5)
+VALUED_GROUP = st.lists(st.floats(0, 1).map(lambda value: round(value, 3)), min_size=2, max_size=8)
 
 
 def of(rows: Sequence[tuple[float | None, str]], **options: Any) -> Advantages:
@@ -36,13 +42,6 @@ def of(rows: Sequence[tuple[float | None, str]], **options: Any) -> Advantages:
 def same(left: Advantages, right: Advantages) -> None:
     np.testing.assert_allclose(left.values, right.values, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(left.informative, right.informative)
-
-
-REFUSED = Score.failed("the judge refused")
-DOWN = Score.failed("no answer within 600 s", cause="infrastructure")
-DARK = Score.abstained("too dark to tell")
-NO_TEXT = Score.not_applicable("no text in it")
-ROOT = math.sqrt(0.5)
 
 
 @pytest.mark.parametrize(
@@ -94,17 +93,11 @@ def test_metrics_are_of_groups_and_noise():
     nothing = advantages([], [])
     assert nothing.values.shape == (0,)
     assert set(nothing.metrics.values()) == {0.0}
-
-
-def test_an_abstention_has_a_value_where_another_edit_has_one_or_the_lowest_is_known():
     result = advantages([DARK, DARK, DOWN], ["a"] * 3)
     assert not result.scored.any()
     assert "reward" not in result.metrics
     assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"], lowest=0.0) == [0.0, None, 0.5]
     assert training_values([DARK, DOWN, 0.5], ["a", "b", "c"]) == [None, None, 0.5]
-
-
-VALUED_GROUP = st.lists(st.floats(0, 1).map(lambda value: round(value, 3)), min_size=2, max_size=8)
 
 
 @given(VALUED_GROUP, st.data(), OPTIONS.map(lambda options: {**options, "judge_std": 0.0}))
@@ -118,71 +111,31 @@ def test_abstaining_never_raises_the_advantage_of_an_edit(values, data, options)
 
 
 @given(ROWS, OPTIONS)
-def test_the_mean_over_the_scored_rows_of_a_group_is_zero(rows, options):
+def test_means_missing_rows_degenerate_groups_and_noise(rows, options):
     result = of(rows, **options)
     for name in "abcd":
         indices = [index for index, (value, group) in enumerate(rows) if group == name and value is not None]
         assert abs(result.values[indices].sum()) < 1e-9 * (1 + np.abs(result.values[indices]).sum())
-
-
-@given(ROWS, OPTIONS, st.dictionaries(st.sampled_from("abcd"), st.integers(-9, 9), min_size=4))
-def test_what_is_added_to_all_of_a_group_changes_nothing(rows, options, shifts):
-    same(of(rows, **options), of([(None if v is None else v + shifts[g], g) for v, g in rows], **options))
-
-
-@given(ROWS, OPTIONS, st.sampled_from([2.0**-20, 0.25, 3.0, 1024.0]))
-def test_the_unit_of_scores_does_not_matter_once_it_is_divided_by(rows, options, unit):
-    scaled = {**options, "judge_std": options["judge_std"] * unit}
-    plain, scaled_result = of(rows, **options), of([(None if v is None else v * unit, g) for v, g in rows], **scaled)
-    np.testing.assert_allclose(
-        plain.values * (unit if options["scale_rewards"] == "none" else 1), scaled_result.values, atol=1e-9 * unit
-    )
-    assert plain.noise_variance_share == pytest.approx(scaled_result.noise_variance_share)
-
-
-@given(ROWS, OPTIONS, st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(rows, options, random):
-    order = list(range(len(rows)))
-    random.shuffle(order)
-    original, shuffled = of(rows, **options), of([rows[index] for index in order], **options)
-    np.testing.assert_allclose(original.values[order], shuffled.values, atol=1e-12)
-    for name, number in original.metrics.items():
-        assert number == pytest.approx(shuffled.metrics[name])
-
-
-@given(ROWS, OPTIONS)
-def test_an_unscored_row_is_zero_and_does_not_influence_the_others(rows, options):
-    result = of(rows, **options)
     missing = np.array([value is None for value, _ in rows], bool)
     assert (result.values[missing] == 0).all()
     assert (result.scored == ~missing).all()
     assert not result.informative[missing].any()
     kept = of([row for row in rows if row[0] is not None], **options)
     np.testing.assert_allclose(result.values[~missing], kept.values, atol=1e-12)
-
-
-@given(ROWS, OPTIONS)
-def test_degenerate_groups_are_exactly_zero_and_counted(rows, options):
-    result = of(rows, **options)
     spread = {name: {v for v, g in rows if g == name and v is not None} for _, name in rows}
     for index, (_, group) in enumerate(rows):
         if len(spread[group]) < 2:
             assert result.values[index] == 0.0
     expected = sum(len(values) < 2 for values in spread.values()) / len(spread) if spread else 0.0
     assert result.degenerate_groups == pytest.approx(expected)
-
-
-@given(ROWS, OPTIONS)
-def test_noise_never_enlarges_an_advantage(rows, options):
     noisy, quiet = of(rows, **options), of(rows, **{**options, "judge_std": 0.0})
     assert (np.abs(noisy.values) <= np.abs(quiet.values) + 1e-12).all()
     assert (noisy.values * quiet.values >= 0).all()
 
 
-@given(ROWS, st.sampled_from([0.1, 0.5, 2.0]), st.sampled_from(["group", "batch"]))
-def test_shrinking_divides_by_twice_the_noise_at_least(rows, noise, scale):
-    result, apart = of(rows, judge_std=noise, scale_rewards=scale), of(rows, scale_rewards="none")
-    assert (np.abs(result.values) <= np.abs(apart.values) / (2 * noise) + 1e-12).all()
+@given(ROWS, OPTIONS, st.dictionaries(st.sampled_from("abcd"), st.integers(-9, 9), min_size=4))
+def test_what_is_added_to_all_of_a_group_changes_nothing(rows, options, shifts):
+    same(of(rows, **options), of([(None if v is None else v + shifts[g], g) for v, g in rows], **options))
 
 
 def noisy_scores(
@@ -245,17 +198,11 @@ def test_each_operation_has_an_advantage_of_its_own():
     assert list(result) == ["operation 1", "operation 2"]
     assert result["operation 1"].values.tolist() == [0.5, -0.5, 0.5, -0.5]
     assert result["operation 2"].values.tolist() == [-0.5, 0.5, 0.5, -0.5]
-
-
-def test_a_credit_counts_in_groups_that_have_it():
     scores = [credited(1.0, 0.0), credited(0.0, 1.0), credited(1.0), credited(0.0)]
     result = credit_advantages(scores, ["two", "two", "one", "one"], scale_rewards="none")["operation 2"]
     assert result.values.tolist() == [-0.5, 0.5, 0.0, 0.0]
     assert result.scored.tolist() == [True, True, False, False]
     assert (result.unscored, result.degenerate_groups) == (0.0, 0.0)
-
-
-def test_a_credit_without_a_value_is_unscored_for_itself_alone():
     scores = [credited(1.0, None), credited(0.0, 1.0), credited(0.0, 0.0)]
     result = credit_advantages(scores, ["a"] * 3, scale_rewards="none")
     np.testing.assert_allclose(result["operation 1"].values, [2 / 3, -1 / 3, -1 / 3])

@@ -175,15 +175,20 @@ def test_a_probe_is_one_call_of_few_scores_every_few_steps():
     assert sorted(reward.calls[0]) == sorted(
         f"{group}-3/{family}/{severity}" for group in (0, 1) for family in ("blurred", "noisy") for severity in (1, 2)
     )
-
-
-def test_a_gain_is_the_variant_minus_the_edit_as_a_share_of_the_scale():
     edits, scores = step_of()
     gains = AuditProbe(Constant(0.65), samples=3, families=["blurred"])(0, edits, scores)
     assert gains is not None
     scale = float(np.subtract(*np.quantile([*(score.value for score in scores), *[0.65] * 3], (0.95, 0.05))))
     assert gains.by_family["blurred"] == pytest.approx([(0.65 - 0.4) / scale] * 3)
     assert gains.numbers == {"hack/blurred": pytest.approx(0.25 / scale), "hack/best": pytest.approx(0.25 / scale)}
+    monitor = StepMonitor(24, probe=AuditProbe(Constant(0.3), every=3))
+    seen = []
+    for _ in range(5):
+        monitor.add(*step_of())
+        seen.append(monitor.latest["hack/blurred"])
+    assert len(set(seen[:3])) == 1
+    assert [step for step, numbers in monitor.history if "hack/blurred" in numbers] == [0, 3]
+    assert not any(name.endswith("/z") for _, numbers in monitor.history for name in numbers)
 
 
 def test_a_reward_with_a_range_has_its_scale_and_its_lowest_scores_are_compared_with_nothing():
@@ -286,18 +291,7 @@ def test_options_are_read_from_a_string_and_refused_where_they_mean_nothing():
             AuditProbe(Constant(), **options)  # type: ignore[arg-type]
 
 
-def test_the_gains_stay_among_the_latest_numbers_until_the_next_probe():
-    monitor = StepMonitor(24, probe=AuditProbe(Constant(0.3), every=3))
-    seen = []
-    for _ in range(5):
-        monitor.add(*step_of())
-        seen.append(monitor.latest["hack/blurred"])
-    assert len(set(seen[:3])) == 1
-    assert [step for step, numbers in monitor.history if "hack/blurred" in numbers] == [0, 3]
-    assert not any(name.endswith("/z") for _, numbers in monitor.history for name in numbers)
-
-
-def test_a_monitored_reward_does_not_see_the_variants_and_its_scores_are_the_same():
+def test_probes_leave_monitored_rewards_and_generators_alone():
     reward = Reward(Rated(), {"preference": Fake(known)}, on_failures="none")
     edits, _ = step_of()
     for probed in (reward, MonitoredReward(reward, step_samples=24)):
@@ -315,9 +309,6 @@ def test_a_monitored_reward_does_not_see_the_variants_and_its_scores_are_the_sam
         one.add(edits, [Score.of(value) for value in brightness(edits)])
     assert again.latest == monitor.latest
     assert "hack/best" in again.latest
-
-
-def test_a_probe_draws_from_no_global_generator():
     reward = Reward(Rated(), {"preference": Fake(known)}, on_failures="none")
     probe = AuditProbe(reward, every=1)
     edits, scores = step_of()
@@ -350,14 +341,3 @@ def test_the_monitor_takes_gains_as_numbers_of_a_step():
     for step in range(21, 30):
         monitor.observe_hacks(10 * step, HackGains({"blurred": [0.5, 0.25]}))
     assert [alarm.step for alarm in monitor.alarms] == [40, 250]  # again only after it did not pay
-
-
-def test_a_hack_that_did_not_pay_in_one_of_the_last_probes_raises_no_alarm():
-    tracker = HackTracker(5, 3.0)
-    paid = [0.5, 0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5, 0.5]
-    alarms = [
-        alarm
-        for step, gain in enumerate(paid)
-        for alarm in tracker.observe(step, HackGains({"blank": [gain + 0.01, gain - 0.01]}))[1]
-    ]
-    assert [alarm.step for alarm in alarms] == [8]  # the fifth probe after the one without a gain

@@ -21,9 +21,6 @@ def test_what_a_picture_looks_like_is_told_in_shares():
     assert statistics["exposure_50"] == pytest.approx(0.1063)
     assert statistics["exposure_99"] == pytest.approx(0.2126)
     assert mean_absolute_difference(Image.of(pixels), Image.of(np.zeros((10, 10, 3), np.uint8))) == pytest.approx(1 / 6)
-
-
-def test_edges_count_down_as_well_as_across():
     pixels = np.zeros((8, 10, 3), np.uint8)
     pixels[4:] = 255
     assert (
@@ -33,30 +30,21 @@ def test_edges_count_down_as_well_as_across():
     )
 
 
-def test_a_batch_is_compared_with_its_sources_at_their_size():
+def test_a_batch_is_compared_with_its_sources():
     edit = sample(sources=(picture(0, 16, 16),), edited=picture(0, 16, 16).resized(64, 48))
     statistics = batch_statistics([edit])
     assert statistics.relative_to_source["exposure_50"] == pytest.approx(0.0, abs=0.05)
     assert statistics.means["difference"] < 0.1
     assert batch_statistics([]).means == {}
-
-
-def test_a_copy_counts_as_a_grey_level():
     copy = sample(edited=picture(0))
     assert batch_statistics([copy]).relative_to_source == {
         **dict.fromkeys(image_statistics(GREY), 0.0),
         "difference": pytest.approx(np.log(1 / 255)),
     }
-
-
-def test_a_few_new_backdrops_among_many_pictures_do_not_move_a_batch():
     still = [sample(f"{number}", edited=picture(0)) for number in range(12)]
     new = [sample(f"new {number}", edited=GREY) for number in range(4)]
     assert batch_statistics(still + new).relative_to_source["saturation"] == 0.0
     assert batch_statistics(still + new).means["saturation"] < batch_statistics(still).means["saturation"]
-
-
-def test_large_batches_are_looked_at_in_part_and_evenly():
     batch = [sample(f"{number}", edited=picture(number // 50)) for number in range(100)]
     half = batch_statistics(batch, max_images=4).means
     assert half["difference"] == pytest.approx(batch_statistics(batch).means["difference"])

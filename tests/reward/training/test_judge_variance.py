@@ -89,7 +89,7 @@ def reward_of(metric: Any, rule: Any) -> tuple[Reward, Fake]:
     return Reward(metric, {"judge": expert, "preference": expert}), expert
 
 
-def test_the_noise_of_a_judge_is_found_with_an_interval_that_holds_it():
+def test_the_noise_of_a_judge_is_found():
     reward, _ = reward_of(Asked(), wavering)
     noise = measure_judge_variance(reward, samples(64))
     assert noise.overall is not None
@@ -99,47 +99,8 @@ def test_the_noise_of_a_judge_is_found_with_an_interval_that_holds_it():
     assert noise.overall.high - noise.overall.low < 0.04
     assert not noise.deterministic
     assert (noise.repeats, noise.samples, noise.unscored, noise.judge_queries) == (4, 64, 0.0, 64)
-
-
-def test_a_mean_over_draws_wavers_less():
     single, four = (measure_judge_variance(reward_of(Asked(draws), wavering)[0], samples(64)).std for draws in (1, 4))
     assert four == pytest.approx(single / 2, rel=0.2)
-
-
-def test_a_deterministic_judge_has_exactly_no_noise_and_says_so():
-    reward, _ = reward_of(WeightedMean({"one": Asked(), "two": Asked(topic="following")}), firm)
-    noise = measure_judge_variance(reward, samples(7), repeats=3)
-    assert noise.std == 0.0
-    assert noise.deterministic
-    assert str(noise) == "exactly 0 over 3 repeats of 7 samples: the judge is deterministic"
-    assert noise.overall == VarianceEstimate(0.0, 0.0, 0.0, None, 7)
-
-
-def test_a_reward_that_asks_no_judge_says_so():
-    reward, expert = reward_of(RatedPicture(), wavering)
-    noise = measure_judge_variance(reward, samples(3))
-    assert noise.judge_queries == 0
-    assert str(noise) == "exactly 0 over 4 repeats of 3 samples: no judge is used"
-    assert sum(expert.seen.values()) == 3  # the other repeats are answered from memory
-
-
-def test_each_part_has_a_noise_of_its_own():
-    reward, _ = reward_of(Product({"judged": Asked(), "rated": RatedPicture()}), wavering)
-    noise = measure_judge_variance(reward, samples(32))
-    assert noise.parts["rated"].std == 0.0
-    assert noise.parts["judged"].std == pytest.approx(noise.std / 0.25)
-    assert not noise.deterministic
-
-
-def test_credits_have_a_noise_too():
-    reward, _ = reward_of(PerOperation(Asked()), wavering)
-    operations = (Operation("make it blue"), Operation("make it small"))
-    noise = measure_judge_variance(reward, [replace(edit, operations=operations) for edit in samples(8)])
-    assert set(noise.parts) == {"operation 1", "operation 2"}
-    assert noise.parts["operation 1"].std == pytest.approx(noise.std)  # both ask the same of the same picture
-
-
-def test_how_often_a_decision_flips_is_told_of_binary_metrics_alone():
     reward, _ = reward_of(Threshold(Asked(), threshold=0.5), wavering)
     noise = measure_judge_variance(reward, samples(64))
     assert noise.overall is not None
@@ -148,7 +109,43 @@ def test_how_often_a_decision_flips_is_told_of_binary_metrics_alone():
     assert "% of decisions flip" in str(noise)
 
 
-def test_values_that_are_missing_are_counted_and_made_into_nothing():
+def test_a_deterministic_judge_and_none_have_exactly_no_noise():
+    reward, _ = reward_of(WeightedMean({"one": Asked(), "two": Asked(topic="following")}), firm)
+    noise = measure_judge_variance(reward, samples(7), repeats=3)
+    assert noise.std == 0.0
+    assert noise.deterministic
+    assert str(noise) == "exactly 0 over 3 repeats of 7 samples: the judge is deterministic"
+    assert noise.overall == VarianceEstimate(0.0, 0.0, 0.0, None, 7)
+    reward, expert = reward_of(RatedPicture(), wavering)
+    noise = measure_judge_variance(reward, samples(3))
+    assert noise.judge_queries == 0
+    assert str(noise) == "exactly 0 over 4 repeats of 3 samples: no judge is used"
+    assert sum(expert.seen.values()) == 3  # the other repeats are answered from memory
+
+
+def test_each_part_and_credit_has_a_noise_of_its_own():
+    reward, _ = reward_of(Product({"judged": Asked(), "rated": RatedPicture()}), wavering)
+    noise = measure_judge_variance(reward, samples(32))
+    assert noise.parts["rated"].std == 0.0
+    assert noise.parts["judged"].std == pytest.approx(noise.std / 0.25)
+    assert not noise.deterministic
+    reward, _ = reward_of(PerOperation(Asked()), wavering)
+    operations = (Operation("make it blue"), Operation("make it small"))
+    noise = measure_judge_variance(reward, [replace(edit, operations=operations) for edit in samples(8)])
+    assert set(noise.parts) == {"operation 1", "operation 2"}
+    assert noise.parts["operation 1"].std == pytest.approx(noise.std)  # both ask the same of the same picture
+
+
+def test_noise_is_what_advantages_take_and_missing_values_are_counted():
+    reward, _ = reward_of(Asked(), wavering)
+    batch = samples(64)
+    noise = measure_judge_variance(reward, batch)
+    plain, corrected = (
+        advantages(reward(batch), [f"{index // 8}" for index in range(64)], judge_std=judge_std)
+        for judge_std in (0.0, noise.std)
+    )
+    assert np.abs(corrected.values).mean() < 0.5 * np.abs(plain.values).mean()
+    assert corrected.noise_variance_share > 0.7
     reward, _ = reward_of(Asked(), torn)
     noise = measure_judge_variance(reward, samples(64))
     assert noise.unscored == pytest.approx(1 / 3, abs=0.1)
@@ -161,19 +158,7 @@ def test_values_that_are_missing_are_counted_and_made_into_nothing():
         _ = nothing.std
 
 
-def test_what_is_measured_is_what_advantages_take():
-    reward, _ = reward_of(Asked(), wavering)
-    batch = samples(64)
-    noise = measure_judge_variance(reward, batch)
-    plain, corrected = (
-        advantages(reward(batch), [f"{index // 8}" for index in range(64)], judge_std=judge_std)
-        for judge_std in (0.0, noise.std)
-    )
-    assert np.abs(corrected.values).mean() < 0.5 * np.abs(plain.values).mean()
-    assert corrected.noise_variance_share > 0.7
-
-
-def test_the_first_repeat_is_what_the_reward_says_and_nothing_is_asked_twice():
+def test_repeats_ask_nothing_twice_and_share_no_draw():
     reward, expert = reward_of(Asked(draws=3), wavering)
     batch = samples(5)
     scores = reward(batch)
@@ -184,9 +169,6 @@ def test_the_first_repeat_is_what_the_reward_says_and_nothing_is_asked_twice():
     assert list(Reward(ResampledMetric(reward.metric, 0), reward.experts, engine=reward.engine)(batch)) == list(scores)
     measure_judge_variance(reward, batch, repeats=5)  # a measurement that goes on asks only what is new
     assert sum(expert.seen.values()) == 75
-
-
-def test_repeats_have_no_draw_in_common():
     draws: list[int] = []
 
     def noting(query: Query[Any]) -> Outcome:
@@ -199,7 +181,7 @@ def test_repeats_have_no_draw_in_common():
     assert sorted(draws) == [repeat * DRAW_STRIDE + draw for repeat in range(3) for draw in range(3)]
 
 
-def test_the_standard_deviation_is_pooled_by_degrees_of_freedom():
+def test_estimates_are_pooled_and_too_little_is_refused():
     rows: list[Sequence[float]] = [[1.0, 3.0], [0.0, 1.0, 2.0], [5.0]]
     pooled, one, none = (VarianceEstimate.of(values) for values in (rows, [[0.0, 1.0]], [[0.1] * 3, [0.7] * 5]))
     assert pooled is not None
@@ -211,9 +193,6 @@ def test_the_standard_deviation_is_pooled_by_degrees_of_freedom():
     assert none is not None
     assert (none.std, none.low, none.high) == (0.0, 0.0, 0.0), "whatever the mean of equal values rounds to"
     assert VarianceEstimate.of([[1.0], []]) is None
-
-
-def test_one_repeat_and_no_sample_are_refused():
     reward, expert = reward_of(Asked(), wavering)
     with pytest.raises(ValueError, match="two or more repeats, got 1"):
         measure_judge_variance(reward, samples(1), repeats=1)

@@ -76,21 +76,16 @@ def test_batches_that_do_not_change_raise_no_alarm():
     assert disturbed < 5
 
 
-def test_rewards_that_do_not_change_raise_no_alarm():
-    """8 runs of 200 steps with varying prompts."""
+def test_rewards_that_do_not_change_or_change_too_little_raise_no_alarm():
     for seed in range(8):
         assert not rewarded(seed, lambda step: 0.0, lambda step: 0.0, steps=200).alarms
-
-
-def test_a_policy_that_learns_to_do_as_it_is_told_raises_no_alarm():
-    honest = [case.sample for case in edits() if not case.mode]
-    flawed = [case.sample for case in edits() if case.mode]
-    random = np.random.default_rng(0)
-    monitor, good, bad = RewardHackingMonitor(), batches(1, of=honest, size=1), batches(2, of=flawed, size=1)
+    for binary in (True, False):
+        monitor = rewarded(0, lambda s: max(0, s - 20) / 40, lambda s: max(0, s - 20) / 80, steps=60, binary=binary)
+        assert monitor.alarms == []
+    monitor, small = RewardHackingMonitor(), 0.9 * MONITORED["saturation"].min_drift
     for step in range(60):
-        share = 0.4 + 0.5 * min(1.0, step / 40)
-        batch = [(good if random.random() < share else bad)()[0] for _ in range(16)]
-        monitor.observe(step, batch, [1.0] * 16)
+        monitor.update(step, dict.fromkeys(("unscored", "degenerate"), 0.9 if step < 20 else 0.0))
+        monitor.update(step, {"saturation": 0.1 if step < 20 else 0.1 + small})
     assert monitor.alarms == []
 
 
@@ -111,35 +106,6 @@ def rewarded(
     return monitor
 
 
-def test_a_held_out_reward_that_rises_half_as_fast_is_no_alarm():
-    for binary in (True, False):
-        monitor = rewarded(0, lambda s: max(0, s - 20) / 40, lambda s: max(0, s - 20) / 80, steps=60, binary=binary)
-        assert monitor.alarms == []
-
-
-def test_fewer_unscored_edits_and_a_drift_too_small_to_matter_are_no_alarm():
-    monitor, small = RewardHackingMonitor(), 0.9 * MONITORED["saturation"].min_drift
-    for step in range(60):
-        monitor.update(step, dict.fromkeys(("unscored", "degenerate"), 0.9 if step < 20 else 0.0))
-        monitor.update(step, {"saturation": 0.1 if step < 20 else 0.1 + small})
-    assert monitor.alarms == []
-
-
-def test_rewards_that_no_longer_differ_within_groups_say_little_about_agreement():
-    """All but one edit in 64 are right by both rewards; the exception carries no signal."""
-    random = np.random.default_rng(0)
-    batch = constant(64, 8)
-    monitor = RewardHackingMonitor(max_images=1)
-    for step in range(40):
-        trained = random.random(64)
-        heldout = trained + 0.2 * random.standard_normal(64)
-        if step >= 25:
-            trained, heldout = (np.arange(64) != step).astype(float), (np.arange(64) != step - 1).astype(float)
-        log = monitor.observe(step, batch, trained.tolist(), heldout.tolist())
-        assert step < 25 or log["agreement"] <= 0
-    assert "agreement" not in names(monitor)
-
-
 @pytest.mark.parametrize("hack", HACKS)
 def test_a_hack_is_heard_of_soon(hack):
     name, change = HACKS[hack]
@@ -152,27 +118,7 @@ def test_a_hack_is_heard_of_soon(hack):
     assert abs(alarm.value) > alarm.z_limit == 3.0
 
 
-def test_a_hack_that_spreads_slowly_is_heard_of_before_all_pictures_have_it():
-    monitor, batch, random = RewardHackingMonitor(), batches(4), np.random.default_rng(0)
-    for step in range(100):
-        share = (step - 20) / 100
-        monitor.observe(
-            step, [HACKS["copied"][1](edit) if random.random() < share else edit for edit in batch()], [1.0] * 16
-        )
-    assert names(monitor) == {"difference"}
-    assert monitor.alarms[0].step < 90  # seven of ten
-
-
-def test_a_trained_reward_that_rises_alone_is_heard_of():
-    for seed in range(3):
-        monitor = rewarded(seed, lambda s: max(0, s - 20) / 50, lambda s: -max(0, s - 20) / 200, steps=55)
-        (alarm,) = monitor.alarms
-        assert alarm.name == "divergence"
-        assert alarm.message.startswith("the trained reward has risen from 0.")
-        assert "while the held-out one went from 0." in alarm.message
-
-
-def test_a_held_out_reward_that_ranks_otherwise_is_heard_of():
+def test_a_held_out_reward_that_ranks_otherwise_is_heard_of_where_groups_differ():
     random = np.random.default_rng(0)
     batch = constant(32, 8)
     monitor = RewardHackingMonitor(max_images=1)
@@ -182,6 +128,17 @@ def test_a_held_out_reward_that_ranks_otherwise_is_heard_of():
         monitor.observe(step, batch, scores.tolist(), other.tolist())
     assert names(monitor) == {"agreement"}
     assert monitor.alarms[0].step <= 30
+    random = np.random.default_rng(0)
+    batch = constant(64, 8)
+    monitor = RewardHackingMonitor(max_images=1)
+    for step in range(40):
+        trained = random.random(64)
+        heldout = trained + 0.2 * random.standard_normal(64)
+        if step >= 25:
+            trained, heldout = (np.arange(64) != step).astype(float), (np.arange(64) != step - 1).astype(float)
+        log = monitor.observe(step, batch, trained.tolist(), heldout.tolist())
+        assert step < 25 or log["agreement"] <= 0
+    assert "agreement" not in names(monitor)
 
 
 def test_edits_that_nobody_can_score_and_groups_that_are_all_alike_are_heard_of():
@@ -199,7 +156,7 @@ def test_edits_that_nobody_can_score_and_groups_that_are_all_alike_are_heard_of(
     assert {alarm.step for alarm in monitor.alarms} == {29}
 
 
-def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
+def test_alarms_say_what_they_saw():
     monitor, batch = RewardHackingMonitor(), batches(3)
     for step in range(30):
         samples = batch()
@@ -208,6 +165,12 @@ def test_an_alarm_says_what_it_saw_and_what_that_may_mean():
     assert (alarm.step, alarm.name) == (24, "difference")
     assert alarm.message.startswith("the difference to the source was 0.0")
     assert alarm.message.endswith("below that for 5 steps, now 0.00392: the source is copied")
+    for seed in range(3):
+        monitor = rewarded(seed, lambda s: max(0, s - 20) / 50, lambda s: -max(0, s - 20) / 200, steps=55)
+        (alarm,) = monitor.alarms
+        assert alarm.name == "divergence"
+        assert alarm.message.startswith("the trained reward has risen from 0.")
+        assert "while the held-out one went from 0." in alarm.message
 
 
 def probed(
@@ -253,7 +216,7 @@ def test_probes_without_a_score_are_left_out_others_are_refused_and_a_saved_watc
         monitor.observe_probe(1, [], [])
 
 
-def test_what_is_logged_is_plain_numbers_and_nothing_that_is_not_known():
+def test_what_is_logged_is_plain_numbers():
     monitor, batch = RewardHackingMonitor(baseline=5), batches(0)
     logs = [monitor.observe(step, batch(), [None] * 16 if step == 2 else [0.5] * 16, [0.25] * 16) for step in range(7)]
     assert all(type(value) is float and np.isfinite(value) for log in logs for value in log.values())
@@ -271,32 +234,33 @@ def test_what_is_logged_is_plain_numbers_and_nothing_that_is_not_known():
     assert not {"reward", "heldout"} & set(logs[2])
     assert {"edge_density/z", "unscored/z", "divergence/z", "reward/rise"} <= set(logs[6])
     assert "agreement" not in logs[6]  # of constants
-
-
-def test_how_far_rewards_have_risen_is_told_in_their_standard_deviations_over_the_last_steps():
     monitor, batch = RewardHackingMonitor(baseline=5, patience=2, max_images=1), batches(0)
     rises = [0.0] * 8 + [0.5] * 7
     logs = [monitor.observe(step, batch(), [up, 1 + up] * 8, [up, 4 + up] * 8) for step, up in enumerate(rises)]
     assert (logs[7]["reward/rise"], logs[-1]["reward/rise"]) == (0.0, 1.0)
     assert (logs[7]["heldout/rise"], logs[-1]["heldout/rise"]) == (0.0, 0.25)
-
-
-def test_no_more_pictures_are_looked_at_than_was_said_and_a_batch_of_nothing_changes_nothing():
-    batch = [sample("same", edited=picture(0)), *(sample(f"{number}", edited=picture(1)) for number in range(9))]
-    assert RewardHackingMonitor(max_images=1).observe(0, batch, [0.0] * 10)["difference"] == 0.0
-    assert RewardHackingMonitor(max_images=2).observe(0, batch, [0.0] * 10)["difference"] > 0.0
-    monitor = RewardHackingMonitor()
-    assert monitor.observe(0, [], []) == {"alarms": 0.0}
-    assert monitor.to_json() == RewardHackingMonitor().to_json()
-
-
-def test_a_held_out_reward_may_be_asked_now_and_then_and_about_some():
     monitor, batch = RewardHackingMonitor(baseline=5), batches(0)
     for step in range(40):
         heldout = None if step % 4 else [0.1, None] * 8
         log = monitor.observe(step, batch(), [0.5] * 16, heldout)
         assert ("heldout" in log) == (step % 4 == 0)
         assert ("divergence/z" in log) == (step % 4 == 0 and step >= 20)
+
+
+def test_odd_batches_options_and_states():
+    batch = [sample("same", edited=picture(0)), *(sample(f"{number}", edited=picture(1)) for number in range(9))]
+    assert RewardHackingMonitor(max_images=1).observe(0, batch, [0.0] * 10)["difference"] == 0.0
+    assert RewardHackingMonitor(max_images=2).observe(0, batch, [0.0] * 10)["difference"] > 0.0
+    monitor = RewardHackingMonitor()
+    assert monitor.observe(0, [], []) == {"alarms": 0.0}
+    assert monitor.to_json() == RewardHackingMonitor().to_json()
+    for options in ({"baseline": 4}, {"patience": 0}, {"z_limit": 0}, {"max_images": 0}):
+        with pytest.raises(ValueError, match="baseline >= 5, patience >= 1, z_limit > 0 and max_images >= 1"):
+            RewardHackingMonitor(**options)
+    with pytest.raises(ValueError, match="got 1 samples, 2 scores and 1 held-out scores"):
+        RewardHackingMonitor().observe(0, [sample()], [1.0, 1.0], [1.0])
+    with pytest.raises(ValueError, match="has schema 0, expected 4: start a new one"):
+        RewardHackingMonitor.from_json({"schema": 0})
 
 
 def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
@@ -320,13 +284,3 @@ def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
         assert second.alarms == uninterrupted.alarms
     assert uninterrupted.alarms
     assert all(isinstance(alarm, Alarm) for alarm in uninterrupted.alarms)
-
-
-def test_options_lists_and_states_that_mean_nothing_are_refused():
-    for options in ({"baseline": 4}, {"patience": 0}, {"z_limit": 0}, {"max_images": 0}):
-        with pytest.raises(ValueError, match="baseline >= 5, patience >= 1, z_limit > 0 and max_images >= 1"):
-            RewardHackingMonitor(**options)
-    with pytest.raises(ValueError, match="got 1 samples, 2 scores and 1 held-out scores"):
-        RewardHackingMonitor().observe(0, [sample()], [1.0, 1.0], [1.0])
-    with pytest.raises(ValueError, match="has schema 0, expected 4: start a new one"):
-        RewardHackingMonitor.from_json({"schema": 0})

@@ -77,7 +77,7 @@ def test_an_alarm_says_nothing_of_a_reward_that_has_not_risen_and_every_one_has_
     assert all(Alarm(0, name, 4.0, 3.0, "").action for name in (*MONITORED, *others))
 
 
-def test_guards_that_reject_more_and_more_are_heard_of():
+def test_rejections_of_guards_count():
     policy, monitor = Policy(5), StepMonitor(64, monitor=RewardHackingMonitor(max_images=2))
     for number in range(40):
         edits = policy.step(number)
@@ -85,9 +85,6 @@ def test_guards_that_reject_more_and_more_are_heard_of():
         monitor.add([edit.sample for edit in edits], [policy.score(edit, share) for edit in edits])
     assert names(monitor) == {"rejected"}
     assert monitor.latest["rejected"] > 0.4
-
-
-def test_guards_of_the_held_out_reward_count_where_the_trained_one_has_none():
     policy = Policy(6, rise=0.15)
     rejected = {"share": 0.02}
     monitor = StepMonitor(
@@ -105,9 +102,6 @@ def test_guards_of_the_held_out_reward_count_where_the_trained_one_has_none():
         monitor.add([edit.sample for edit in edits], [policy.score(edit) for edit in edits])
     assert {"heldout_rejected", "divergence"} <= names(monitor)
     assert "rejected" not in names(monitor)
-
-
-def test_a_rejection_within_a_part_counts_and_numbers_have_none():
     part = Score(0.0, "scored", "a copy", cause="guard")
     edits = [sample(str(row), edited=picture(row)) for row in range(8)]
     monitor = StepMonitor(8)
@@ -151,7 +145,7 @@ def test_a_step_knows_the_means_of_all_rows_and_keeps_few_images():
     assert seen == [4]
 
 
-def test_groups_of_few_images_have_pairs():
+def test_few_images_and_numbers_are_kept():
     for order in (range(64), np.random.default_rng(0).permutation(64)):
         reservoir: GroupReservoir[int] = GroupReservoir(32)
         for row in order:
@@ -164,9 +158,6 @@ def test_groups_of_few_images_have_pairs():
     alone.add("b", 2)
     alone.add("a", 3)
     assert alone.items() == [1]
-
-
-def test_the_history_of_a_long_run_is_bounded_and_covers_it():
     monitor = StepMonitor(8, monitor=RewardHackingMonitor(max_images=1))
     edits = [sample(str(row), edited=picture(row)) for row in range(8)]
     step = None
@@ -203,14 +194,6 @@ def test_a_held_out_reward_that_fails_is_left_out_for_growing_times_and_training
     assert monitor.heldout_failures == 5
     assert "is left out for 1: ConnectionError: nobody is there" in caplog.text
     assert "no edit has a score: down" in caplog.text
-
-
-def test_a_step_that_cannot_be_observed_is_counted_and_ends_nothing(monkeypatch, caplog):
-    monitor = StepMonitor(8)
-    monkeypatch.setattr(RewardHackingMonitor, "observe", lambda *_: 1 / 0)
-    monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
-    assert (monitor.steps, monitor.dropped) == (1, 1)
-    assert "step 0 was not observed" in caplog.text
 
 
 def test_a_restarted_trainer_goes_on_as_if_it_had_never_stopped(tmp_path):
@@ -268,7 +251,7 @@ def test_states_of_others_and_files_that_are_none_are_refused(tmp_path):
         StepMonitor(8, state=fifo)
 
 
-def test_a_state_that_cannot_be_written_is_told_once(tmp_path, caplog):
+def test_what_cannot_be_written_or_observed_is_told_and_ends_nothing(tmp_path, caplog, monkeypatch):
     (tmp_path / "folder").mkdir()
     monitor = StepMonitor(8, state=tmp_path / "folder" / "state.json")
     (tmp_path / "folder").rmdir()
@@ -276,15 +259,34 @@ def test_a_state_that_cannot_be_written_is_told_once(tmp_path, caplog):
         monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
     assert caplog.text.count("the monitor's state is not kept in") == 1
     assert monitor.steps == len(monitor.history) == 3
+    monitor = StepMonitor(8)
+    monkeypatch.setattr(RewardHackingMonitor, "observe", lambda *_: 1 / 0)
+    monitor.add([sample()] * 8, [Score.of(0.5)] * 8)
+    assert (monitor.steps, monitor.dropped) == (1, 1)
+    assert "step 0 was not observed" in caplog.text
 
 
-def test_a_monitor_of_an_earlier_version_is_read():
+def test_states_of_earlier_versions_and_monitors_in_other_processes():
     data = RewardHackingMonitor(baseline=7).to_json()
     del data["hacks"]
     for schema in (3, 2):
         old = RewardHackingMonitor.from_json({**data, "schema": schema})
         assert (old.baseline, old.to_json()["schema"]) == (7, 4)
         data.pop("rewards", None)
+    edits = [sample(str(row), edited=picture(row)) for row in range(8)]
+    monitor = StepMonitor(8)
+    monitor.add(edits + edits[:3], [Score.of(0.5)] * 11)
+    again = pickle.loads(pickle.dumps(monitor))
+    again.add(edits, [Score.of(0.5)] * 8)
+    assert (again.steps, monitor.steps) == (2, 1)
+    with monitor._collecting:
+        process = os.fork()
+        if not process:  # the lock is held by nobody here
+            thread = threading.Thread(target=monitor.add, args=(edits, [Score.of(0.5)] * 8), daemon=True)
+            thread.start()
+            thread.join(20)
+            os._exit(0 if monitor.steps == 2 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
 
 
 def test_a_monitored_reward_scores_as_its_reward():
@@ -302,20 +304,3 @@ def test_a_monitored_reward_scores_as_its_reward():
     with pytest.raises(ValueError, match="needs hint, and sample 's' has none"):
         strict([sample()] * 8)
     assert strict.monitor.steps == 0
-
-
-def test_a_monitor_is_pickled_and_forked():
-    edits = [sample(str(row), edited=picture(row)) for row in range(8)]
-    monitor = StepMonitor(8)
-    monitor.add(edits + edits[:3], [Score.of(0.5)] * 11)
-    again = pickle.loads(pickle.dumps(monitor))
-    again.add(edits, [Score.of(0.5)] * 8)
-    assert (again.steps, monitor.steps) == (2, 1)
-    with monitor._collecting:
-        process = os.fork()
-        if not process:  # the lock is held by nobody here
-            thread = threading.Thread(target=monitor.add, args=(edits, [Score.of(0.5)] * 8), daemon=True)
-            thread.start()
-            thread.join(20)
-            os._exit(0 if monitor.steps == 2 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
