@@ -31,6 +31,12 @@ _FIRST = 60
 """Edits of a file that are scored unless the user says how many."""
 
 
+_UPLOADED = """async () => {
+  while (document.querySelector(".uploading")) await new Promise((done) => setTimeout(done, 100));
+}"""
+"""JavaScript that waits for uploads that are still under way."""
+
+
 class RankingForm:
     """Components, added to the page that is being built. uploads, opened: inputs of the event of their button."""
 
@@ -172,14 +178,14 @@ def ranking_tab(settings: AppSettings) -> None:
     def on_example(name: str | None, *choice: Any, progress: gr.Progress = gr.Progress()) -> Any:  # noqa: B008
         return scored(progress, demo_entries(name or ""), "", *choice)
 
-    inputs: list[tuple[gr.Button, Any, list[Any]]] = [
-        (form.score_uploads, on_uploads, form.uploads),
-        (form.score_file, on_file, form.opened),
-        (form.score_example, on_example, [form.example]),
+    inputs: list[tuple[Any, Any, list[Any]]] = [
+        (form.score_uploads.click(None, js=_UPLOADED).then, on_uploads, form.uploads),
+        (form.score_file.click, on_file, form.opened),
+        (form.score_example.click, on_example, [form.example]),
     ]
     outputs = [state, view.accepted_from, *view.outputs]
-    for button, function, components in inputs:
-        done = button.click(
+    for event, function, components in inputs:
+        done = event(
             function,
             [*components, *form.choice.inputs],
             outputs,
