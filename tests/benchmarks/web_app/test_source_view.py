@@ -1,4 +1,4 @@
-"""What the tab "Score and rank" shows of what is dropped: pictures, the plan while one types, boxes by mouse and key."""
+"""What the tab "Score and rank" shows of what is dropped: pictures, the plan while one types, boxes by mouse or key."""
 
 import json
 import re
