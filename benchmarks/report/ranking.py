@@ -92,8 +92,11 @@ def rank_candidates(
 
 
 def rank_group(members: Sequence[tuple[EditSample, Score]], has_best: bool) -> Iterator[RankedCandidate]:
-    """The candidates of one group in the order of `rank_candidates`; they get ranks if one of them is the best."""
-    ordered = sorted(members, key=_order)
+    """The candidates of one group in the order of `rank_candidates`; they get ranks if one of them is the best.
+
+    Otherwise those that a guard rejected come last: what could not be judged may be better than they are.
+    """
+    ordered = sorted(members, key=_order if has_best else _rejected_last)
     ranked = [score for _, score in ordered if score.value is not None] if has_best else []
     for index, (sample, score) in enumerate(ordered):
         if index >= len(ranked):
@@ -109,6 +112,11 @@ def rank_group(members: Sequence[tuple[EditSample, Score]], has_best: bool) -> I
 def _order(member: tuple[EditSample, Score]) -> tuple[bool, bool, float, str]:
     sample, score = member
     return score.value is None, score.rejected, -(score.value or 0.0), sample.id
+
+
+def _rejected_last(member: tuple[EditSample, Score]) -> tuple[bool, str]:
+    sample, score = member
+    return score.rejected, sample.id
 
 
 def _deciding(score: Score, other: Score, sign: int) -> dict[str, tuple[float, float]]:

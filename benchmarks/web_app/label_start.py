@@ -91,7 +91,7 @@ class StartForm:
             labels or "",
             tuple(questions or ()),
             gold or "",
-            None if num_items is None else max(1, int(num_items)),
+            int(num_items) if num_items and num_items >= 1 else None,  # an emptied field sends 0
             max(0, int(practice or 0)),
             min(max(float(recheck), 0.0), 1.0),
         )

@@ -6,6 +6,7 @@ The page offers what a scan finds, and sends back the name of one of these. A na
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
 from ..report.results_loading import LoadedResults, load_suite_of
 from ..run.editor_outputs import MissingOutput, Outputs
-from ..run.output_generation import GENERATED_FILE
 from ..suites.results import RESULT_FILE
 from ..suites.suite import Suite
 
@@ -97,9 +97,7 @@ def _has_samples(path: Path) -> bool:
         return (path / "samples.jsonl").is_file() or any(
             child.stem.endswith("_edited") and child.suffix.lower() in IMAGE_SUFFIXES for child in _children(path)
         )
-    is_jsonl = path.suffix == ".jsonl" and path.name != "samples.jsonl"
-    others = (_begins_as_scores, _begins_as_labels, _begins_as_results)
-    return is_jsonl and path.name != GENERATED_FILE and not any(is_other(path) for is_other in others)
+    return path.suffix == ".jsonl" and path.name != "samples.jsonl" and _begins_as_samples(path)
 
 
 def _children(path: Path) -> list[Path]:
@@ -119,14 +117,25 @@ def _begins_as_labels(path: Path) -> bool:
     return b'"annotator"' in head and b'"dimension"' in head
 
 
-def _begins_as_results(path: Path) -> bool:
-    return b'"edited_digest"' in _first_line(path)
+def _begins_as_samples(path: Path) -> bool:
+    """Whether the first bytes are those of a sample; rows of results and of journals name no pictures."""
+    return re.search(rb'"(source|sources|edited)"\s*:', _first_line(path)) is not None
+
+
+def _begins_as_audit(path: Path) -> bool:
+    """Whether the first bytes are those of the figures of `editcritic audit`."""
+    return b'"unscored_edits"' in _head(path)
 
 
 def _first_line(path: Path) -> bytes:
+    return _head(path).partition(b"\n")[0]
+
+
+def _head(path: Path) -> bytes:
+    """Its first bytes; empty for what cannot be read."""
     try:
         with open_regular(path) as file:
-            return file.read(4096).partition(b"\n")[0]
+            return file.read(4096)
     except OSError:
         return b""
 
@@ -136,7 +145,7 @@ _TESTS: dict[Kind, Callable[[Path], bool]] = {
     "results": lambda path: (path / RESULT_FILE).is_file(),
     "scores": lambda path: path.suffix == ".jsonl" and _begins_as_scores(path),
     "labels": lambda path: path.suffix == ".jsonl" and _begins_as_labels(path),
-    "audit": lambda path: path.suffix == ".json" and path.is_file(),
+    "audit": lambda path: path.suffix == ".json" and _begins_as_audit(path),
 }
 
 

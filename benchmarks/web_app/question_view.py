@@ -35,13 +35,16 @@ class PictureStore:
         self._secret = secrets.token_bytes(16)
         self._lock = threading.Lock()
 
-    def address(self, image: Image) -> str:
-        """The address of the picture below that of the page. Raises `ImageError` and OSError."""
-        key = hashlib.blake2b(image.digest.encode(), key=self._secret, digest_size=12).hexdigest()
+    def address(self, image: Image, side: int | None = None) -> str:
+        """The address of the picture below that of the page, shrunk to this side. Raises `ImageError` and OSError."""
+        key = hashlib.blake2b(f"{image.digest} {side}".encode(), key=self._secret, digest_size=12).hexdigest()
         path = self._folder / f"{key}.png"
         with self._lock:
             if not path.exists():
-                image.pil().save(path, "PNG", compress_level=1)
+                picture = image.pil()
+                if side is not None:
+                    picture.thumbnail((side, side))
+                picture.save(path, "PNG", compress_level=1)
         return f"gradio_api/file={path}"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import PIL.Image
 
-from ...reward import EditSample, Score
+from ...reward import EditSample, Image, Score
 from ...reward.missing_inputs import for_page
 from ...reward.score import score_lines
 from ..common.errors import InputError
@@ -24,6 +25,7 @@ from .settings import AppSettings
 _COLUMNS = ("rank", "edit", "score", "margin", "accepted", "why")
 THUMBNAIL_SIDE = 480
 
+DROPPED_SIDE, MAX_DROPPED = 160, 24  # pixels of the thumbnails of dropped edits, and how many are shown
 MAX_EVIDENCE = 40  # observations of a score that are listed
 
 
@@ -99,18 +101,26 @@ def is_accepted(score: Score, accepted_from: float) -> bool:
 
 
 def value_text(score: Score) -> str:
-    """The value, or the status of a score without one."""
-    return score.status.replace("_", " ") if score.value is None else f"{score.value:.3f}"
+    """The value, and "rejected" for what a guard rejected; or the status of a score without one, with its bound."""
+    if score.value is not None:
+        return f"{score.value:.3f}{', rejected' if score.rejected else ''}"
+    bound = dict(score_lines(score)).get("known", "").replace("the score cannot", "cannot")
+    return score.status.replace("_", " ") + (f", {bound}" if bound else "")
 
 
-def thumbnails(ranking: CandidateRanking) -> list[tuple[PIL.Image.Image, str]]:
+def dropped_pictures(paths: Sequence[str]) -> list[tuple[PIL.Image.Image, str]]:
+    """The first pictures that were dropped, small, by their names. Raises `ImageError`."""
+    return [(draw(Image.open(Path(path)), (), {}, DROPPED_SIDE), Path(path).name) for path in paths[:MAX_DROPPED]]
+
+
+def thumbnails(candidates: Sequence[RankedCandidate]) -> list[tuple[PIL.Image.Image, str]]:
     """Each candidate's picture in order, with a caption."""
     return [
         (
             draw(one.sample.edited, (), {}, THUMBNAIL_SIDE),
-            f"{one.rank or '–'}. {one.sample.id}: {value_text(one.score)}",
+            f"{f'{one.rank}. ' if one.rank else ''}{one.sample.id}: {value_text(one.score)}",
         )
-        for one in ranking.candidates
+        for one in candidates
     ]
 
 

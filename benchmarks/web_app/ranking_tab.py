@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import tempfile
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from ...reward import EditSample, Score
+from ...reward import EditSample, Image, Score
 from ...reward.score import score_line
 from ..common.errors import InputError
 from ..common.inputs import SampleEntry
@@ -18,13 +19,21 @@ from ..common.markdown import markdown_text
 from ..report.ranking_sheet import write_sheet
 from ..run.scoring_run import score_entries
 from .messages import QUICK, scroll_to, with_messages
+from .question_view import PictureStore
 from .ranking_inputs import MAX_EDITS, demo_entries, demo_names, file_entries, folder_entries, uploaded_entries
-from .ranking_results import RankedEdits, movable_thresholds, value_text
-from .ranking_view import RankingView, Updates
+from .ranking_results import RankedEdits, dropped_pictures, movable_thresholds, value_text
+from .ranking_view import RankingView, Updates, thumbnail_gallery
 from .reward_choice import require_offered, reward_choice
 from .settings import AppSettings
+from .source_view import plan_html, source_html
 
 _FIRST = 60  # edits of a file that are scored unless the user says how many
+
+
+_UPLOADED = """async () => {
+  while (document.querySelector(".uploading")) await new Promise((done) => setTimeout(done, 100));
+}"""
+"""JavaScript that waits for uploads that are still under way."""
 
 
 class RankingForm:
@@ -38,19 +47,27 @@ class RankingForm:
                 edits = gr.File(
                     label="Edits", file_types=["image"], file_count="multiple", height=140, elem_id="rank-edits"
                 )
+                dropped = thumbnail_gallery("Dropped edits", "rank-dropped")
                 instruction = gr.Textbox(
                     label="Instruction", placeholder="Make the mug blue", lines=2, elem_id="rank-instruction"
                 )
+                plan = gr.HTML(elem_id="rank-plan")
+                script = files(__package__).joinpath("source.js").read_text(encoding="utf-8")
+                view = gr.HTML(visible=False, elem_id="rank-source-view", js_on_load=script)
                 with gr.Accordion("A folder instead of single edits", open=False):
                     gr.Markdown(
                         "Edits of the source; or, without a source, a `samples.jsonl` with its pictures, or pairs "
                         "`ID_source.png` and `ID_edited.png` with the instruction in `ID.txt`."
                     )
                     folder = gr.File(label="Folder", file_count="directory", height=110, elem_id="rank-folder")
-                with gr.Accordion("Boxes of objects in the source (optional)", open=False):
-                    boxes = gr.Textbox(
-                        label='Pixel corners, as in {"mug": [[120, 80, 260, 240]]}', elem_id="rank-boxes"
-                    )
+                as_json = gr.Checkbox(False, label="Boxes as JSON", elem_id="rank-as-json", container=False)
+                # Hidden, but there: the picture's script writes into it.
+                boxes = gr.Textbox(
+                    label='Pixel corners in the source, as in {"mug": [[120, 80, 260, 240]]}',
+                    visible="hidden",
+                    elem_id="rank-boxes",
+                )
+                as_json.change(lambda on: gr.Textbox(visible=True if on else "hidden"), as_json, boxes, **QUICK)
                 self.score_uploads = gr.Button("Score", variant="primary", elem_id="rank-score")
             with gr.Tab("Open"):
                 names = [*settings.files.names("samples"), *settings.files.names("results")]
@@ -75,7 +92,26 @@ class RankingForm:
                 self.score_example = gr.Button("Score", variant="primary", elem_id="rank-score-example")
         self.choice = reward_choice(settings, "rank")
         self.uploads = [source, edits, folder, instruction, boxes]
+        self._follow_uploads(settings, dropped, plan, view)
         self.opened = [opened, limit]
+
+    def _follow_uploads(self, settings: AppSettings, dropped: gr.Gallery, plan: gr.HTML, view: gr.HTML) -> None:
+        """Show what is dropped, the plan of what is typed, and the source with its boxes."""
+        source, edits, _, instruction, _ = self.uploads
+        store = PictureStore(settings.folder)
+
+        @with_messages
+        def on_source(path: str | None) -> Any:
+            return gr.HTML(source_html(Image.open(Path(path)), store) if path else "", visible=bool(path))
+
+        @with_messages
+        def on_edits(paths: list[str] | None) -> Any:
+            pictures = dropped_pictures(paths or ())
+            return gr.Gallery(pictures, visible=bool(pictures))
+
+        source.change(on_source, source, view, **QUICK)
+        instruction.change(plan_html, instruction, plan, trigger_mode="always_last", **QUICK)
+        edits.change(on_edits, edits, dropped, **QUICK)
 
 
 def ranking_tab(settings: AppSettings) -> None:
@@ -141,14 +177,14 @@ def ranking_tab(settings: AppSettings) -> None:
     def on_example(name: str | None, *choice: Any, progress: gr.Progress = gr.Progress()) -> Any:  # noqa: B008
         return scored(progress, demo_entries(name or ""), "", *choice)
 
-    inputs: list[tuple[gr.Button, Any, list[Any]]] = [
-        (form.score_uploads, on_uploads, form.uploads),
-        (form.score_file, on_file, form.opened),
-        (form.score_example, on_example, [form.example]),
+    inputs: list[tuple[Any, Any, list[Any]]] = [
+        (form.score_uploads.click(None, js=_UPLOADED).then, on_uploads, form.uploads),
+        (form.score_file.click, on_file, form.opened),
+        (form.score_example.click, on_example, [form.example]),
     ]
     outputs = [state, view.accepted_from, *view.outputs]
-    for button, function, components in inputs:
-        done = button.click(
+    for event, function, components in inputs:
+        done = event(
             function, [*components, *form.choice.inputs], outputs, show_progress_on=[view.status], concurrency_limit=1
         )
         done.success(None, js=scroll_to("rank-status"))
@@ -172,10 +208,13 @@ def ranking_tab(settings: AppSettings) -> None:
     def on_picture(ranked: RankedEdits | None, group: str | None, event: gr.SelectData) -> Any:
         if ranked is None:
             return {}
-        name = ranked.ranking(group).candidates[int(event.index)].sample.id
+        ranks = event.target is view.gallery
+        shown = [one for one in ranked.ranking(group).candidates if (one.rank is not None) == ranks]
+        name = shown[int(event.index)].sample.id
         return {view.chosen: name, **view.show_edit(ranked, name)}
 
-    view.gallery.select(on_picture, [state, view.group], view.outputs, **QUICK)
+    for gallery in (view.gallery, view.unranked):
+        gallery.select(on_picture, [state, view.group], view.outputs, **QUICK)
 
     @with_messages
     def on_chosen(ranked: RankedEdits | None, name: str | None) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
+import PIL.Image
 
 from ..report.ranking import CandidateRanking
 from . import ranking_results as results
@@ -29,8 +30,9 @@ class RankingView:
         with gr.Column(visible=False, elem_id="rank-results") as self.column:
             self.group = gr.Dropdown([], label="Source and instruction", visible=False, elem_id="rank-group")
             self.gallery = _gallery(
-                "Edits, best first: click one for its details", 4, "rank-gallery", allow_preview=False, buttons=[]
+                "Best first: click one for its details", 4, "rank-gallery", allow_preview=False, buttons=[]
             )
+            self.unranked = _gallery("Not ranked", 4, "rank-unranked", allow_preview=False, buttons=[])
             self.accepted_from = gr.Slider(0, 1, 0.5, step=0.01, label="Accept from this score", elem_id="rank-accept")
             self.table = gr.Markdown(elem_id="rank-table", elem_classes="tight")
             with gr.Accordion("The chosen edit", open=True):
@@ -62,7 +64,7 @@ class RankingView:
     @property
     def outputs(self) -> list[Any]:
         """All that the methods below change."""
-        order = [self.status, self.column, self.group, self.gallery, self.table]
+        order = [self.status, self.column, self.group, self.gallery, self.unranked, self.table]
         details = [self.chosen, self.panels, self.parts, self.evidence, self.first, self.second, self.why]
         return [*order, *details, self.about_thresholds, *self.sliders, *self.files]
 
@@ -84,10 +86,13 @@ class RankingView:
             )
         )
         groups = results.group_names(ranked)
+        best_first = [one for one in ranking.candidates if one.rank is not None]
+        unranked = ranking.candidates[len(best_first) :]
         return {
             self.column: gr.Column(visible=True),
             self.group: gr.Dropdown(groups, value=ranking.group, visible=len(groups) > 1),
-            self.gallery: gr.Gallery(results.thumbnails(ranking), selected_index=None),
+            self.gallery: _shown(results.thumbnails(best_first)),
+            self.unranked: _shown(results.thumbnails(unranked)),
             **self.show_accepted(ranking, accepted_from),
             self.chosen: gr.Dropdown(names, value=detail),
             **self.show_edit(ranked, detail),
@@ -133,6 +138,15 @@ class RankingView:
         ]
         hidden = [gr.Slider(visible=False)] * (MAX_THRESHOLDS - len(thresholds))
         return {self.about_thresholds: note, **dict(zip(self.sliders, [*shown, *hidden], strict=True))}
+
+
+def thumbnail_gallery(label: str, elem_id: str) -> gr.Gallery:
+    """Small pictures, hidden while there are none."""
+    return _gallery(label, 6, elem_id, allow_preview=False, buttons=[], visible=False)
+
+
+def _shown(pictures: Sequence[tuple[PIL.Image.Image, str]]) -> gr.Gallery:
+    return gr.Gallery(list(pictures), selected_index=None, visible=bool(pictures))
 
 
 def _gallery(label: str, columns: int, elem_id: str, **options: Any) -> gr.Gallery:

@@ -32,7 +32,8 @@ def folder(tmp_path: Path) -> Path:
     written(folder / "scores.jsonl", SCORE)
     written(folder / "pairs" / "1_edited.png")
     written(folder / "mine" / RESULT_FILE, "{}")
-    written(folder / "audit.json", "{}")
+    written(folder / "audit.json", '{\n  "schema": 1,\n  "unscored_edits": 0\n}')
+    written(folder / "package.json", "{}")
     written(folder / "notes.txt", "none of these")
     written(tmp_path / "secret" / "samples.jsonl", SAMPLE)
     return folder
@@ -44,6 +45,7 @@ def folder(tmp_path: Path) -> Path:
         ("samples", ["edits/cups", "edits/other.jsonl", "edits/pairs"]),
         ("results", ["edits/mine"]),
         ("scores", ["edits/scores.jsonl"]),
+        ("audit", ["edits/audit.json"]),
     ],
 )
 def test_what_lies_in_a_named_folder_is_offered_by_kind(folder: Path, kind: Kind, names: list[str]) -> None:
@@ -66,6 +68,9 @@ def test_a_name_that_is_not_offered_opens_nothing(folder: Path, name: str) -> No
 def test_what_runs_write_beside_results_is_no_file_of_samples(folder: Path) -> None:
     row = ResultRow("1", "1", {}, {"followed": Score.of(1.0)}, instruction="Make the mug blue")
     written(folder / "mine" / SCORES_FILE, json.dumps(row.to_json()))
+    written(
+        folder / "mine" / "journal" / "rows-0.jsonl", json.dumps({"sample_key": "1", "row": json.dumps(row.to_json())})
+    )
     written(folder / "outputs" / GENERATED_FILE, '{"item": "1", "file": "1.png"}\n')
     files = OpenFiles((folder,))
     assert [name for name in files.names("samples") if "mine" in name or "outputs" in name] == []
