@@ -91,7 +91,7 @@ class RankingForm:
                 )
                 self.score_example = gr.Button("Score", variant="primary", elem_id="rank-score-example")
         self.choice = reward_choice(settings, "rank")
-        self.uploads = [source, edits, folder, instruction, boxes]
+        self.uploads: list[Any] = [source, edits, folder, instruction, boxes]
         self._follow_uploads(settings, dropped, plan, view)
         self.opened = [opened, limit]
 

@@ -120,8 +120,10 @@ class PartialDenoising:
             return original(*bound.args, **bound.kwargs)
 
         # A state with latents samples nothing: its generator stays as it is.
-        rows = zip(self._states, self.generators, strict=True)
-        prepared = prepare_with([torch.Generator() if _LATENTS in state.arrays else drawn for state, drawn in rows])
+        drawn_states = zip(self._states, self.generators, strict=True)
+        prepared = prepare_with(
+            [torch.Generator() if _LATENTS in state.arrays else drawn for state, drawn in drawn_states]
+        )
         latents = prepared[0] if isinstance(prepared, tuple) else prepared
         if latents.shape[0] != len(self._states):
             raise ValueError(f"there are {len(self._states)} states, but the call has {latents.shape[0]} rows")
@@ -142,7 +144,7 @@ class PartialDenoising:
                 total += sum(weights[seed] * row.float() for seed, row in zip(batch, noise_rows, strict=False))
             return total
 
-        rows = []
+        rows: list[torch.Tensor] = []
         for row, state in enumerate(self._states):
             if _LATENTS in state.arrays:
                 rows.append(_to_tensor(state.arrays[_LATENTS], latents)[None])

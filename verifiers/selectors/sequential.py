@@ -191,8 +191,8 @@ def run_stepwise(
         rows = run.generate_interleaved([_step_requests(run, state, step_planner, step, count) for state in active])
         for state, candidates in zip(active, rows, strict=True):
             if len(candidates) < n:
-                limit = f"{run.budget.nfe} NFE allow {count} of {n} candidates at step {step}"
-                state.stop_reason = run.stop_reason or limit
+                too_few = f"{run.budget.nfe} NFE allow {count} of {n} candidates at step {step}"
+                state.stop_reason = run.stop_reason or too_few
             candidates, survivors, reason = _best_beam(run, candidates, width if step < state.count else 1)
             state.candidates += candidates
             state.reason = f"step {step} of {state.count}: {reason}" if state.count > 1 else reason

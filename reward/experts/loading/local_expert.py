@@ -199,12 +199,12 @@ class WrappingExpert(Expert):
 
     def offload(self) -> None:
         """Move the weights, if any, to CPU memory; the next query moves them back."""
-        if hasattr(self.wrapped, "offload"):
+        if self.wrapped is not None and hasattr(self.wrapped, "offload"):
             self.wrapped.offload()
 
     def unload(self) -> None:
         """Drop the weights, if any; the next query loads them again."""
-        if hasattr(self.wrapped, "unload"):
+        if self.wrapped is not None and hasattr(self.wrapped, "unload"):
             self.wrapped.unload()
 
 

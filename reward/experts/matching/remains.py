@@ -251,5 +251,5 @@ def recoloured_object(before: NDArray[np.uint8], after: NDArray[np.uint8], box: 
     changed = recoloured(np.asarray(np.linalg.norm(difference, axis=2), np.float32)) * inside
     around = (1 - own) * inside
     spill = float((around * changed).sum() / around.sum()) if around.sum() > _FEW * inside.sum() else 0.0
-    shown = (np.clip(plane, 0, 255).astype(np.uint8) for plane in (source, edited))
-    return RecolouredObject(*shown, own, changed, spill)
+    before, after = (np.clip(plane, 0, 255).astype(np.uint8) for plane in (source, edited))
+    return RecolouredObject(before, after, own, changed, spill)

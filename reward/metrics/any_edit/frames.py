@@ -237,7 +237,7 @@ def _tilted(framed: Framed, index: int, edit: Tilt) -> Program[Framed]:
     if edit.either_way:
         tried |= dict.fromkeys(-angle for angle in tried)
     ratio = min(1.0, _TILT_SIDE / max(source.size))
-    small = source.resized(*(max(1, round(side * ratio)) for side in source.size), "area")
+    small = source.resized(max(1, round(source.width * ratio)), max(1, round(source.height * ratio)), "area")
     poses = [(angle, canvas) for angle in tried for canvas in (_CANVASES if angle else ("same",))]
     pairs = []
     for angle, canvas in poses:
@@ -318,13 +318,13 @@ def _cropped(framed: Framed, index: int, edit: Crop) -> Program[Framed]:
         return _with(framed, {index: verdict})
     cut = source.crop(*_corners_of(window, source))
     w, h = right - left, bottom - top
-    boxes = {
+    shifted = {
         name: tuple(
             replace(box, cx=(box.cx - left) / w, cy=(box.cy - top) / h, w=box.w / w, h=box.h / h) for box in items
         )
         for name, items in framed.sample.boxes.items()
     }
-    in_window = replace(framed, sample=replace(framed.sample, boxes=boxes))
+    in_window = replace(framed, sample=replace(framed.sample, boxes=shifted))
     return _with(in_window, {index: verdict}, source=cut)
 
 
