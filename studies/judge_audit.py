@@ -33,7 +33,7 @@ from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
 from editcritic.reward import EditSample, Expert, Image
 from editcritic.reward.queries import Grade, Judge, Levels, Message, Reply, YesNo
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 from editcritic.reward.queries.prompts import Prompts
 
 

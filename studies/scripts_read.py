@@ -22,7 +22,7 @@ from editcritic.reward import Expert, Image
 from editcritic.reward.config import load_experts
 from editcritic.reward.metrics.edival.inspector import normalize_text
 from editcritic.reward.queries import Abstention, ReadText, RecognizedText
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 WORDS: Mapping[str, str] = {
     "Latin: English": "window garden morning school bridge coffee market yellow discount TEN OPEN Perfect",

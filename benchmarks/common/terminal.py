@@ -126,7 +126,7 @@ def user_errors() -> tuple[type[Exception], ...]:
 
     from ...reward import ImageError, SpecError
     from ...reward.engine.answer_log import LogError
-    from ...reward.queries.kinds import FloorTooHigh
+    from ...reward.queries.answers import FloorTooHigh
     from ...reward.sample import SampleTooLarge
     from .errors import InputError
 

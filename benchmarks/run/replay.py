@@ -21,8 +21,9 @@ from ...reward.image import Image
 from ...reward.metrics.edival.following import InstructionFollowing
 from ...reward.plain_text import one_line
 from ...reward.queries import Abstention, Failure
+from ...reward.queries.answers import Detections, Outcome, RecognizedText
 from ...reward.queries.expert import rewrites_queries
-from ...reward.queries.kinds import Detect, Detections, Judge, Outcome, Query, ReadText, RecognizedText
+from ...reward.queries.kinds import Detect, Judge, Query, ReadText
 from ...reward.queries.response_formats import Reply
 from ...reward.queries.specs import spec_of
 from ...reward.regular_files import open_regular

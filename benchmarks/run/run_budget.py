@@ -13,8 +13,9 @@ from typing import Any
 from ...reward import EditSample, Expert
 from ...reward.experts.judge_adapters import JudgeAdapter
 from ...reward.queries import AsyncExpert, Failure
+from ...reward.queries.answers import Outcome
 from ...reward.queries.expert import adapted_kinds, unbound_roles
-from ...reward.queries.kinds import Outcome, Query
+from ...reward.queries.kinds import Query
 from ...reward.queries.outcomes import Abstention
 from ...verifiers.selection.candidate import Limits
 from ..common.errors import InputError

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from ...reward import AnswerLog, EditSample, Engine, Expert, Reward, Scores, default_experts, load_experts
 from ...reward.queries import Abstention, Failure
-from ...reward.queries.kinds import Outcome, Query
+from ...reward.queries.answers import Outcome
+from ...reward.queries.kinds import Query
 from ..common.inputs import load_reward, spec_argument
 from ..human_eval.annotation_session import AnnotationSession
 from ..inspection.load_plan import LoadPlan, plan_load

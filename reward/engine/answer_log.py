@@ -24,7 +24,8 @@ from ..digests import record_checksum
 from ..encoded_images import MAX_PIXELS
 from ..image import Size
 from ..plain_text import one_line
-from ..queries.kinds import Answer, Query
+from ..queries.answers import Answer
+from ..queries.kinds import Query
 from ..queries.outcomes import Abstention
 from ..queries.serialization import answer_from_json, answer_to_json
 from ..sample import EditSample

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
 from ..image import ImageError
-from ..queries.kinds import Judge, Outcome, Query
+from ..queries.answers import Outcome
+from ..queries.kinds import Judge, Query
 from ..queries.outcomes import Abstention, Failure
 from ..queries.response_formats import Reply
 from ..score import Evidence, Score

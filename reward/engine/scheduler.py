@@ -19,8 +19,9 @@ from typing import Any
 
 from ..image import ImageError
 from ..lru_cache import LruCache
+from ..queries.answers import Answer, Outcome
 from ..queries.expert import AsyncExpert, Expert, expert_of_role, rewrites_queries
-from ..queries.kinds import Answer, Outcome, Query
+from ..queries.kinds import Query
 from ..queries.outcomes import Abstention, Failure
 from ..queries.serialization import approximate_bytes
 from ..score import Score

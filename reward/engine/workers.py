@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 from ..forks import at_fork
 from ..image import ImageError
+from ..queries.answers import Outcome
 from ..queries.expert import AsyncExpert, Expert, ExpertDown
-from ..queries.kinds import InvalidAnswer, Outcome, Query
+from ..queries.kinds import InvalidAnswer, Query
 from ..queries.outcomes import Abstention, Failure
 from ..timeout_compat import TIMEOUTS
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from ..queries.answers import Outcome
 from ..queries.expert import Expert
-from ..queries.kinds import Outcome, Query, Segment
+from ..queries.kinds import Query, Segment
 from ..queries.outcomes import Abstention
 
 

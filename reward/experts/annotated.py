@@ -19,8 +19,9 @@ from ..config import build
 from ..forks import at_fork, was_held
 from ..image import Image, Pixels
 from ..missing_inputs import no_box, not_matched
+from ..queries.answers import Detections, Outcome
 from ..queries.expert import Expert
-from ..queries.kinds import Detect, Detections, Match, Outcome, Query
+from ..queries.kinds import Detect, Match, Query
 from ..queries.outcomes import Abstention
 from ..queries.specs import Spec
 from ..sample import EditSample

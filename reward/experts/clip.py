@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import Unpack
 
+from ..queries.answers import Embeddings, Outcome
 from ..queries.expert import ExpertDown
-from ..queries.kinds import Embed, Embeddings, EmbedText, Outcome
+from ..queries.kinds import Embed, EmbedText
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.image_rater import embed_images, embed_texts, max_text_tokens, token_count

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from ..image import Pixels
 from ..missing_inputs import no_judge, unknown_colour
+from ..queries.answers import Outcome
 from ..queries.expert import Expert
-from ..queries.kinds import Judge, Outcome, Query
+from ..queries.kinds import Judge, Query
 from ..queries.outcomes import Abstention
 from ..queries.response_formats import Reply
 from ..sample import EditSample

@@ -17,8 +17,9 @@ from typing import Any
 from typing_extensions import Unpack
 
 from ..image import Image, ImageError
+from ..queries.answers import Outcome
 from ..queries.expert import ExpertDown
-from ..queries.kinds import Judge, Outcome
+from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
 from ..queries.response_formats import FreeText, Grade, Json, Levels, Message, Reply, YesNo, parse_reply
 from .judging.endpoint_expert import EndpointExpert, RequestOptions

@@ -9,8 +9,9 @@ import numpy as np
 from typing_extensions import Unpack
 
 from ..image import Image
+from ..queries.answers import Embeddings
 from ..queries.expert import ExpertDown
-from ..queries.kinds import Embed, Embeddings
+from ..queries.kinds import Embed
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert
 from .loading.pooling import Grid, Tokens, pool_query

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from typing_extensions import Unpack
 
 from ..boxes import Box
+from ..queries.answers import Outcome, RecognizedText, TextLine
 from ..queries.expert import ExpertDown
-from ..queries.kinds import Outcome, Query, ReadText, RecognizedText, TextLine
+from ..queries.kinds import Query, ReadText
 from ..queries.outcomes import Abstention, Failure
 from ..sample import EditSample
 from .judging.logits_processors import TextWriter, WriterLogitsProcessor

@@ -14,7 +14,8 @@ import numpy as np
 from typing_extensions import Unpack
 
 from ..image import Image
-from ..queries.kinds import Detect, Detections
+from ..queries.answers import Detections
+from ..queries.kinds import Detect
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.detection import check_scores, make_detections

@@ -19,8 +19,9 @@ from typing import Any, ClassVar
 
 from ..config import build
 from ..image import Image
+from ..queries.answers import Measurement, Outcome, RecognizedText
 from ..queries.expert import Expert
-from ..queries.kinds import InvalidAnswer, Judge, Measurement, Outcome, Query, Rate, ReadText, RecognizedText
+from ..queries.kinds import InvalidAnswer, Judge, Query, Rate, ReadText
 from ..queries.outcomes import Abstention, Failure
 from ..queries.parsing import parse_json
 from ..queries.prompts import Prompts

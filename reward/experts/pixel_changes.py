@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ..image import Pixels
 from ..lru_cache import FeatureCache
+from ..queries.answers import Measurement, Outcome
 from ..queries.change_map import BANDS, ChangeMap
 from ..queries.expert import Expert
-from ..queries.kinds import MapChanges, Measurement, Outcome, Query, RateRegion, Remains
+from ..queries.kinds import MapChanges, Query, RateRegion, Remains
 from .loading.pooling import free_pixels
 from .matching import patch_descriptors as descriptors
 from .matching.alignment import Alignment, align, displaced

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from ..boxes import Box
 from ..image import Corners, Pixels
+from ..queries.answers import Detections, Outcome
 from ..queries.expert import Expert
-from ..queries.kinds import Detections, Differ, Outcome, Query
+from ..queries.kinds import Differ, Query
 from ..queries.outcomes import Abstention
 
 _SMALL = 256

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from ..image import Image, Pixels
 from ..lru_cache import FeatureCache
+from ..queries.answers import Embeddings, Measurement, Outcome
 from ..queries.expert import Expert
-from ..queries.kinds import Embed, Embeddings, Measure, Measurement, Outcome
+from ..queries.kinds import Embed, Measure
 from ..queries.outcomes import Abstention, Failure
 from .loading.pooling import Tokens, covered_shares, free_pixels, pool_query
 from .matching.appearance import AppearanceChange, appearance_change, typical_chroma

@@ -20,8 +20,9 @@ from ..boxes import Box
 from ..digests import sha256
 from ..forks import at_fork, keep_in_child
 from ..image import Pixels
+from ..queries.answers import RecognizedText, TextLine
 from ..queries.expert import Expert, ExpertDown
-from ..queries.kinds import Query, ReadText, RecognizedText, TextLine
+from ..queries.kinds import Query, ReadText
 from ..queries.outcomes import Abstention
 from ..sample import EditSample
 from .letters import script_of, without_wanted

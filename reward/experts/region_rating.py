@@ -19,7 +19,8 @@ import numpy as np
 
 from ..boxes import Box
 from ..image import Image
-from ..queries.kinds import SMALLEST_PLACE, RegionChange, RegionRating
+from ..queries.answers import RegionRating
+from ..queries.kinds import SMALLEST_PLACE, RegionChange
 from ..queries.outcomes import Abstention
 from .region_statistics import region_statistics
 

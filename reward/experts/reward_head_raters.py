@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from ..image import Image
+from ..queries.answers import Measurement, Outcome
 from ..queries.expert import ExpertDown
-from ..queries.kinds import Measurement, Outcome, Rate
+from ..queries.kinds import Rate
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert

@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import Unpack
 
+from ..queries.answers import Mask
 from ..queries.expert import ExpertDown
-from ..queries.kinds import Mask, Segment
+from ..queries.kinds import Segment
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.local_expert import LocalExpert

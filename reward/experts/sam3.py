@@ -16,7 +16,8 @@ import numpy as np
 from typing_extensions import Unpack
 
 from ..image import Image
-from ..queries.kinds import Detect, Detections, Mask, Segment
+from ..queries.answers import Detections, Mask
+from ..queries.kinds import Detect, Segment
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.detection import NOT_FINITE, check_scores, clip_tokens, group_by_image, make_detections, max_phrase_tokens

@@ -17,8 +17,9 @@ from typing_extensions import Unpack
 
 from ..forks import ForkSafeLock
 from ..image import Corners, Image, Pixels, Size
+from ..queries.answers import Outcome, UpscaledImage
 from ..queries.expert import Expert, ExpertDown
-from ..queries.kinds import Outcome, Query, Upscale, UpscaledImage
+from ..queries.kinds import Query, Upscale
 from ..queries.outcomes import Failure
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.hub_files import check_load_options, find_file, read_state

@@ -11,7 +11,8 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from ..queries.kinds import Judge, Outcome
+from ..queries.answers import Outcome
+from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
 from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, YesNo, check_max_tokens, parse_reply
 from .judging import logits_processors as decoding

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ..boxes import Box
 from ..engine.program import Program, ask
 from ..image import Image
-from ..queries.kinds import Differ, ReadText, RecognizedText, TextLine
+from ..queries.answers import RecognizedText, TextLine
+from ..queries.kinds import Differ, ReadText
 from ..sample import EditSample
 from ..score import Evidence, Score
 from .text_matching import matching_letters, similarity

@@ -15,8 +15,9 @@ from ..metrics.any_edit.plans import plan_of_task, plan_problems, scope_of
 from ..metrics.any_edit.questions import own_questions
 from ..metrics.edival.task_parser import parse_task
 from ..missing_inputs import no_plan
+from ..queries.answers import Outcome
 from ..queries.expert import Expert
-from ..queries.kinds import Outcome, Plan, Query
+from ..queries.kinds import Plan, Query
 from ..queries.outcomes import Abstention
 from ..sample import MAX_INSTRUCTION, TASK_TYPES, Task
 from .english import lexicon as lex

@@ -1,31 +1,24 @@
 """Queries to experts, their answers, response formats and serialization."""
 
+from .answers import Detections, Embeddings, Mask, Measurement, RecognizedText, Region, RegionRating, UpscaledImage
 from .change_map import ChangeMap
 from .expert import AsyncExpert, Expert, ExpertDown
 from .kinds import (
     Detect,
-    Detections,
     Differ,
     Embed,
-    Embeddings,
     EmbedText,
     Judge,
     MapChanges,
-    Mask,
     Match,
     Measure,
-    Measurement,
     Plan,
     Rate,
     RateRegion,
     ReadText,
-    RecognizedText,
-    Region,
-    RegionRating,
     Remains,
     Segment,
     Upscale,
-    UpscaledImage,
 )
 from .outcomes import Abstention, Failure
 from .response_formats import FreeText, Grade, Json, Levels, Message, Reply, Tool, ToolCall, YesNo

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..sample import EditSample
-from .kinds import Outcome, Query
+from .answers import Outcome
+from .kinds import Query
 from .outcomes import Abstention
 from .specs import entry_point_names
 

@@ -17,8 +17,7 @@ from ..boxes import Box
 from ..edit_plan import EditPlan, plan_from_json, plan_to_json
 from ..encoded_images import MAX_PIXELS
 from ..image import Image
-from .change_map import GRIDS, ChangeMap
-from .kinds import (
+from .answers import (
     Answer,
     Detections,
     Embeddings,
@@ -29,6 +28,7 @@ from .kinds import (
     TextLine,
     UpscaledImage,
 )
+from .change_map import GRIDS, ChangeMap
 from .outcomes import Abstention
 from .response_formats import Reply, ToolCall
 

@@ -17,7 +17,8 @@ from editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation import reques
 from editcritic.benchmarks.suites.bootstrap import Statistic
 from editcritic.reward import EditSample, Engine, Expert, Image, Reward
 from editcritic.reward.engine.answer_log import AnswerLog
-from editcritic.reward.queries.kinds import Outcome, Query
+from editcritic.reward.queries.answers import Outcome
+from editcritic.reward.queries.kinds import Query
 from editcritic.reward.queries.specs import Spec
 from studies.validity.metric_selection import ValidityStudy, score_all, select_metrics
 from studies.validity.validity_run import PAPER, HackingCheck, ReleaseCheck, measure_hacking

@@ -24,7 +24,8 @@ from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.reward import EditSample, Engine, Expert, Image, Reward, Score
 from editcritic.reward.engine.answer_log import AnswerLog
 from editcritic.reward.queries import Abstention
-from editcritic.reward.queries.kinds import Outcome, Query
+from editcritic.reward.queries.answers import Outcome
+from editcritic.reward.queries.kinds import Query
 from editcritic.reward.queries.specs import Spec
 from editcritic.reward.score import Status
 from studies.five_editors import check_folder, make_outputs

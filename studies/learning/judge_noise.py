@@ -32,7 +32,7 @@ from editcritic.reward import Expert, Reward
 from editcritic.reward.bootstrap_intervals import bootstrap_interval, row_means
 from editcritic.reward.metrics.baselines.reward_models import MAX_SCORE, EditScore
 from editcritic.reward.queries import Failure, Judge, Reply
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 from editcritic.reward.sample import TASK_TYPES
 from editcritic.reward.training.advantages import advantages
 from editcritic.reward.training.judge_variance import measure_judge_variance

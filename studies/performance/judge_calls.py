@@ -31,7 +31,7 @@ from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 from editcritic.reward.metrics.i2ibench.overall import PIPELINES
 from editcritic.reward.queries import Grade, Judge, Levels, Reply, YesNo
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from . import random_models
 from .command import parser_of, show

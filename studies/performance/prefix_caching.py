@@ -35,7 +35,7 @@ from editcritic.reward import EditSample, Engine, Expert, build, default_experts
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.queries import AsyncExpert, FreeText, Grade, Judge, Levels, Reply, YesNo
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 from editcritic.reward.queries.outcomes import Failure
 from editcritic.reward.queries.response_formats import Json
 

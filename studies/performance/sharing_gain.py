@@ -43,8 +43,9 @@ from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.metrics.edival.consistency import BackgroundConsistency, ObjectConsistency
 from editcritic.reward.metrics.edival.following import InstructionFollowing
 from editcritic.reward.queries import Failure, Judge
+from editcritic.reward.queries.answers import Outcome
 from editcritic.reward.queries.expert import expert_of_role
-from editcritic.reward.queries.kinds import Outcome, Query
+from editcritic.reward.queries.kinds import Query
 from editcritic.reward.queries.outcomes import Abstention
 from editcritic.reward.sample import TASK_TYPES
 from studies.any_edit.bars import group

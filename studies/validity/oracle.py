@@ -15,7 +15,8 @@ from editcritic.benchmarks.sceneedit.scene_graph import Scene, SceneObject
 from editcritic.benchmarks.sceneedit.vocabulary import COLOURS, MATERIALS
 from editcritic.reward import Box, Expert, Image
 from editcritic.reward.queries import Abstention, Detect, Detections, Judge, ReadText, RecognizedText, Reply
-from editcritic.reward.queries.kinds import Outcome, Query, TextLine
+from editcritic.reward.queries.answers import Outcome, TextLine
+from editcritic.reward.queries.kinds import Query
 
 NAME_MATCH_SCORE, SHAPE_MATCH_SCORE = 0.9, 0.55
 """Detection scores of an object of the full name, and of one of the shape alone: open-vocabulary detectors find any cup

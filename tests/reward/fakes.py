@@ -30,7 +30,8 @@ from editcritic.reward.queries import (
     Segment,
     YesNo,
 )
-from editcritic.reward.queries.kinds import Differ, Outcome, Query
+from editcritic.reward.queries.answers import Outcome
+from editcritic.reward.queries.kinds import Differ, Query
 
 PICTURE = Image.from_digest("0" * 64, (8, 8))
 Tree = list[Any]

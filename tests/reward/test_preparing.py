@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from editcritic.reward import Engine
+from editcritic.reward.queries.answers import Outcome
 from editcritic.reward.queries.expert import AsyncExpert, ExpertDown
-from editcritic.reward.queries.kinds import Outcome
 
 from .fakes import Fake, Held, asks, known, run_all
 

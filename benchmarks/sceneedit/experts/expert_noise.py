@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 from ....reward import Box, EditSample, Expert
 from ....reward.forks import ForkSafeLock
 from ....reward.queries import Abstention, Detect, Detections, Failure, Judge, Match, RecognizedText, Reply, YesNo
+from ....reward.queries.answers import Answer, Outcome, TextLine
 from ....reward.queries.expert import adapted_kinds
-from ....reward.queries.kinds import Answer, Outcome, Query, TextLine
+from ....reward.queries.kinds import Query
 from ....reward.queries.response_formats import FreeText, Grade, Json, Levels
 from ..vocabulary import LETTERS
 

@@ -26,7 +26,8 @@ from ....reward.queries import (
     RegionRating,
     Remains,
 )
-from ....reward.queries.kinds import Embed, Embeddings, EmbedText, Mask, Outcome, Segment, TextLine
+from ....reward.queries.answers import Embeddings, Mask, Outcome, TextLine
+from ....reward.queries.kinds import Embed, EmbedText, Segment
 from ..vocabulary import BACKDROPS, COLOURS, MATERIALS, SHAPES, SIGN, TEXT
 from .edit_comparison import EditComparisonCache
 from .instruction_parser import ObjectName, UnanswerableError, find_name, find_names, parse_name

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ...boxes import Box
 from ...image import Image
-from ...queries.kinds import Detect, Detections
+from ...queries.answers import Detections
+from ...queries.kinds import Detect
 from ...queries.outcomes import Failure
 from .checkpoint import LoadedModel
 

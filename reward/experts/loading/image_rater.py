@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from typing_extensions import Unpack
 
 from ...image import Image
-from ...queries.kinds import Measurement, Outcome, Rate
+from ...queries.answers import Measurement, Outcome
+from ...queries.kinds import Rate
 from ...queries.outcomes import Failure
 from .checkpoint import LoadedModel, LoadOptions
 from .local_expert import LocalExpert

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 from typing_extensions import Unpack
 
 from ...lru_cache import FeatureCache
+from ...queries.answers import Outcome
 from ...queries.expert import Expert
-from ...queries.kinds import Outcome
 from .checkpoint import LOAD_DEFAULTS, Checkpoint, LoadedModel, LoadOptions
 from .cpu_cores import run_in_turn
 from .devices import Microbatcher, is_out_of_memory, parse_byte_size

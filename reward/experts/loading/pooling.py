@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ...boxes import Box
 from ...image import Size
-from ...queries.kinds import Embed, Embeddings, Region
+from ...queries.answers import Embeddings, Region
+from ...queries.kinds import Embed
 
 Tokens = NDArray[np.float32]
 """(1 + registers + rows * columns) x d."""

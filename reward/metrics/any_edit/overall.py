@@ -9,7 +9,8 @@ from typing import ClassVar
 from ...card import Card
 from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
-from ...queries.kinds import MapChanges, ReadText, TextLine
+from ...queries.answers import TextLine
+from ...queries.kinds import MapChanges, ReadText
 from ...sample import TASK_TYPES, EditSample
 from ...score import Score
 from .. import new_text

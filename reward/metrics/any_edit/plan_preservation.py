@@ -16,8 +16,9 @@ from ...boxes import Box
 from ...card import Card
 from ...edit_plan import EditPlan, Kept, OperationType, Target
 from ...engine.program import Abstained, Program, ask, ask_many, gather
+from ...queries.answers import Region
 from ...queries.change_map import ChangeMap
-from ...queries.kinds import Beside, Detect, Embed, MapChanges, ReadText, Region, Remains, Segment
+from ...queries.kinds import Beside, Detect, Embed, MapChanges, ReadText, Remains, Segment
 from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Evidence, Score

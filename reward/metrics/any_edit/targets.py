@@ -14,7 +14,8 @@ from ...boxes import Box, best_first, suppress_overlaps
 from ...edit_plan import Place, RelationKind, Target
 from ...engine.program import Abstained, Program, ask_many
 from ...image import Image
-from ...queries.kinds import Detect, Detections, Judge
+from ...queries.answers import Detections
+from ...queries.kinds import Detect, Judge
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Message, YesNo
 from ..edival.inspector import crop_box

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ...card import Card
 from ...engine.program import Program, ask
-from ...queries.kinds import Embed, Embeddings, EmbedText, Region
+from ...queries.answers import Embeddings, Region
+from ...queries.kinds import Embed, EmbedText
 from ...sample import EditSample
 from ...score import Evidence, Score
 from ..edival.task_parser import task_of

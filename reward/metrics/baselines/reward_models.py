@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 from ...card import Card
 from ...engine.program import Program, ask_many, reply_value
 from ...image import Image
-from ...queries.kinds import Judge, Measurement, Rate
+from ...queries.answers import Measurement
+from ...queries.kinds import Judge, Rate
 from ...queries.prompts import Prompts
 from ...queries.response_formats import Grade, Json, Message, ResponseFormat, YesNo
 from ...sample import EditSample

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal, cast, get_args
 
 from ...card import Card
 from ...engine.program import Abstained, Ask, Failed, Program, ask, unparsable_reply
-from ...queries.kinds import Judge, Outcome
+from ...queries.answers import Outcome
+from ...queries.kinds import Judge
 from ...queries.outcomes import Abstention, Failure
 from ...queries.response_formats import FreeText, Grade, Message, Reply
 from ...score import Evidence, Score

@@ -34,7 +34,8 @@ from ...boxes import Box, best_first
 from ...card import Card
 from ...engine.program import Abstained, Failed, Program, ask, ask_many, gather
 from ...image import Image, Size
-from ...queries.kinds import Detect, Detections, Embed, Measure, ReadText, Region, TextLine
+from ...queries.answers import Detections, Region, TextLine
+from ...queries.kinds import Detect, Embed, Measure, ReadText
 from ...queries.outcomes import Failure
 from ...sample import EditSample
 from ...score import Cause, Evidence, Score

@@ -17,7 +17,8 @@ from typing import Literal
 from ...boxes import Box, best_first, highest_scoring, suppress_overlaps
 from ...engine.program import Program, ask, ask_many
 from ...image import Image
-from ...queries.kinds import Detect, Detections, Judge, ReadText
+from ...queries.answers import Detections
+from ...queries.kinds import Detect, Judge, ReadText
 from ...queries.parsing import parse_yes_no
 from ...queries.prompts import Prompts
 from ...queries.response_formats import FreeText, Reply, YesNo

@@ -21,7 +21,8 @@ import numpy as np
 from ...card import Card
 from ...engine.program import Program, ask, ask_many, reply_value, unparsable_reply
 from ...image import Image
-from ...queries.kinds import Embed, Embeddings, Judge, Mask, Rate, ReadText, Region, Segment
+from ...queries.answers import Embeddings, Mask, Region
+from ...queries.kinds import Embed, Judge, Rate, ReadText, Segment
 from ...queries.response_formats import FreeText, Json, Reply, YesNo
 from ...sample import EditSample
 from ...score import Cause, Evidence, Score

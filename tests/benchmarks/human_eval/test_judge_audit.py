@@ -37,7 +37,7 @@ from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
 from editcritic.reward import AnswerLog, Card, EditSample, Expert, Image, Reward
 from editcritic.reward.metrics.baselines.reward_models import EditScore, JudgeLevels
 from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels, Reply, YesNo
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 from editcritic.reward.queries.prompts import Prompts
 from editcritic.reward.sample import MAX_INSTRUCTION
 from studies import judge_audit as study

@@ -12,7 +12,8 @@ from editcritic.reward import AnswerLog
 from editcritic.reward.digests import record_checksum
 from editcritic.reward.engine.answer_log import MAX_ROW_BYTES
 from editcritic.reward.queries import Measurement, Reply
-from editcritic.reward.queries.kinds import Detect, Detections
+from editcritic.reward.queries.answers import Detections
+from editcritic.reward.queries.kinds import Detect
 
 from ...reward.fakes import picture, question, verdict
 from .conftest import opened

@@ -12,7 +12,7 @@ from editcritic.reward import Expert
 from editcritic.reward.experts.judge_adapters import JudgeReader, QInsight
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import AsyncExpert, Failure, Judge, Message, Rate, ReadText, Reply, YesNo
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from ..suites.tiny_suite import CoinJudge, picture
 

@@ -9,7 +9,8 @@ import typer
 from editcritic.cli.serve import serve
 from editcritic.reward import Expert
 from editcritic.reward.queries import Rate
-from editcritic.reward.queries.kinds import Outcome, Query
+from editcritic.reward.queries.answers import Outcome
+from editcritic.reward.queries.kinds import Query
 
 from ...reward.fakes import known
 

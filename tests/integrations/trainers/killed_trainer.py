@@ -16,7 +16,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from editcritic.reward.queries.kinds import Outcome, Query
+from editcritic.reward.queries.answers import Outcome
+from editcritic.reward.queries.kinds import Query
 
 from ..prepared_processes import TrainerProcess
 from ..serving.served import PATIENCE_S, eventually, idle, serving

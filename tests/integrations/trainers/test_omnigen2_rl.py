@@ -23,7 +23,7 @@ from editcritic.integrations.trainers.omnigen2_rl import SCORE_KEY, OmniGen2Rewa
 from editcritic.reward import Reward
 from editcritic.reward.image import PixelFormatError
 from editcritic.reward.queries import Failure
-from editcritic.reward.queries.kinds import Measurement
+from editcritic.reward.queries.answers import Measurement
 from editcritic.reward.training.judge_variance import JudgeVariance, VarianceEstimate
 
 from ...reward.fakes import Fake

@@ -14,7 +14,7 @@ import pytest
 
 from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, ask
 from editcritic.reward.queries import Abstention, Failure, Rate
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from ...reward.fakes import Fake, known, picture
 from ..serving.served import serving

@@ -27,7 +27,8 @@ from editcritic.reward.queries import (
     RecognizedText,
     Reply,
 )
-from editcritic.reward.queries.kinds import Answer, Query, TextLine
+from editcritic.reward.queries.answers import Answer, TextLine
+from editcritic.reward.queries.kinds import Query
 
 from ..fakes import PICTURE, Fake, alone, asks, known, picture, question, run_all, verdict
 

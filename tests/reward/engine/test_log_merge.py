@@ -12,7 +12,8 @@ from editcritic.reward import AnswerLog
 from editcritic.reward.engine.answer_log import LogError
 from editcritic.reward.engine.log_merge import MergeReport, merge_logs
 from editcritic.reward.queries import Measurement, Reply
-from editcritic.reward.queries.kinds import Answer, Query
+from editcritic.reward.queries.answers import Answer
+from editcritic.reward.queries.kinds import Query
 
 from ..fakes import known, question, verdict
 

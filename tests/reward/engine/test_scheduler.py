@@ -9,7 +9,7 @@ from editcritic.reward import AnswerLog, Engine, Image, ImageError, Score, ask
 from editcritic.reward.engine import Abstained, Failed, ask_many, gather
 from editcritic.reward.engine.program import Ask
 from editcritic.reward.queries import Abstention, Detect, Failure, Measurement, Rate
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from ..fakes import PICTURE, Fake, alone, asks, known, question, run_all, sample, verdict
 

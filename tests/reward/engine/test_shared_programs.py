@@ -13,7 +13,7 @@ from editcritic.reward import Engine, ImageError, Program, Score, ask
 from editcritic.reward.engine import ask_many, gather
 from editcritic.reward.engine.program import map_asks, run_once
 from editcritic.reward.queries import Abstention, Failure, Measurement, Rate
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from ..fakes import Fake, alone, asks, known, question, run_all
 

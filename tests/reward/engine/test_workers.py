@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import AnswerLog, Box, EditPlan, Engine, PlannedOperation, Score, Target, ask, queries
-from editcritic.reward.queries.kinds import Query, TextLine
+from editcritic.reward.queries.answers import TextLine
+from editcritic.reward.queries.kinds import Query
 
 from ..fakes import PICTURE, Fake, alone, asks, known, question, run_all, verdict
 

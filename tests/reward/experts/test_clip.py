@@ -11,7 +11,8 @@ import transformers
 from editcritic.reward import Box, Image
 from editcritic.reward.experts.clip import Clip
 from editcritic.reward.queries import Embed, Region
-from editcritic.reward.queries.kinds import Embeddings, EmbedText
+from editcritic.reward.queries.answers import Embeddings
+from editcritic.reward.queries.kinds import EmbedText
 
 from .asking import assert_down, assert_failed
 from .checkpoints import counted_passes

@@ -13,7 +13,7 @@ from editcritic.reward import Box, Engine, Evidence, Image, Score, Task, default
 from editcritic.reward.metrics import all_guards
 from editcritic.reward.metrics.guards import NoPromptInjection, NotBlank, SameAspect
 from editcritic.reward.queries import Measurement, RecognizedText
-from editcritic.reward.queries.kinds import Detections, TextLine
+from editcritic.reward.queries.answers import Detections, TextLine
 
 from ..fakes import Fake, picture, sample
 

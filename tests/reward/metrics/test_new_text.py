@@ -11,7 +11,7 @@ from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.metrics.any_edit.overall import NoUnrequestedText
 from editcritic.reward.metrics.new_text import reread_lines
 from editcritic.reward.queries import RecognizedText
-from editcritic.reward.queries.kinds import Detections, TextLine
+from editcritic.reward.queries.answers import Detections, TextLine
 
 from ..fakes import Fake, picture, sample
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from editcritic.reward import Box, Image, queries
-from editcritic.reward.queries.kinds import InvalidAnswer, Query, TextLine
+from editcritic.reward.queries.answers import TextLine
+from editcritic.reward.queries.kinds import InvalidAnswer, Query
 from editcritic.reward.queries.serialization import answer_from_json, answer_to_json
 
 from ..fakes import picture

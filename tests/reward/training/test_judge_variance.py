@@ -15,7 +15,8 @@ from editcritic.reward.engine import ask_many
 from editcritic.reward.metrics import Product, Threshold, WeightedMean
 from editcritic.reward.metrics.operations import PerOperation
 from editcritic.reward.queries import Abstention, Judge, Message, Rate, Reply, YesNo
-from editcritic.reward.queries.kinds import Measurement, Outcome, Query
+from editcritic.reward.queries.answers import Measurement, Outcome
+from editcritic.reward.queries.kinds import Query
 from editcritic.reward.training.advantages import advantages
 from editcritic.reward.training.judge_variance import (
     DRAW_STRIDE,

@@ -29,7 +29,8 @@ from editcritic.reward.queries import (
     Segment,
     YesNo,
 )
-from editcritic.reward.queries.kinds import Outcome, Query, TextLine
+from editcritic.reward.queries.answers import Outcome, TextLine
+from editcritic.reward.queries.kinds import Query
 from editcritic.reward.queries.response_formats import Grade, Json, Levels, ResponseFormat, validate_reply
 
 MANY = 400

@@ -18,7 +18,8 @@ from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneOb
 from editcritic.benchmarks.sceneedit.vocabulary import COLOURS, MATERIALS, SHAPES
 from editcritic.reward import Box, Expert, Image
 from editcritic.reward.queries import Abstention, Detect, Measurement, Rate, ReadText
-from editcritic.reward.queries.kinds import Embed, EmbedText, Region, Segment
+from editcritic.reward.queries.answers import Region
+from editcritic.reward.queries.kinds import Embed, EmbedText, Segment
 
 
 def answer(expert: Expert, query: Any) -> Any:

@@ -11,7 +11,7 @@ import skimage.data
 
 from editcritic.reward import Box, Expert
 from editcritic.reward.queries import Detect, Detections, Failure, Judge, Reply
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 Says = str | Failure | Callable[[Judge], "str | Failure"]
 

@@ -15,16 +15,8 @@ from numpy.typing import NDArray
 
 from editcritic.benchmarks.suites.edival.reader import COLUMNS, CSV
 from editcritic.reward import Box, Expert, Image
-from editcritic.reward.queries.kinds import (
-    Detect,
-    Detections,
-    Judge,
-    Measurement,
-    Outcome,
-    Rate,
-    ReadText,
-    RecognizedText,
-)
+from editcritic.reward.queries.answers import Detections, Measurement, Outcome, RecognizedText
+from editcritic.reward.queries.kinds import Detect, Judge, Rate, ReadText
 from editcritic.reward.queries.response_formats import Reply
 
 Row = tuple[float, float, float, float, float]

@@ -17,7 +17,7 @@ from editcritic.benchmarks.suites.suite import protocol_text
 from editcritic.cli.options import SuiteProtocol
 from editcritic.reward import Expert
 from editcritic.reward.queries import Failure, Rate
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from . import layout
 

@@ -23,7 +23,7 @@ from editcritic.benchmarks.suites.i2ibench.reader import CATEGORIES
 from editcritic.benchmarks.suites.i2ibench.suite import I2IBench
 from editcritic.reward import Expert
 from editcritic.reward.queries import Failure, Judge, Reply
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from ..construction.scripted_experts import lines
 from ..tiny_suite import picture

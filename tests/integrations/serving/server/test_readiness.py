@@ -9,7 +9,7 @@ from editcritic.integrations.serving.server import readiness
 from editcritic.integrations.serving.server.readiness import Readiness
 from editcritic.reward import Expert, Reward
 from editcritic.reward.queries import ExpertDown, Rate
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from ....reward.fakes import Rated
 

@@ -16,7 +16,8 @@ from editcritic.reward.experts.annotated import Annotated
 from editcritic.reward.experts.pixel_changes import PixelChanges
 from editcritic.reward.experts.pixel_features import PixelFeatures
 from editcritic.reward.queries import Abstention, Detect, Detections, Judge, ReadText, Reply, Segment
-from editcritic.reward.queries.kinds import Outcome, Query, RecognizedText
+from editcritic.reward.queries.answers import Outcome, RecognizedText
+from editcritic.reward.queries.kinds import Query
 
 PIXELS = cv2.resize(skimage.data.coffee(), (300, 200), interpolation=cv2.INTER_AREA)
 PHOTO = Image.of(PIXELS)

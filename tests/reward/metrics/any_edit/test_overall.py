@@ -13,7 +13,7 @@ from editcritic.reward.metrics.any_edit import plan_of_sample
 from editcritic.reward.metrics.any_edit.overall import AspectAsPlanned, NotACopyAsPlanned, any_edit
 from editcritic.reward.metrics.any_edit.plan_preservation import PlanPreservation
 from editcritic.reward.metrics.any_edit.questions import with_questions
-from editcritic.reward.queries.kinds import RecognizedText, TextLine
+from editcritic.reward.queries.answers import RecognizedText, TextLine
 from studies.preservation.sizes import answers, kontext_size, stretched
 
 from ...fakes import Fake, Says

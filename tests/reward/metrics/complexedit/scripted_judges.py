@@ -5,7 +5,7 @@ from typing import Any
 
 from editcritic.reward import EditSample, Engine, Operation
 from editcritic.reward.queries import Grade, Json, Judge, Reply, YesNo
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 
 from ...fakes import Fake, picture
 

@@ -9,7 +9,8 @@ from editcritic.reward import Box, EditSample, Expert, Image
 from editcritic.reward.experts.pixel_differences import PixelDifferences
 from editcritic.reward.experts.upscalers import Lanczos
 from editcritic.reward.queries import Detections, Judge, Reply
-from editcritic.reward.queries.kinds import Detect, Differ, Outcome, Upscale
+from editcritic.reward.queries.answers import Outcome
+from editcritic.reward.queries.kinds import Detect, Differ, Upscale
 
 from ...fakes import alone
 

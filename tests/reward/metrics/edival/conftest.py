@@ -11,8 +11,9 @@ import pytest
 from editcritic.reward.boxes import Box
 from editcritic.reward.image import Image
 from editcritic.reward.metrics.edival.following import InstructionFollowing
+from editcritic.reward.queries.answers import Detections, Outcome, RecognizedText
 from editcritic.reward.queries.expert import Expert
-from editcritic.reward.queries.kinds import Detect, Detections, Judge, Outcome, Query, ReadText, RecognizedText
+from editcritic.reward.queries.kinds import Detect, Judge, Query, ReadText
 from editcritic.reward.queries.outcomes import Abstention, Failure
 from editcritic.reward.queries.response_formats import Reply
 from editcritic.reward.sample import EditSample, Task

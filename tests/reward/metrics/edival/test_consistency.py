@@ -16,7 +16,7 @@ from editcritic.reward.metrics.edival.consistency import (
     ObjectsPreserved,
 )
 from editcritic.reward.queries import Detections, Embeddings, Failure, RecognizedText
-from editcritic.reward.queries.kinds import TextLine
+from editcritic.reward.queries.answers import TextLine
 
 from ...fakes import Fake
 from ..scripted import Finds

@@ -14,7 +14,8 @@ from editcritic.reward import EditSample, Engine, Score, build
 from editcritic.reward.metrics.compose import score_with_signature
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
 from editcritic.reward.queries import Failure, Judge, Mask, Measurement, RecognizedText, Reply
-from editcritic.reward.queries.kinds import Embed, Embeddings, Rate, ReadText, Segment
+from editcritic.reward.queries.answers import Embeddings
+from editcritic.reward.queries.kinds import Embed, Rate, ReadText, Segment
 
 from ...fakes import Fake, picture
 

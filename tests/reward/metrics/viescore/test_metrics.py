@@ -22,7 +22,7 @@ from editcritic.reward.metrics.viescore.metrics import (
     released_grades,
 )
 from editcritic.reward.queries import Abstention, Failure, FreeText, Judge, Reply
-from editcritic.reward.queries.kinds import Outcome
+from editcritic.reward.queries.answers import Outcome
 from editcritic.reward.queries.response_formats import parse_reply
 
 from ...fakes import Fake, picture
