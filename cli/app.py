@@ -23,15 +23,15 @@ from .dev.diff import diff
 from .dev.replay import replay
 from .doctor import doctor
 from .edit import edit
+from .estimate import estimate
 from .judge.agreement import agreement
-from .judge.audit import audit as judge_audit
 from .judge.calibrate import app as calibrate
 from .judge.drift import drift
+from .judge.faults import judge_faults
 from .judge.label import label
 from .judge.variance import variance
 from .log import app as log
 from .options import command_group
-from .plan import plan
 from .rank import rank
 from .rewards import rewards
 from .rows import rows
@@ -51,7 +51,7 @@ app = command_group(
         "edit": edit,
         "app": web_app,
         "serve": serve,
-        "plan": plan,
+        "estimate": estimate,
         "doctor": doctor,
         "rewards": rewards,
         "rows": rows,
@@ -76,7 +76,7 @@ bench.add_typer(build)
 judge = command_group(
     "judge",
     "Measure judges and metrics: agreement with people, faults, drift, variance, calibration.",
-    {"label": label, "agreement": agreement, "audit": judge_audit, "drift": drift, "variance": variance},
+    {"label": label, "agreement": agreement, "faults": judge_faults, "drift": drift, "variance": variance},
 )
 judge.add_typer(calibrate)
 dev = command_group("dev", "Test metrics on recorded answers; compare images.", {"replay": replay, "diff": diff})

@@ -15,7 +15,7 @@ from .options import Json, Trust
 def doctor(
     experts: list[str] | None = typer.Option(
         None,
-        help="Show the load plan of these experts (source, licence, gate, precision, download, memory) without "
+        help="Show what models need of these experts (source, licence, gate, precision, download, memory) without "
         "loading them: a bundle such as small, `role=spec ...`, a TOML file, or `module:function`. Repeatable.",
     ),
     query_servers: bool = typer.Option(
@@ -35,7 +35,7 @@ def doctor(
 
     Example: editcritic doctor --experts small
     """
-    from ..benchmarks.inspection import checkpoint_check, load_plan
+    from ..benchmarks.inspection import checkpoint_check, model_requirements
     from ..benchmarks.inspection.doctor import render_report, run_diagnostics
 
     if (images is not None and reference is None) or (query_servers and (reference is not None or not experts)):
@@ -50,8 +50,8 @@ def doctor(
         print_json(comparison.to_json()) if as_json else render(checkpoint_check.table(comparison))
         return comparison.exit_code
     if experts:
-        plan = load_plan.plan_load(experts, query_servers=query_servers)
-        print_json(plan.to_json()) if as_json else render(load_plan.render_load_plan(plan))
+        plan = model_requirements.model_requirements(experts, query_servers=query_servers)
+        print_json(plan.to_json()) if as_json else render(model_requirements.render_requirements(plan))
         return plan.exit_code
     with progress_bar(None, "checking"):
         report = run_diagnostics()

@@ -71,7 +71,7 @@ def web_app(
 
 
 def _session(paths: list[Path], labels: Path, questions: list[str]) -> AnnotationSession:
-    from ..benchmarks.human_eval.annotation_plan import QuestionType
+    from ..benchmarks.human_eval.annotation_schedule import QuestionType
     from ..benchmarks.human_eval.annotation_session import AnnotationSession
     from ..benchmarks.human_eval.question_pools import open_paths
 

@@ -35,7 +35,7 @@ from ..suites.human_labels import (
 from ..suites.results import ResultRow
 from ..suites.tables import ComputedTable, Table, TableCell, write_tables
 from . import weighted_statistics
-from .annotation_plan import MATCH_IOU, box_table
+from .annotation_schedule import MATCH_IOU, box_table
 from .label_matching import JudgedItem, LabelMetric, Pooling, ScoreLookup, case_indices, group_by_label
 from .question_pools import QuestionPool
 from .weighted_statistics import LEVELS, PairedObservations, alpha, mean_by_case

@@ -26,7 +26,7 @@ from ..suites.human_labels import (
     read_labels,
     validation_message,
 )
-from .annotation_plan import (
+from .annotation_schedule import (
     RECHECK_SHARE,
     TRIAL_QUESTIONS,
     AnnotatorCheck,

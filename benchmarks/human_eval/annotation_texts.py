@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ...reward.metrics.dlebench.conversation import CONSISTENCY, FOLLOWING
 from ...reward.metrics.i2ibench.dimensions import DIMENSIONS, Dimension
-from .annotation_plan import QuestionType
+from .annotation_schedule import QuestionType
 
 CRITERIA: Mapping[str, str] = MappingProxyType(
     {

@@ -31,7 +31,7 @@ from ..common.errors import InputError
 from ..common.problems import Problems
 from ..run.editor_outputs import MissingOutput
 from ..suites.human_labels import ANSWERS, LEVEL_KINDS, Label, LabelAnswer, LabelKind, validation_message
-from .annotation_plan import ScheduledQuestion
+from .annotation_schedule import ScheduledQuestion
 from .annotation_session import AnnotationError, AnnotationSession, clean_annotator_name
 from .shown_questions import SIDES, ShownPicture
 

@@ -22,7 +22,7 @@ from ..run.suite_loading import SUITES, load_suite
 from ..suites.human_labels import LabelKind
 from ..suites.results import RESULT_FILE, RUN_FILE, ResultRow, Results
 from ..suites.suite import Suite, SuiteItem
-from .annotation_plan import LabelQuestion, QuestionType, editor_sets
+from .annotation_schedule import LabelQuestion, QuestionType, editor_sets
 
 MAX_QUESTIONS = 100_000  # of a session: the pairs of a large group are many, and nobody answers more
 _DATASET_KINDS: frozenset[LabelKind] = frozenset({"boxes", "reference"})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...reward import EditSample, Image
 from ..suites.human_labels import Label, LabelAnswer
-from .annotation_plan import QuestionType, ScheduledQuestion
+from .annotation_schedule import QuestionType, ScheduledQuestion
 from .annotation_texts import AnswerChoice, answer_choices, dimension_definition
 from .question_pools import QuestionPool
 

@@ -27,8 +27,8 @@ from ...reward.toml_files import read_toml, tomllib
 from ..common.errors import InputError
 from ..common.inputs import IMAGE_SUFFIXES
 from ..common.terminal import plain_table
-from .load_plan import bind_experts, registry_name, weight_owner
 from .local_weights import find_weights, hub_offline
+from .model_requirements import bind_experts, registry_name, weight_owner
 
 _FOLDER = "references"
 Tolerance = Annotated[float, Field(gt=0)]

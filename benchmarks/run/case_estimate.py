@@ -22,7 +22,7 @@ from ...reward.experts.judge_adapters import JudgeAdapter
 from ...reward.queries import ExpertDown
 from ..common.errors import InputError
 from ..suites.results import ResultRow
-from .cost_estimate import Block, Calibration, Figure, Work, estimate, rounded
+from .cost_estimate import Block, Figure, MeasuredCosts, Work, extrapolate, rounded
 from .run_budget import BudgetLimits, ProgressCallback, Usage, ignore_progress
 from .run_config import RunConfig
 from .run_journal import SINGLE_PROCESS, Rendezvous, RowJournal, is_reusable_row, total_usage
@@ -45,12 +45,12 @@ def edit_groups(samples: Iterable[EditSample]) -> list[list[EditSample]]:
     return list(groups.values())
 
 
-def calibrate(
+def measure_costs(
     reward: Reward,
     samples: Sequence[EditSample],
     edits_from: str,
     on_score: Callable[[Score], None] = lambda score: None,
-) -> Calibration:
+) -> MeasuredCosts:
     """Score the samples, in blocks of groups, and measure: every question is asked, after all experts are loaded. There
     are as many blocks as keep the connections of a served expert busy in most of the work. Raises `InputError` if an
     expert cannot be loaded, or if most scores fail, with the reason."""
@@ -78,7 +78,7 @@ def calibrate(
         further = [edit for group in part for edit in group[1:]]
         blocks.append(Block(len(part), first, work(further) if further else None))
         outcomes.require_scores()
-    return Calibration(
+    return MeasuredCosts(
         reward.known_signature,
         roles_by_expert(used),
         blocks,
@@ -189,7 +189,7 @@ class CaseEstimate:
     """figures: of the cases that are left, `remaining` of them, those that failed among them. spent: in this and
     earlier runs of the journal. stop_reason: why measuring ended early, or empty."""
 
-    calibration: Calibration
+    costs: MeasuredCosts
     figures: Sequence[Figure]
     remaining: int
     spent: Usage
@@ -198,7 +198,7 @@ class CaseEstimate:
     @property
     def failed(self) -> int:
         """Cases with a failed score, of those that were measured."""
-        return self.calibration.statuses.get("failed", 0)
+        return self.costs.statuses.get("failed", 0)
 
     def exceeded(self, limits: BudgetLimits) -> list[str]:
         """The limits of a budget that the rest of the run would reach, as messages."""
@@ -258,7 +258,7 @@ def estimate_cases(
                 break
     if not blocks:
         raise InputError(f"no case could be scored: {stop_reason}")
-    calibration = Calibration(
+    costs = MeasuredCosts(
         f"the metrics {', '.join(config.metric_set.metrics)}",
         roles_by_expert(used),
         blocks,
@@ -269,8 +269,8 @@ def estimate_cases(
         utc_timestamp(),
     )
     remaining = len(pending) - outcomes.statuses["scored"]
-    figures = estimate(calibration, remaining) if remaining else []
-    return CaseEstimate(calibration, figures, remaining, total_usage(journal), stop_reason)
+    figures = extrapolate(costs, remaining) if remaining else []
+    return CaseEstimate(costs, figures, remaining, total_usage(journal), stop_reason)
 
 
 def _with_spending(

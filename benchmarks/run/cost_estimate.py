@@ -74,7 +74,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class MeasuredCosts:
     """A short run of a reward, measured. reward: its signature. experts: roles of each, by id. accelerators: on which
     experts have weights. edits_from: where the measured edits come from. statuses: how many of them have which.
     machine: hardware and versions. measured_at: ISO 8601."""
@@ -124,23 +124,23 @@ class Calibration:
         return asdict(self)
 
     @staticmethod
-    def from_json(data: Any) -> Calibration:
+    def from_json(data: Any) -> MeasuredCosts:
         """Raises ValueError for invalid data."""
         try:
-            calibration = TypeAdapter(Calibration).validate_python(data)
+            costs = TypeAdapter(MeasuredCosts).validate_python(data)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"])) or "the document"
-            raise ValueError(f"this is no calibration: {place}: {first['msg']}") from None
-        if any(block.first.edits != block.groups for block in calibration.blocks):
-            raise ValueError("this is no calibration: a block has not as many first edits as groups")
-        return calibration
+            raise ValueError(f"these are no measured costs: {place}: {first['msg']}") from None
+        if any(block.first.edits != block.groups for block in costs.blocks):
+            raise ValueError("these are no measured costs: a block has not as many first edits as groups")
+        return costs
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A number of an estimate. expert: that it is of, by id; empty for all. interval: of 95 %; None if it is not known.
-    source: where the number comes from: counted or timed in the calibration, or how it follows from others."""
+    source: where the number comes from: counted or timed in the measurement, or how it follows from others."""
 
     name: str
     expert: str
@@ -152,22 +152,22 @@ class Figure:
         return {**asdict(self), "interval": None if self.interval is None else list(self.interval)}
 
 
-def estimate(calibration: Calibration, edits: int, rollouts: int = 1, replicas: int = 1) -> list[Figure]:
+def extrapolate(costs: MeasuredCosts, edits: int, rollouts: int = 1, replicas: int = 1) -> list[Figure]:
     """What `edits` edits take, `rollouts` of each source and instruction: each expert's counts, then cost and hours.
 
     There is no cost if a price is unknown (`unpriced`), and there are no GPU hours without weights on an accelerator.
-    Raises ValueError if the calibration has one edit of each source, from which nothing follows for several.
+    Raises ValueError if the measurement has one edit of each source, from which nothing follows for several.
     """
-    if min(rollouts, edits) > 1 and any(block.further is None for block in calibration.blocks):
+    if min(rollouts, edits) > 1 and any(block.further is None for block in costs.blocks):
         raise ValueError(
             f"the edits measured are one of each source and instruction, from which nothing follows for {rollouts}: "
             "measure with --rollouts, several of each"
         )
-    return list(_figures(calibration, edits, min(rollouts, edits), replicas))
+    return list(_figures(costs, edits, min(rollouts, edits), replicas))
 
 
-def _figures(calibration: Calibration, edits: int, rollouts: int, replicas: int) -> Iterator[Figure]:
-    blocks, timed = calibration.blocks, calibration.timed_blocks
+def _figures(costs: MeasuredCosts, edits: int, rollouts: int, replicas: int) -> Iterator[Figure]:
+    blocks, timed = costs.blocks, costs.timed_blocks
 
     def figure(
         name: str, expert: str, source: str, of: Sequence[Block], amount: Callable[[Work], float], scale: float = 1.0
@@ -181,21 +181,21 @@ def _figures(calibration: Calibration, edits: int, rollouts: int, replicas: int)
             interval = max(0.0, groups * interval[0]), groups * interval[1]
         return Figure(name, expert, value, interval, source)
 
-    counts = calibration.counts
+    counts = costs.counts
     for expert in sorted(counts, key=lambda name: (not name, -counts[name].get("seconds", 0.0), name)):
         for unit, name in _UNITS.items():
             if counts[expert].get(unit):
                 yield figure(name, expert, "counted", blocks, _counter(expert, unit))
         if expert:
             yield figure("busy hours", expert, "timed", timed, _counter(expert, "seconds"), 1 / 3600)
-    if any("usd" in one for one in counts.values()) and not calibration.unpriced:
+    if any("usd" in one for one in counts.values()) and not costs.unpriced:
         cost = lambda work: sum(one.get("usd", 0.0) for one in work.counts.values())  # noqa: E731
         yield figure("cost", "", "counted, times the prices given", blocks, cost)
     hours = figure("hours on 1 replica", "", "timed", timed, lambda work: work.seconds, 1 / 3600)
     yield hours
     if replicas > 1:
         yield _scaled(hours, f"hours on {replicas:,} replicas", 1 / replicas, f"hours on 1 replica / {replicas:,}")
-    if gpus := len(calibration.accelerators):
+    if gpus := len(costs.accelerators):
         yield _scaled(hours, "GPU hours", gpus, f"hours on 1 replica x {gpus} GPU{'s' * (gpus > 1)}")
 
 
@@ -211,18 +211,17 @@ def _scaled(figure: Figure, name: str, factor: float, source: str) -> Figure:
 SCHEMA = "editcritic.plan/1"
 
 
-def estimate_table(title: str, calibration: Calibration, figures: Sequence[Figure]) -> Table:
+def estimate_table(title: str, costs: MeasuredCosts, figures: Sequence[Figure]) -> Table:
     """What was measured, then the figures of each expert, then those of all."""
-    statuses = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in calibration.statuses.items())
-    timed = calibration.timed_blocks
+    statuses = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in costs.statuses.items())
+    timed = costs.timed_blocks
     timed_edits = sum(work.edits for block in timed for work in block.works)
-    warm = ", after others that warmed up" if len(timed) < len(calibration.blocks) else ""
-    facts = calibration.machine.items()
+    warm = ", after others that warmed up" if len(timed) < len(costs.blocks) else ""
+    facts = costs.machine.items()
     lines = (
         title,
-        f"counted on {calibration.edits:,} edits of {calibration.groups:,} sources, {calibration.edits_from}: "
-        + statuses,
-        f"timed on {timed_edits:,} of them{warm}, {calibration.measured_at}",
+        f"counted on {costs.edits:,} edits of {costs.groups:,} sources, {costs.edits_from}: " + statuses,
+        f"timed on {timed_edits:,} of them{warm}, {costs.measured_at}",
         ", ".join(fact if name in ("processor", "gpu") else f"{name} {fact}" for name, fact in facts),
     )
     table = plain_table(
@@ -232,7 +231,7 @@ def estimate_table(title: str, calibration: Calibration, figures: Sequence[Figur
     for figure in figures:
         if figure.expert != expert:
             expert = figure.expert
-            roles = ", ".join(calibration.experts.get(expert, ())) or ("in all" if not expert else "asked by another")
+            roles = ", ".join(costs.experts.get(expert, ())) or ("in all" if not expert else "asked by another")
             table.add_row(Text(roles, style="bold"), "", "", Text(expert, style="dim"))
         scale, unit = _unit(figure)
         ends = () if figure.interval is None else (rounded(end * scale) + unit for end in figure.interval)
@@ -269,7 +268,7 @@ _LARGE = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def estimate_json(
-    calibration: Calibration, figures: Sequence[Figure], edits: int, rollouts: int = 1, replicas: int = 1
+    costs: MeasuredCosts, figures: Sequence[Figure], edits: int, rollouts: int = 1, replicas: int = 1
 ) -> dict[str, Any]:
     """The document of `--json`."""
     return {
@@ -278,6 +277,6 @@ def estimate_json(
         "rollouts": rollouts,
         "replicas": replicas,
         "figures": [figure.to_json() for figure in figures],
-        "unpriced": calibration.unpriced,
-        "calibration": calibration.to_json(),
+        "unpriced": costs.unpriced,
+        "measurement": costs.to_json(),
     }

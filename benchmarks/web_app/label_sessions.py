@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..common.errors import InputError
-from ..human_eval.annotation_plan import RECHECK_SHARE, TRIAL_QUESTIONS, QuestionType, known_answers
+from ..human_eval.annotation_schedule import RECHECK_SHARE, TRIAL_QUESTIONS, QuestionType, known_answers
 from ..human_eval.annotation_session import AnnotationSession
 from ..human_eval.question_pools import open_paths
 from ..suites.human_labels import read_labels

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from ..common.markdown import markdown_text
-from ..human_eval.annotation_plan import RECHECK_SHARE, TRIAL_QUESTIONS
+from ..human_eval.annotation_schedule import RECHECK_SHARE, TRIAL_QUESTIONS
 from ..human_eval.annotation_session import AnnotationSession
 from .label_sessions import QUESTION_TYPES, LabelSessions, SessionChoice
 

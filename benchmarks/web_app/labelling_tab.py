@@ -20,7 +20,7 @@ from ...reward.strict_json import parse_json
 from ..common.errors import InputError
 from ..common.markdown import markdown_text
 from ..human_eval.agreement_tables import STATISTIC_DESCRIPTIONS, agreement_between, agreement_with
-from ..human_eval.annotation_plan import QuestionType
+from ..human_eval.annotation_schedule import QuestionType
 from ..human_eval.annotation_session import AnnotationSession, AnsweredElsewhere, clean_annotator_name
 from ..human_eval.annotation_texts import AnswerChoice, answer_choices
 from ..human_eval.calibration_fit import load_score_source

@@ -17,7 +17,7 @@ from ...reward.queries.answers import Outcome
 from ...reward.queries.kinds import Query
 from ..common.inputs import load_reward, spec_argument
 from ..human_eval.annotation_session import AnnotationSession
-from ..inspection.load_plan import LoadPlan, plan_load
+from ..inspection.model_requirements import ModelRequirements, model_requirements
 from .open_files import OpenFiles
 
 NOT_RECORDED = "this needs an answer that no expert has given yet: score again with these thresholds"
@@ -52,13 +52,13 @@ class Scorers:
         self._lock = threading.Lock()
         self._experts: dict[str, Mapping[str, Expert]] = {}
         self._engines: dict[str, Engine] = {}
-        self._plans: dict[str, LoadPlan] = {}
+        self._plans: dict[str, ModelRequirements] = {}
 
-    def plan(self, experts: str) -> LoadPlan:
+    def plan(self, experts: str) -> ModelRequirements:
         """What these experts would load. Raises `SpecError`."""
         with self._lock:
             if experts not in self._plans:
-                self._plans[experts] = plan_load([experts])
+                self._plans[experts] = model_requirements([experts])
             return self._plans[experts]
 
     def reward(self, spec: str, experts: str, **options: Any) -> Reward:

@@ -240,12 +240,12 @@ def _estimate(built: RunConfig, cases: int, *, as_json: bool) -> int:
         return 0
     exceeded = found.exceeded(built.settings.limits)
     if as_json:
-        document = estimate_json(found.calibration, found.figures, found.remaining)
+        document = estimate_json(found.costs, found.figures, found.remaining)
         spent, stop_reason = found.spent.to_json(), found.stop_reason
         print_json({**document, "spent": spent, "exceeded": exceeded, "stop_reason": stop_reason})
     else:
-        render(estimate_table(f"the other {found.remaining:,} cases", found.calibration, found.figures))
-        for name in found.calibration.unpriced:
+        render(estimate_table(f"the other {found.remaining:,} cases", found.costs, found.figures))
+        for name in found.costs.unpriced:
             echo(f"editcritic: {unknown_cost(name)}")
         for message in exceeded:
             echo(f"editcritic: the budget ends this run early: {message}")

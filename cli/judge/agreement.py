@@ -119,7 +119,7 @@ def agreement(
     """
     from ...benchmarks.human_eval import agreement_tables, expert_swap
     from ...benchmarks.human_eval.agreement_tables import compute_tables, report_tables
-    from ...benchmarks.human_eval.annotation_plan import check_annotators, known_answers, without_void
+    from ...benchmarks.human_eval.annotation_schedule import check_annotators, known_answers, without_void
     from ...benchmarks.human_eval.label_matching import ScoreLookup
     from ...benchmarks.suites.human_labels import read_labels
     from ...benchmarks.suites.results import load_results

@@ -87,7 +87,7 @@ def label(
     """
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.common.optional_imports import require_app
-    from ...benchmarks.human_eval.annotation_plan import QuestionType, known_answers, labels_to_check
+    from ...benchmarks.human_eval.annotation_schedule import QuestionType, known_answers, labels_to_check
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
     from ...benchmarks.human_eval.question_pools import SuitePool, open_source
     from ...benchmarks.suites.human_labels import read_labels

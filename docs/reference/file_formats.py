@@ -204,9 +204,9 @@ FORMATS = {
         ),
         FileFormat(
             "audits of judges, JSON",
-            "`judge audit --json`",
+            "`judge faults --json`",
             "[faults of a judge](../judges.md)",
-            "benchmarks/human_eval/judge_audit/findings.py",
+            "benchmarks/human_eval/judge_faults/findings.py",
         ),
     ),
 }

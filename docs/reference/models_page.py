@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from editcritic.benchmarks.common.markdown import table_lines
-from editcritic.benchmarks.inspection.load_plan import registry_name, weight_owner
 from editcritic.benchmarks.inspection.local_weights import format_size
+from editcritic.benchmarks.inspection.model_requirements import registry_name, weight_owner
 from editcritic.reward import Expert, load_experts
 from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.experts.loading.model_registry import Bundle, ModelEntry, bundles, registered_models
@@ -36,7 +36,7 @@ _HEAD = """\
 Written by `python docs/reference/models_page.py --write docs/models.md` from \
 [model_registry.toml](../reward/experts/loading/model_registry.toml). The first column is the name for `--experts`, as \
 in `--experts "detector={example}"`; [loading models](loading.md) describes the other forms. \
-`editcritic doctor --experts "..."` shows the load plan on your machine, and `editcritic doctor --check-model NAME` \
+`editcritic doctor --experts "..."` shows what models need on your machine, and `editcritic doctor --check-model NAME` \
 compares a local model with published scores.
 
 Parameters are in millions. Those marked * are counted, on the published configuration built without its weights, or \

@@ -35,7 +35,7 @@ def commands(group: Any = None, words: tuple[str, ...] = ()) -> dict[str, Any]:
     return found
 
 
-NEEDS_RESULTS = {"bench verify", "judge audit", "judge variance", "judge agreement"}
+NEEDS_RESULTS = {"bench verify", "judge faults", "judge variance", "judge agreement"}
 """They read results, samples or a data set before they bind experts, by the same function."""
 
 
@@ -49,7 +49,7 @@ def arguments(command: str, pair: tuple[Path, Path]) -> list[Any]:
         "edit": ["edit", a, "--instruction", "make it red", "--pipeline", "sceneedit", "-o", out],
         "audit": ["audit", "demo", "--limit", "1"],
         "serve": ["serve", "--port", "0"],
-        "plan": ["plan", "--limit", "4"],
+        "estimate": ["estimate", "--limit", "4"],
         "app": ["app", "--port", "0"],
         "doctor": ["doctor"],
         "bench run": ["bench", "run", "sceneedit", "--outputs", a.parent, "-o", out],

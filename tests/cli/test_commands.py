@@ -32,10 +32,10 @@ COMMANDS = [pytest.param(words, id=" ".join(words)) for words in ALL]
 def test_commands_are_grouped_by_jobs() -> None:
     listed = {" ".join(words) for words in ALL}
     assert listed == {
-        *("score", "rank", "audit", "edit", "app", "serve", "plan", "doctor", "rewards", "rows"),
+        *("score", "rank", "audit", "edit", "app", "serve", "estimate", "doctor", "rewards", "rows"),
         *(f"bench {name}" for name in ("prepare", "generate", "run", "report", "compare", "prompts", "verify")),
         *(f"bench build {name}" for name in ("edival", "complex-edit", "dlebench", "i2ibench")),
-        *(f"judge {name}" for name in ("label", "agreement", "audit", "drift", "variance")),
+        *(f"judge {name}" for name in ("label", "agreement", "faults", "drift", "variance")),
         *(f"judge calibrate {name}" for name in ("fit", "list", "show", "apply")),
         "log merge",
         *(f"dev {name}" for name in ("replay", "diff")),

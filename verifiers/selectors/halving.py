@@ -185,7 +185,7 @@ _FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class HalvingPlan:
+class HalvingSchedule:
     """A halving, its NFE per sample and as a fraction of best-of-n's; regret: mean loss against best-of-n;
     retained_gain: share of best-of-n's gain over one candidate, cross-fitted; None for fewer than two samples, or
     without a gain.
@@ -198,7 +198,7 @@ class HalvingPlan:
     retained_gain: float | None
 
 
-def best_plan(values: ValueArray, steps: Sequence[int], share: float, most_checkpoints: int) -> HalvingPlan:
+def best_schedule(values: ValueArray, steps: Sequence[int], share: float, most_checkpoints: int) -> HalvingSchedule:
     """The least regret within `share` of best-of-n's NFE. values: (samples, n, steps), final images last."""
     finals = values[:, :, -1]
     best, worst, single = _best_values(finals), np.nanmin(finals, 1), np.nanmean(finals, 1)
@@ -215,7 +215,7 @@ def best_plan(values: ValueArray, steps: Sequence[int], share: float, most_check
     table = np.array(regrets)
     number = _least_regret(table, costs)
     retained = _cross_fitted_gain(table, costs, best - single)
-    return HalvingPlan(plans[number], costs[number], costs[number] / total, float(table[number].mean()), retained)
+    return HalvingSchedule(plans[number], costs[number], costs[number] / total, float(table[number].mean()), retained)
 
 
 def rank_order(previews: ValueArray) -> NDArray[np.int64]:

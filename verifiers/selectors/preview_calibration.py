@@ -23,11 +23,11 @@ from ..selection.journal import Journal
 from ..selection.selection_run import SelectionRun, SelectionStopped
 from .halving import (
     CandidateRows,
-    HalvingPlan,
+    HalvingSchedule,
     SuccessiveHalving,
     ValueArray,
     advance_interleaved,
-    best_plan,
+    best_schedule,
     check_checkpoints,
     rank_order,
     stage_ends,
@@ -189,7 +189,7 @@ class PreviewCalibration:
             chosen[name] = float(finals.max()) if len(finals) else None
         return chosen
 
-    def plan(self, n: int = 16, share: float = 0.5, *, max_checkpoints: int = 2) -> HalvingPlan:
+    def plan(self, n: int = 16, share: float = 0.5, *, max_checkpoints: int = 2) -> HalvingSchedule:
         """The halving with the least regret against best-of-n within `share` of its NFE.
 
         The search covers n, n/2, n/4, ... candidates, up to `max_checkpoints` of the recorded steps as checkpoints, all
@@ -204,7 +204,7 @@ class PreviewCalibration:
         tables = [rows for rows in tables if np.isfinite(rows[:, -1]).any()]
         if n < 1 or not tables:
             raise ValueError(f"cannot plan: no sample has {n} candidates that differ in value")
-        return best_plan(np.stack(tables), self.steps, share, max_checkpoints)
+        return best_schedule(np.stack(tables), self.steps, share, max_checkpoints)
 
     def save(self, path: str | Path) -> None:
         """Write as JSON."""

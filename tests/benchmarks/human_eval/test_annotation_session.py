@@ -9,7 +9,7 @@ from typing import Any
 import PIL.Image
 import pytest
 
-from editcritic.benchmarks.human_eval.annotation_plan import QuestionType, known_answers
+from editcritic.benchmarks.human_eval.annotation_schedule import QuestionType, known_answers
 from editcritic.benchmarks.human_eval.annotation_session import (
     AnnotationError,
     AnnotationSession,

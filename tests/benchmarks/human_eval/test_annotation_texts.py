@@ -8,7 +8,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval.agreement_tables import win_correlations
-from editcritic.benchmarks.human_eval.annotation_plan import LabelQuestion, QuestionType
+from editcritic.benchmarks.human_eval.annotation_schedule import LabelQuestion, QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.annotation_texts import dimension_definition, guide_of
 from editcritic.benchmarks.human_eval.label_sheets import write_question_sheet

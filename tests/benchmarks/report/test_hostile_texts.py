@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 import editcritic.reward
-from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
+from editcritic.benchmarks.human_eval.annotation_schedule import QuestionType
 from editcritic.benchmarks.human_eval.shown_questions import Feedback, ShownPicture, ShownQuestion
 from editcritic.benchmarks.report import ranking, ranking_sheet
 from editcritic.benchmarks.report.page import page_templates, write_page

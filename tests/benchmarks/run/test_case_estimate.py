@@ -40,7 +40,7 @@ def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_pa
     found = estimated(config(tmp_path, judge), 10)
     assert found is not None
     assert (judge.num_queries, found.remaining, found.spent.judge_calls) == (10, 30, 10)
-    assert found.calibration.experts["coin@1"] == ["judge"]
+    assert found.costs.experts["coin@1"] == ["judge"]
     assert figure(found, "queries", "coin@1") == pytest.approx(30)
 
     judge.num_queries = 0
@@ -64,7 +64,7 @@ def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_p
     found = estimated(config(tmp_path, CoinJudge(), out="stopped", budget={"judge_calls": 6}), 16)
     assert found is not None
     assert "the budget of 6 judge calls is spent" in found.stop_reason
-    assert (found.calibration.edits, found.remaining) == (6, 34)
+    assert (found.costs.edits, found.remaining) == (6, 34)
 
 
 def test_cases_that_fail_are_left_and_told(tmp_path):
@@ -78,8 +78,8 @@ def test_cases_that_fail_are_left_and_told(tmp_path):
 
     found = estimated(config(tmp_path, Moody()), 16)
     assert found is not None
-    assert found.failed == 16 - found.calibration.statuses["scored"] > 0
-    assert found.remaining == 40 - found.calibration.statuses["scored"]
+    assert found.failed == 16 - found.costs.statuses["scored"] > 0
+    assert found.remaining == 40 - found.costs.statuses["scored"]
 
     class Broken(CoinJudge):
         def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from editcritic.benchmarks.run.case_estimate import accelerators, calibrate, edit_groups, split_evenly
-from editcritic.benchmarks.run.cost_estimate import Block, Calibration, Figure, Work, estimate, rounded
+from editcritic.benchmarks.run.case_estimate import accelerators, edit_groups, measure_costs, split_evenly
+from editcritic.benchmarks.run.cost_estimate import Block, Figure, MeasuredCosts, Work, extrapolate, rounded
 from editcritic.reward import Card, EditSample, Expert, Image, Program, Reward, Score
 from editcritic.reward.engine.program import ask
 from editcritic.reward.experts.judge_adapters import JudgeReader
@@ -72,18 +72,18 @@ def by_name(figures: Sequence[Figure]) -> dict[str, Figure]:
     return {figure.name: figure for figure in figures}
 
 
-def measured(edits: Sequence[EditSample], judge: Expert | None = None) -> Calibration:
-    return calibrate(Reward(SourceAndEdit(), {"judge": judge or Metered()}), edits, "made")
+def measured(edits: Sequence[EditSample], judge: Expert | None = None) -> MeasuredCosts:
+    return measure_costs(Reward(SourceAndEdit(), {"judge": judge or Metered()}), edits, "made")
 
 
-def calibration_of(blocks: Sequence[Block], devices: Sequence[str] = ()) -> Calibration:
-    return Calibration("r@1", {"x": ["judge"]}, blocks, devices, "made", {}, {}, "2026-11-27")
+def calibration_of(blocks: Sequence[Block], devices: Sequence[str] = ()) -> MeasuredCosts:
+    return MeasuredCosts("r@1", {"x": ["judge"]}, blocks, devices, "made", {}, {}, "2026-11-27")
 
 
 @pytest.mark.parametrize(("groups", "rollouts"), [(10, 1), (7, 6), (100, 16)])
 def test_counts_are_those_of_a_real_run_of_another_size(groups, rollouts):
-    calibration = measured(edits(9, 4))
-    expected = by_name(estimate(calibration, groups * rollouts, rollouts))
+    costs = measured(edits(9, 4))
+    expected = by_name(extrapolate(costs, groups * rollouts, rollouts))
     judge = Metered()
     Reward(SourceAndEdit(), {"judge": judge})(edits(groups, rollouts, start=1000))
     counted = {"queries": judge.queries, "prompt tokens": judge.tokens, "cost": 0.01 * judge.queries}
@@ -93,17 +93,17 @@ def test_counts_are_those_of_a_real_run_of_another_size(groups, rollouts):
 
 
 def test_the_first_edit_of_a_source_is_told_from_the_others():
-    calibration = measured(edits(8, 5, twice=1))
-    work = calibration.blocks[0]
+    costs = measured(edits(8, 5, twice=1))
+    work = costs.blocks[0]
     assert (work.first.edits, work.first.counts["metered@1"]["queries"]) == (1, 4)
     assert work.further is not None
     assert (work.further.edits, work.further.counts["metered@1"]["queries"]) == (4, 4)
-    assert calibration.statuses == {"scored": 40}
-    assert (calibration.groups, calibration.edits) == (8, 40)
+    assert costs.statuses == {"scored": 40}
+    assert (costs.groups, costs.edits) == (8, 40)
 
 
 def test_intervals_hold_the_truth():
-    """Questions for an edit vary as a geometric number: of 400 calibrations of 8 sources, 92 % hold the mean."""
+    """Questions for an edit vary as a geometric number: of 400 measurements of 8 sources, 92 % hold the mean."""
     rng, held, mean = np.random.default_rng(20_261_127), 0, 3.0
     for _ in range(400):
         drawn = rng.geometric(1 / mean, (8, 4))
@@ -111,7 +111,7 @@ def test_intervals_hold_the_truth():
             Block(1, Work(1, 1.0, {"x": {"queries": row[0]}}), Work(3, 1.0, {"x": {"queries": int(row[1:].sum())}}))
             for row in drawn.astype(float)
         ]
-        found = by_name(estimate(calibration_of(blocks), 1600, 16))["queries"].interval
+        found = by_name(extrapolate(calibration_of(blocks), 1600, 16))["queries"].interval
         assert found is not None
         held += found[0] <= mean * 1600 <= found[1]
     assert held >= 0.92 * 400
@@ -120,30 +120,30 @@ def test_intervals_hold_the_truth():
 def test_hours_are_of_the_blocks_after_the_first_and_replicas_divide_them():
     slow = Block(2, Work(2, 1e6, {"x": {"queries": 2, "seconds": 1e6}}))
     fast = Block(2, Work(2, 3600.0, {"x": {"queries": 2, "seconds": 1800.0}}))
-    figures = by_name(estimate(calibration_of([slow, fast, fast], ["cuda:0", "cuda:1"]), 100, replicas=4))
+    figures = by_name(extrapolate(calibration_of([slow, fast, fast], ["cuda:0", "cuda:1"]), 100, replicas=4))
     hours = {"hours on 1 replica": 50, "hours on 4 replicas": 12.5, "busy hours": 25, "GPU hours": 100}
     assert {name: figures[name].value for name in hours} == pytest.approx(hours)
     assert figures["GPU hours"].source == "hours on 1 replica x 2 GPUs"
-    only = by_name(estimate(calibration_of([fast]), 100))
+    only = by_name(extrapolate(calibration_of([fast]), 100))
     assert only["hours on 1 replica"].interval is None
     assert "GPU hours" not in only
 
 
 def test_an_unknown_price_is_no_price():
-    calibration = measured(edits(3, 2), Metered(usd=None))
-    assert calibration.unpriced == ["metered@1"]
-    assert "cost" not in by_name(estimate(calibration, 10, 2))
+    costs = measured(edits(3, 2), Metered(usd=None))
+    assert costs.unpriced == ["metered@1"]
+    assert "cost" not in by_name(extrapolate(costs, 10, 2))
     known, unknown = ({"x": {"queries": 1.0, "requests": 1.0, **usd}} for usd in ({"usd": 0.5}, {}))
-    calibration = calibration_of([Block(1, Work(1, 1.0, known)), Block(1, Work(1, 1.0, unknown))])
-    assert calibration.unpriced == ["x"]
-    assert "cost" not in by_name(estimate(calibration, 10))
+    costs = calibration_of([Block(1, Work(1, 1.0, known)), Block(1, Work(1, 1.0, unknown))])
+    assert costs.unpriced == ["x"]
+    assert "cost" not in by_name(extrapolate(costs, 10))
 
 
 def test_one_edit_of_each_source_tells_nothing_of_several():
-    calibration = measured(edits(3, 1))
-    assert by_name(estimate(calibration, 10))["queries"].value == pytest.approx(30)
+    costs = measured(edits(3, 1))
+    assert by_name(extrapolate(costs, 10))["queries"].value == pytest.approx(30)
     with pytest.raises(ValueError, match="nothing follows for 4"):
-        estimate(calibration, 10, 4)
+        extrapolate(costs, 10, 4)
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ class Reading(SourceAndEdit):
 
 def test_a_judge_that_another_expert_asks_is_counted_once():
     judge = Metered()
-    calibration = calibrate(Reward(Reading(), {"judge": judge, "reader": JudgeReader(judge)}), edits(4, 2), "made")
-    figures = estimate(calibration, 8, 2)
+    costs = measure_costs(Reward(Reading(), {"judge": judge, "reader": JudgeReader(judge)}), edits(4, 2), "made")
+    figures = extrapolate(costs, 8, 2)
     found = {one.name: one.value for one in figures if one.name in ("prompt tokens", "cost")}
     assert found == pytest.approx({"prompt tokens": judge.tokens, "cost": 0.01 * judge.queries})
 
@@ -170,8 +170,8 @@ def test_blocks_keep_the_connections_of_a_served_expert_busy():
         concurrency = 8
 
     for groups, rollouts, blocks in ((16, 1, 2), (16, 3, 4), (4, 1, 1)):
-        calibration = measured(edits(groups, rollouts), Served())
-        assert len(calibration.blocks) == blocks
+        costs = measured(edits(groups, rollouts), Served())
+        assert len(costs.blocks) == blocks
     assert [len(group) for group in edit_groups(edits(5, 3))] == [3] * 5
     assert [len(part) for part in split_evenly(range(10), 4)] == [2, 3, 2, 3]
     assert [len(part) for part in split_evenly(range(3), 8)] == [1, 1, 1]
@@ -194,13 +194,13 @@ def test_blocks_keep_the_connections_of_a_served_expert_busy():
         {"machine": None},
     ],
 )
-def test_what_is_no_calibration_is_refused(change):
-    calibration = measured(edits(4, 2))
-    good = json.loads(json.dumps(calibration.to_json()))
-    assert Calibration.from_json(good) == calibration
+def test_what_is_no_measurement_is_refused(change):
+    costs = measured(edits(4, 2))
+    good = json.loads(json.dumps(costs.to_json()))
+    assert MeasuredCosts.from_json(good) == costs
     for bad in ({**good, **change}, [good]):
-        with pytest.raises(ValueError, match="this is no calibration: "):
-            Calibration.from_json(bad)
+        with pytest.raises(ValueError, match="these are no measured costs: "):
+            MeasuredCosts.from_json(bad)
 
 
 @pytest.mark.parametrize(

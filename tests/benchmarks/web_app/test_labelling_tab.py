@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
-from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
+from editcritic.benchmarks.human_eval.annotation_schedule import QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool
 from editcritic.benchmarks.suites.human_labels import Label, read_labels

@@ -10,8 +10,7 @@ import pytest
 from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Page, expect
 
-from editcritic.benchmarks.demo.candidate_edits import candidates
-from editcritic.benchmarks.demo.demo_scenes import demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.web_app.settings import AppSettings
 
 from ..chromium import needed

@@ -24,8 +24,8 @@ import PIL.Image
 import pytest
 from transformers.decision import DecisionConfig
 
-from editcritic.benchmarks.human_eval.judge_audit import audit
-from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS
+from editcritic.benchmarks.human_eval.judge_faults import measure_faults
+from editcritic.benchmarks.human_eval.judge_faults.runner import FAULTS
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.reward import Reward
 from editcritic.reward.queries import Grade, Judge, Reply
@@ -50,7 +50,7 @@ def taught_answer(query: Judge, rng: random.Random) -> str:
 
 
 def questions_of(grade: str) -> list[Judge]:
-    """What an audit asks about some samples without comparing edits, and a reward of one question."""
+    """What a measurement asks about some samples without comparing edits, and a reward of one question."""
     samples = [case.sample for case in cases(18, turns=1, seed=1)]
     asked: list[Judge] = []
 
@@ -58,7 +58,7 @@ def questions_of(grade: str) -> list[Judge]:
         asked.append(query)
         return Reply("6" if isinstance(query.form, Grade) else "yes")
 
-    audit(Fake(record), samples, faults=set(FAULTS) - {"position"})
+    measure_faults(Fake(record), samples, faults=set(FAULTS) - {"position"})
     Reward.of(grade, {"judge": Fake(record)})(samples)
     return asked
 
@@ -234,9 +234,9 @@ def readings() -> list[tuple[str, bool]]:
 
 
 def test_the_audit_finds_the_faults_that_the_judge_was_taught_and_what_was_asked(served, outputs, tmp_path, editcritic):
-    words = ("judge", "audit", SUITE, "--outputs", outputs, "--experts", served.judge(served.taught))
+    words = ("judge", "faults", SUITE, "--outputs", outputs, "--experts", served.judge(served.taught))
     options = ("--cache", tmp_path / "answers.sqlite", "--json")
-    result = editcritic(*words, *options, "-o", tmp_path / "audit.md", code=1)
+    result = editcritic(*words, *options, "-o", tmp_path / "faults.md", code=1)
     document = json.loads(result.stdout)
     found = findings(document)
 
@@ -271,7 +271,7 @@ def test_the_audit_finds_the_faults_that_the_judge_was_taught_and_what_was_asked
     assert unreadable
     # An unreadable reply is asked for once more, and this server says the same to the same seed.
     assert len(replies) == sum(cost["calls"] for cost in calls) + len(unreadable) / 2
-    assert "| yes-bias |" in (tmp_path / "audit.md").read_text()
+    assert "| yes-bias |" in (tmp_path / "faults.md").read_text()
 
     replies.clear()
     again = json.loads(editcritic(*words, *options).stdout)
@@ -282,7 +282,7 @@ def test_the_audit_finds_the_faults_that_the_judge_was_taught_and_what_was_asked
 def test_the_same_model_gives_probabilities_where_the_server_does(served, outputs, editcritic):
     experts = f"cpu judge=systemone?model={served.taught}&base_url={served.server.url}"
     result = editcritic(
-        *("judge", "audit", SUITE, "--outputs", outputs, "--experts", experts, "--limit", 4, "--json"),
+        *("judge", "faults", SUITE, "--outputs", outputs, "--experts", experts, "--limit", 4, "--json"),
         *("--fault", "position", "--fault", "draws", "--fault", "readings"),
     )
     assert result.exit_code == 0, result.output

@@ -69,14 +69,14 @@ def test_the_commands_of_judges_with_a_vendor(name: str, samples: Path, editcrit
             assert json.loads(report.stdout)["changes"] == []
 
         cache = ("--cache", tmp_path / "answers.sqlite")
-        audit = output(editcritic, "judge", "audit", samples, *experts, *cache)
+        audit = output(editcritic, "judge", "faults", samples, *experts, *cache)
         for finding in audit["findings"]:
             value, is_reading = finding["value"], finding["fault"] == "readings"
             assert finding["missing"] == 0 or is_reading, finding  # probabilities may be none, or open
             if steady and finding["fault"] != "grade-draws" and not (is_reading and value is None):
                 assert value == pytest.approx(0, abs=0.1), finding
         asked = len(server.requests)
-        output(editcritic, "judge", "audit", samples, *experts, *cache)
+        output(editcritic, "judge", "faults", samples, *experts, *cache)
         assert len(server.requests) <= asked + 2  # what was refused once is found out again
 
         noise = output(*(editcritic, "judge", "variance", samples, "--metric", "complex-edit-pq", "-k", "1", *experts))

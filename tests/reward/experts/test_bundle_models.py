@@ -18,7 +18,7 @@ from huggingface_hub.errors import GatedRepoError
 from safetensors.torch import load_file, save_file
 from transformers.utils import hub as transformers_hub
 
-from editcritic.benchmarks.inspection.load_plan import plan_load
+from editcritic.benchmarks.inspection.model_requirements import model_requirements
 from editcritic.reward import Box, EditSample, Image, Pools, Reward, load_experts, score
 from editcritic.reward.experts.colour import ColourJudge
 from editcritic.reward.experts.loading.local_expert import LocalExpert
@@ -184,8 +184,8 @@ def test_score_takes_a_bundle_and_one_that_replaces_another_lets_go_of_its_weigh
 
 
 @pytest.mark.parametrize("name", ["laptop", "small"])
-def test_the_load_plan_of_a_downloaded_bundle_is_exact(name: str) -> None:
-    plan = plan_load([name])
+def test_the_requirements_of_a_downloaded_bundle_are_exact(name: str) -> None:
+    plan = model_requirements([name])
     assert [bundle.name for bundle in plan.bundles] == [name]
     assert plan.downloads == {}
     local = [entry for entry in plan.entries if entry.model]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.benchmarks.human_eval.judge_audit.questions import GRADED
+from editcritic.benchmarks.human_eval.judge_faults.questions import GRADED
 from editcritic.reward import EditSample, Image
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import Failure, Grade, Judge, Levels, Message, Reply, YesNo

@@ -8,7 +8,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.problems import Problems
-from editcritic.benchmarks.human_eval.annotation_plan import QuestionType
+from editcritic.benchmarks.human_eval.annotation_schedule import QuestionType
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.question_pools import SuitePool
 from editcritic.benchmarks.run.run_settings import RunSettings

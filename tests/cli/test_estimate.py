@@ -1,4 +1,4 @@
-"""`editcritic plan`: measured on the demo, on a file, or by an earlier measurement; mistakes are told in a line."""
+"""`editcritic estimate`: measured on the demo, on a file, or by an earlier measurement; mistakes are told in a line."""
 
 import json
 from collections.abc import Sequence
@@ -74,7 +74,9 @@ def document(result: Any) -> dict[str, Any]:
 
 
 def test_the_demo_is_measured_with_the_experts_that_need_no_download(editcritic: Command) -> None:
-    result = editcritic("plan", "--samples", "1000000", "--rollouts", "16", "--replicas", "8", "--limit", "12", code=0)
+    result = editcritic(
+        "estimate", "--samples", "1000000", "--rollouts", "16", "--replicas", "8", "--limit", "12", code=0
+    )
     lines = result.stdout.splitlines()
     assert lines[0].startswith("1,000,000 edits of 62,500 sources, 16 of each, with any-edit@")
     assert lines[1].startswith("counted on 12 edits of 3 sources, the demo's photographs: 12 scored")
@@ -86,31 +88,31 @@ def test_the_demo_is_measured_with_the_experts_that_need_no_download(editcritic:
 def test_a_file_is_measured_and_the_measurement_serves_again_without_a_question(samples, tmp_path, editcritic):
     kept = tmp_path / "measured.json"
     asked = document(
-        editcritic("plan", samples, *REWARD, *EXPERTS, "--samples", "640", "--rollouts", "16", "-o", kept, "--json")
+        editcritic("estimate", samples, *REWARD, *EXPERTS, "--samples", "640", "--rollouts", "16", "-o", kept, "--json")
     )
-    assert asked["calibration"]["statuses"] == {"scored": 24}
+    assert asked["measurement"]["statuses"] == {"scored": 24}
     assert asked["by"]["queries", "counted@1"]["value"] == pytest.approx(640)
     assert asked["by"]["prompt tokens", "counted@1"]["value"] == pytest.approx(64_000)
-    again = document(editcritic("plan", "--calibration", kept, "--samples", "640", "--rollouts", "16", "--json"))
+    again = document(editcritic("estimate", "--measured", kept, "--samples", "640", "--rollouts", "16", "--json"))
     assert again["figures"] == asked["figures"]
-    twice = document(editcritic("plan", "--calibration", kept, "--samples", "1280", "--rollouts", "16", "--json"))
+    twice = document(editcritic("estimate", "--measured", kept, "--samples", "1280", "--rollouts", "16", "--json"))
     assert twice["by"]["queries", "counted@1"]["value"] == pytest.approx(1280)
-    one_group = document(editcritic("plan", "--calibration", kept, "--samples", "3", "--rollouts", "16", "--json"))
+    one_group = document(editcritic("estimate", "--measured", kept, "--samples", "3", "--rollouts", "16", "--json"))
     assert one_group["by"]["queries", "counted@1"]["value"] == pytest.approx(3)
 
 
 def test_limit_bounds_what_is_asked_and_a_judge_without_prices_costs_an_unknown_amount(samples, editcritic):
-    command = ("plan", samples, *REWARD, *EXPERTS)
+    command = ("estimate", samples, *REWARD, *EXPERTS)
     found = document(editcritic(*command, "--rollouts", "2", "--limit", "6", "--json"))
-    assert (found["calibration"]["statuses"], len(found["calibration"]["blocks"])) == ({"scored": 6}, 3)
+    assert (found["measurement"]["statuses"], len(found["measurement"]["blocks"])) == ({"scored": 6}, 3)
     single = document(editcritic(*command, "--json"))
-    assert single["calibration"]["statuses"] == {"scored": 6}  # of each source one, without rollouts
+    assert single["measurement"]["statuses"] == {"scored": 6}  # of each source one, without rollouts
     result = editcritic(*command, code=0, says="the cost of counted@1 is unknown")
     assert "cost" not in {line.strip().split("  ")[0] for line in result.stdout.splitlines()}
 
 
 def test_what_cannot_be_measured_or_written_is_told(samples: Path, tmp_path: Path, editcritic: Command) -> None:
-    command, before, none = ("plan", samples, *REWARD), samples.read_text(), tmp_path / "none.json"
+    command, before, none = ("estimate", samples, *REWARD), samples.read_text(), tmp_path / "none.json"
     failing = ("nothing can be measured", "no answer today")
     editcritic(*command, "--experts", f"{__name__}:refusing", code=2, says=failing)
     result = editcritic(*command, *EXPERTS, "-o", tmp_path / "nowhere" / "m.json", code=2, says="nowhere")
@@ -118,31 +120,31 @@ def test_what_cannot_be_measured_or_written_is_told(samples: Path, tmp_path: Pat
     editcritic(*command, *EXPERTS, "--samples", "1" + "0" * 400, code=2)
     editcritic(*command, *EXPERTS, "-o", samples, code=2)
     assert samples.read_text() == before
-    editcritic("plan", "--calibration", none, *REWARD, code=2, says="without --reward")
-    editcritic("plan", "--calibration", none, code=2, says="none.json")
+    editcritic("estimate", "--measured", none, *REWARD, code=2, says="without --reward")
+    editcritic("estimate", "--measured", none, code=2, says="none.json")
 
 
 def test_edits_that_tell_nothing_of_several_rollouts(samples: Path, editcritic: Command) -> None:
     lines = samples.read_text().splitlines()
     samples.write_text("\n".join(lines[::4]))
-    editcritic("plan", samples, *REWARD, *EXPERTS, "--rollouts", "16", code=2, says="has no source with two edits")
-    assert editcritic("plan", samples, *REWARD, *EXPERTS).exit_code == 0
+    editcritic("estimate", samples, *REWARD, *EXPERTS, "--rollouts", "16", code=2, says="has no source with two edits")
+    assert editcritic("estimate", samples, *REWARD, *EXPERTS).exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "not JSON"),
-        ("[]", "this is no calibration"),
-        ('{"blocks": []}', "this is no calibration"),
+        ("[]", "these are no measured costs"),
+        ('{"blocks": []}', "these are no measured costs"),
         ("[" * 500 + "]" * 500, "nested"),
         ('{"a": NaN}', "NaN"),
     ],
 )
-def test_a_calibration_of_a_stranger_is_told_in_a_line(text, words, tmp_path, editcritic):
-    path = tmp_path / "calibration.json"
+def test_a_measurement_of_a_stranger_is_told_in_a_line(text, words, tmp_path, editcritic):
+    path = tmp_path / "measured.json"
     path.write_text(text)
-    result = editcritic("plan", "--calibration", path)
+    result = editcritic("estimate", "--measured", path)
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     assert words in result.stderr
     assert str(path) in result.stderr
@@ -152,5 +154,5 @@ def test_a_folder_of_pairs_has_an_instruction_from_the_command(tmp_path: Path, e
     for name in ("a", "b"):
         _save(picture(ord(name)), tmp_path / f"{name}_source.png")
         _save(picture(ord(name), 1), tmp_path / f"{name}_edited.png")
-    editcritic("plan", tmp_path, *REWARD, *EXPERTS, code=2, says="--instruction")
-    assert editcritic("plan", tmp_path, *REWARD, *EXPERTS, "--instruction", "Make it red").exit_code == 0
+    editcritic("estimate", tmp_path, *REWARD, *EXPERTS, code=2, says="--instruction")
+    assert editcritic("estimate", tmp_path, *REWARD, *EXPERTS, "--instruction", "Make it red").exit_code == 0

@@ -1,6 +1,6 @@
-"""Which faults an audit finds, and how exactly: `python -m studies.judge_audit`.
+"""Which faults a measurement finds, and how exactly: `python -m studies.judge_faults`.
 
-SceneEdit's judge gets one fault of known size at a time, on fresh edits for each seed, and is audited. Of each fault
+SceneEdit's judge gets one fault of known size at a time, on fresh edits for each seed, and is measured. Of each fault
 and size it prints how often the truth lies in the 95 % interval, how often the fault is found, and how often another
 one is reported instead; and of the judge without a fault, how often any is.
 """
@@ -17,17 +17,17 @@ from statistics import fmean
 
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.terminal import echo
-from editcritic.benchmarks.human_eval.judge_audit.findings import JudgeAudit
-from editcritic.benchmarks.human_eval.judge_audit.probes import DEMANDS, compressed, painted, scaled
-from editcritic.benchmarks.human_eval.judge_audit.questions import (
+from editcritic.benchmarks.human_eval.judge_faults.findings import JudgeFaults
+from editcritic.benchmarks.human_eval.judge_faults.probes import DEMANDS, compressed, painted, scaled
+from editcritic.benchmarks.human_eval.judge_faults.questions import (
     GRADED,
     HIGHEST_GRADE,
     NEGATED,
     PLAIN,
     SWAPPED,
-    AuditQuestion,
+    FaultQuestion,
 )
-from editcritic.benchmarks.human_eval.judge_audit.runner import QUALITIES, SCALES, audit, choose
+from editcritic.benchmarks.human_eval.judge_faults.runner import QUALITIES, SCALES, choose, measure_faults
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
@@ -188,7 +188,7 @@ def _answer_text(query: Judge) -> str:
 
 
 SAMPLES = 48
-"""Edits of each audit, of as many sources."""
+"""Edits of each result, of as many sources."""
 
 LEVELS = (0.2, 0.4)
 """Sizes of each fault."""
@@ -205,7 +205,7 @@ MEASURED: Mapping[str, str] = {
     "instruction_words": "instruction-words",
     "readings": "readings",
 }
-"""Dialled fault -> the fault of the audit whose first figure measures it."""
+"""Dialled fault -> the fault of the measurement whose first figure measures it."""
 
 BYPRODUCTS: Mapping[str, frozenset[str]] = {"noise": frozenset({"grade-draws"})}
 """What else a dialled fault really is: noise of answers is noise of grades, too."""
@@ -213,7 +213,7 @@ BYPRODUCTS: Mapping[str, frozenset[str]] = {"noise": frozenset({"grade-draws"})}
 
 @dataclass(frozen=True, slots=True)
 class AuditOutcome:
-    """One audit. fault, level: as dialled in; an empty fault for none. truth: of its measure. value, low, high: as
+    """One result. fault, level: as dialled in; an empty fault for none. truth: of its measure. value, low, high: as
     measured. found: the reported faults. covered: whether the truth is in the interval."""
 
     seed: int
@@ -231,7 +231,7 @@ class AuditOutcome:
         return self.low is not None and self.high is not None and self.low - 1e-9 <= self.truth <= self.high + 1e-9
 
 
-def audited_samples(seed: int, count: int = SAMPLES) -> list[EditSample]:
+def measured_samples(seed: int, count: int = SAMPLES) -> list[EditSample]:
     """Fresh edits that SceneEdit's judge can answer about: honest ones and failures, of as many sources."""
     judge = SceneJudge()
     drawn = (
@@ -250,7 +250,7 @@ def answerable(judge: Expert, samples: Iterator[EditSample]) -> Iterator[EditSam
 
 
 def faulty_judge(judge: Expert, faults: Faults, samples: Sequence[EditSample], seed: int) -> FaultyJudge:
-    """A judge with faults, who knows the originals of all pictures that an audit of these samples shows."""
+    """A judge with faults, who knows the originals of all pictures that a measurement of these samples shows."""
     pictures: dict[str, PictureVariant] = {}
     for sample in samples:
         changed = [
@@ -278,12 +278,12 @@ def faulty_judge(judge: Expert, faults: Faults, samples: Sequence[EditSample], s
 
 
 def run_seed(seed: int, count: int, levels: Sequence[float]) -> Iterator[AuditOutcome]:
-    """Audits of one set of fresh edits: without a fault, and with each fault at each level."""
-    samples = audited_samples(seed, count)
+    """Measurements of one set of fresh edits: without a fault, and with each fault at each level."""
+    samples = measured_samples(seed, count)
     judge = CachingExpert(SceneJudge())
     for fault, level in [("", 0.0), *((fault, level) for fault in MEASURED for level in levels)]:
         dialled = faulty_judge(judge, Faults(**({fault: level} if fault else {})), samples, seed)
-        result = audit(dialled, samples)
+        result = measure_faults(dialled, samples)
         value, low, high = _figure(result, fault)
         questions = sum(cost.calls for cost in result.costs.values())
         truth = expected_measure(fault, level)
@@ -334,7 +334,7 @@ def summary(outcomes: Sequence[AuditOutcome]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(prog="python -m studies.judge_audit", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m studies.judge_faults", description=__doc__)
     parser.add_argument("--seeds", type=at_least_one, default=20, help="number of seeds")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--samples", type=at_least_one, default=SAMPLES)
@@ -343,7 +343,7 @@ def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] | 
     outcomes: list[AuditOutcome] = []
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         outcomes += run_seed(seed, options.samples, LEVELS)
-        echo(f"seed {seed}: {len(outcomes)} audits")
+        echo(f"seed {seed}: {len(outcomes)} measurements")
     for line in summary(outcomes):
         write(line)
     covered = [outcome.covered for outcome in outcomes if outcome.fault]
@@ -351,14 +351,14 @@ def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] | 
     return 0
 
 
-def _figure(result: JudgeAudit, fault: str) -> tuple[float | None, float | None, float | None]:
+def _figure(result: JudgeFaults, fault: str) -> tuple[float | None, float | None, float | None]:
     if not fault:
         return None, None, None
     finding = result.of(MEASURED[fault])[0]
     return finding.value, finding.low, finding.high
 
 
-def _text(question: AuditQuestion, sample: EditSample) -> str:
+def _text(question: FaultQuestion, sample: EditSample) -> str:
     return Prompts(question.package).render(question.prompt, instruction=sample.instruction)
 
 

@@ -1,4 +1,4 @@
-"""An audit of a judge: which fault it has, how much of it, at what cost; and no figure from what was not answered."""
+"""Which faults a judge has, how large, at what cost; and no figure from what was not answered."""
 
 import json
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.human_eval.judge_audit import audit
-from editcritic.benchmarks.human_eval.judge_audit.findings import excess_change, mean_over_sources, reliability
-from editcritic.benchmarks.human_eval.judge_audit.probes import (
+from editcritic.benchmarks.human_eval.judge_faults import measure_faults
+from editcritic.benchmarks.human_eval.judge_faults.findings import excess_change, mean_over_sources, reliability
+from editcritic.benchmarks.human_eval.judge_faults.probes import (
     DEMANDS,
     GRADES_REWORDED,
     MIN_SIDE,
@@ -22,15 +22,15 @@ from editcritic.benchmarks.human_eval.judge_audit.probes import (
     scaled,
     told,
 )
-from editcritic.benchmarks.human_eval.judge_audit.questions import (
-    AUDIT_PACKAGE,
+from editcritic.benchmarks.human_eval.judge_faults.questions import (
     EXPECTED,
+    FAULTS_PACKAGE,
     PLAIN,
     SWAPPED,
     WORD,
     differing_pairs,
 )
-from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS, choose, draws_for, recommendations
+from editcritic.benchmarks.human_eval.judge_faults.runner import FAULTS, choose, draws_for, recommendations
 from editcritic.benchmarks.run.run_budget import BudgetLimits
 from editcritic.benchmarks.sceneedit.experts.expert_noise import CachingExpert
 from editcritic.benchmarks.sceneedit.experts.judge import SceneJudge
@@ -40,8 +40,8 @@ from editcritic.reward.queries import Abstention, Failure, Grade, Judge, Levels,
 from editcritic.reward.queries.answers import Outcome
 from editcritic.reward.queries.prompts import Prompts
 from editcritic.reward.sample import MAX_INSTRUCTION
-from studies import judge_audit as study
-from studies.judge_audit import Faults, FaultyJudge
+from studies import judge_faults as study
+from studies.judge_faults import Faults, FaultyJudge
 
 from ...reward.experts.http_server import Answer, completion, serving
 from ...reward.experts.served_judges import judge as served_judge
@@ -51,7 +51,7 @@ SEED = 77
 
 @cache
 def edits() -> tuple[EditSample, ...]:
-    return tuple(study.audited_samples(SEED))
+    return tuple(study.measured_samples(SEED))
 
 
 @cache
@@ -80,7 +80,7 @@ ADVICE = {
 
 @pytest.mark.parametrize("fault", study.MEASURED)
 def test_a_fault_is_found_with_its_size_and_its_advice_and_no_other_one(fault: str) -> None:
-    result = audit(faulty(**{fault: 0.4}), edits())
+    result = measure_faults(faulty(**{fault: 0.4}), edits())
     name = study.MEASURED[fault]
     finding = result.of(name)[0]
     assert finding.found
@@ -93,7 +93,7 @@ def test_a_fault_is_found_with_its_size_and_its_advice_and_no_other_one(fault: s
 
 
 def test_a_judge_without_faults_is_not_accused() -> None:
-    result = audit(faulty(), edits())
+    result = measure_faults(faulty(), edits())
     assert (result.found, result.failures) == ([], 0)
     assert {finding.fault for finding in result.findings} == set(FAULTS)
     assert all(finding.value == 0 for finding in result.findings)
@@ -104,7 +104,7 @@ def test_a_judge_without_faults_is_not_accused() -> None:
 
 
 def test_noise_is_measured_in_grades_and_gives_the_number_of_draws() -> None:
-    result = audit(faulty(noise=0.3), edits(), faults=["grade-draws"])
+    result = measure_faults(faulty(noise=0.3), edits(), faults=["grade-draws"])
     (finding,) = result.of("grade-draws")
     assert finding.low is not None
     assert finding.high is not None
@@ -115,7 +115,7 @@ def test_noise_is_measured_in_grades_and_gives_the_number_of_draws() -> None:
 
 
 def test_a_size_that_changes_nothing_is_recommended_and_one_that_does_is_not() -> None:
-    small = audit(faulty(size=0.4), edits(), faults=["size", "jpeg"])
+    small = measure_faults(faulty(size=0.4), edits(), faults=["size", "jpeg"])
     for words in ("Send pictures as they are. Pictures", "JPEG with quality 30"):
         assert any(line.startswith(words) for line in small.recommendations)
 
@@ -156,7 +156,7 @@ class Scripted(Expert):
 
 
 def test_what_failed_is_counted_and_in_no_figure() -> None:
-    result = audit(Scripted(failing=0.2), edits(), faults=["yes-bias", "draws"])
+    result = measure_faults(Scripted(failing=0.2), edits(), faults=["yes-bias", "draws"])
     (bias,) = result.of("yes-bias")
     assert bias.value == 1.0  # of those with an answer: yes to both
     assert 0 < bias.missing == len(edits()) - bias.samples < len(edits())
@@ -167,7 +167,7 @@ def test_what_failed_is_counted_and_in_no_figure() -> None:
 
 @pytest.mark.parametrize("reason", [Failure("down"), Abstention("who could know")])
 def test_a_judge_without_answers_has_no_figures_and_no_verdict(reason: Outcome) -> None:
-    result = audit(Scripted(failing=1.0, reason=reason), edits())
+    result = measure_faults(Scripted(failing=1.0, reason=reason), edits())
     assert all(finding.value is None and finding.found is None for finding in result.findings)
     assert (result.found, result.recommendations) == ([], ())
     json.dumps(result.to_json(), allow_nan=False)
@@ -175,16 +175,16 @@ def test_a_judge_without_answers_has_no_figures_and_no_verdict(reason: Outcome) 
 
 
 def test_without_probabilities_there_is_no_reading_of_them() -> None:
-    result = audit(Scripted(), edits(), faults=["readings"])
+    result = measure_faults(Scripted(), edits(), faults=["readings"])
     assert [finding.value for finding in result.findings] == [None, None]
     assert result.recommendations == ("Read its words: it gives no probabilities.",)
-    with_them = audit(Scripted(probabilities=True), edits(), faults=["readings"])
+    with_them = measure_faults(Scripted(probabilities=True), edits(), faults=["readings"])
     assert [finding.value for finding in with_them.findings] == [0.0, pytest.approx(0.04)]
 
 
 @pytest.mark.parametrize(("word", "expected", "better"), [(0.5, 0.8, "probabilities"), (0.8, 0.5, "words")])
 def test_the_reading_that_changes_less_with_the_wording_is_advised(word: float, expected: float, better: str) -> None:
-    result = audit(Scripted(probabilities=True), edits(), faults=["readings"])
+    result = measure_faults(Scripted(probabilities=True), edits(), faults=["readings"])
     measured = {f"{GRADES_REWORDED}, {WORD}": word, f"{GRADES_REWORDED}, {EXPECTED}": expected}
     (advice,) = recommendations(replace(result, reliability=measured))
     assert advice.startswith(f"Read its {better}: over paraphrases")
@@ -192,15 +192,15 @@ def test_the_reading_that_changes_less_with_the_wording_is_advised(word: float, 
 
 
 def test_one_source_gives_a_value_but_no_interval_and_no_verdict() -> None:
-    (finding,) = audit(Scripted(), edits()[:1], faults=["yes-bias"]).findings
+    (finding,) = measure_faults(Scripted(), edits()[:1], faults=["yes-bias"]).findings
     assert (finding.value, finding.low, finding.found) == (1.0, None, None)
 
 
 def test_equal_questions_are_asked_once_and_the_log_answers_the_next_audit(tmp_path: Path) -> None:
     judge = Scripted()
     with AnswerLog(tmp_path / "answers.sqlite") as log:
-        first, asked = audit(judge, edits(), log=log), len(judge.seen)
-        again = audit(judge, edits(), log=log)
+        first, asked = measure_faults(judge, edits(), log=log), len(judge.seen)
+        again = measure_faults(judge, edits(), log=log)
     assert asked == len(judge.seen) == len({query.digest for query in judge.seen})
     assert [sum(cost.calls for cost in one.costs.values()) for one in (first, again)] == [asked, 0]
     assert [cost.questions for cost in again.costs.values()] == [cost.questions for cost in first.costs.values()]
@@ -209,7 +209,7 @@ def test_equal_questions_are_asked_once_and_the_log_answers_the_next_audit(tmp_p
 
 def test_beyond_the_budget_nothing_is_asked_and_the_report_says_so() -> None:
     judge = Scripted()
-    result = audit(judge, edits(), limits=BudgetLimits(judge_calls=100))
+    result = measure_faults(judge, edits(), limits=BudgetLimits(judge_calls=100))
     assert len(judge.seen) == 100
     assert "100 judge calls" in result.exhausted
     assert result.exhausted in result.markdown()
@@ -219,7 +219,7 @@ def test_beyond_the_budget_nothing_is_asked_and_the_report_says_so() -> None:
 def test_tokens_and_money_of_a_served_judge_are_in_the_table() -> None:
     with serving(lambda *_: Answer(completion("yes"))) as server:
         judge = served_judge(server, usd_per_million_in=1.0, usd_per_million_out=10.0)
-        result = audit(judge, edits()[:4], faults=["yes-bias"])
+        result = measure_faults(judge, edits()[:4], faults=["yes-bias"])
         assert len(server.requests) == 8
     cost = result.costs["yes-bias"]
     assert (cost.calls, cost.tokens) == (8, 8 * 102)
@@ -229,7 +229,7 @@ def test_tokens_and_money_of_a_served_judge_are_in_the_table() -> None:
 
 def test_words_for_the_judge_are_in_the_text_alone_and_fit_after_the_longest_instruction() -> None:
     judge = Scripted()
-    audit(judge, edits()[:2], faults=["instruction-words"])
+    measure_faults(judge, edits()[:2], faults=["instruction-words"])
     texts = [str(query.messages[0].content[-1]) for query in judge.seen]
     assert all(sum(words in text for words in DEMANDS) == 1 for text in texts)
     assert {query.slots for query in judge.seen} == {(("instruction", s.instruction),) for s in edits()[:2]}
@@ -283,9 +283,9 @@ def test_samples_are_chosen_from_as_many_sources_as_possible_two_of_each() -> No
 
 
 def test_the_paraphrases_share_no_sentence_with_what_they_paraphrase() -> None:
-    for name, package in (("yes_no", PLAIN.package), ("grade", AUDIT_PACKAGE)):
+    for name, package in (("yes_no", PLAIN.package), ("grade", FAULTS_PACKAGE)):
         texts = [Prompts(package).render(name, instruction="X")]
-        texts += [Prompts(AUDIT_PACKAGE).render(f"{name}_{number}", instruction="X") for number in (1, 2, 3)]
+        texts += [Prompts(FAULTS_PACKAGE).render(f"{name}_{number}", instruction="X") for number in (1, 2, 3)]
         sentences = [{line for line in text.splitlines() if line} for text in texts]
         assert not any(a & b for index, a in enumerate(sentences) for b in sentences[:index])
 
@@ -293,7 +293,7 @@ def test_the_paraphrases_share_no_sentence_with_what_they_paraphrase() -> None:
 @pytest.mark.parametrize("metric", [JudgeLevels(), EditScore()])
 def test_a_reward_is_audited_on_its_own_score_and_its_judge_with_our_questions(metric: JudgeLevels | EditScore) -> None:
     judge = Scripted()
-    result = audit(Reward(metric, {"judge": judge}), edits()[:6])
+    result = measure_faults(Reward(metric, {"judge": judge}), edits()[:6])
     assert (result.question, {finding.fault for finding in result.findings}) == (metric.card.name, set(FAULTS))
     assert {query.topic for query in judge.seen} >= {"baselines/yes_no", "audit/negated", "pairwise"}
     own = [q for q in judge.seen if q.topic in ("baselines/level", "baselines/edit_score")]
@@ -301,10 +301,10 @@ def test_a_reward_is_audited_on_its_own_score_and_its_judge_with_our_questions(m
 
 
 def test_a_reward_without_a_judge_has_no_faults_of_a_judge() -> None:
-    result = audit(Reward.of("guard-not-blank"), edits()[:4])
+    result = measure_faults(Reward.of("guard-not-blank"), edits()[:4])
     assert {finding.fault for finding in result.findings} == set(FAULTS) - OF_JUDGE
     with pytest.raises(InputError, match="asks no judge"):
-        audit(Reward.of("guard-not-blank"), edits()[:4], faults=["position"])
+        measure_faults(Reward.of("guard-not-blank"), edits()[:4], faults=["position"])
 
 
 class _Unbounded(JudgeLevels):
@@ -324,7 +324,7 @@ class _Unbounded(JudgeLevels):
 )
 def test_a_mistake_is_named_before_anything_is_asked(judge, samples, options, words):
     with pytest.raises(InputError, match=words):
-        audit(judge, edits()[:samples], **options)  # type: ignore[arg-type]
+        measure_faults(judge, edits()[:samples], **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.05, 0.2, 0.5])
@@ -371,7 +371,7 @@ def test_draws_for_a_reliability(single: float, count: int | None) -> None:
 def test_reports_escape_what_the_judge_brings() -> None:
     judge = Scripted(failing=0.3, reason=Failure("<script>alert(1)</script> | \x1b[31m"))
     judge.id = "<b>judge</b>"
-    result = audit(judge, edits()[:6], faults=["yes-bias"])
+    result = measure_faults(judge, edits()[:6], faults=["yes-bias"])
     page = result.html()
     assert not any(words in page for words in ("<script>", "<b>judge"))
     assert "\x1b" not in page + result.markdown()

@@ -1,4 +1,4 @@
-"""The load plan of experts, computed without loading them."""
+"""The models of experts, computed without loading them."""
 
 import json
 import shutil
@@ -15,8 +15,8 @@ from huggingface_hub import constants
 from safetensors.torch import save_file
 
 from editcritic.benchmarks.inspection import local_weights
-from editcritic.benchmarks.inspection.load_plan import LoadPlan, plan_load
 from editcritic.benchmarks.inspection.local_weights import DeviceMemory
+from editcritic.benchmarks.inspection.model_requirements import ModelRequirements, model_requirements
 from editcritic.reward import SpecError
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.loading.checkpoint import Checkpoint
@@ -85,7 +85,7 @@ def plainly_loaded(folder: str, dtype: str) -> int:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_weights_of_a_folder_are_counted_to_the_byte(dino: str, hub: Path, dtype: str) -> None:
-    (entry,) = plan_load([f"features={dino}?dtype={dtype}"]).entries
+    (entry,) = model_requirements([f"features={dino}?dtype={dtype}"]).entries
     assert (entry.source, entry.is_exact, entry.problem) == ("folder", True, "")
     assert entry.weights == plainly_loaded(dino, dtype)
     assert (entry.expert, entry.dtype, entry.roles) == ("Dino", dtype, ("features",))
@@ -98,9 +98,9 @@ def test_a_model_in_several_files_is_counted_like_one(dino: str, hub: Path, tmp_
     parts = sorted((tmp_path / "parts").glob("*.safetensors"))
     assert len(parts) > 2
     spec = f"x=dino:{tmp_path / 'parts'}"
-    assert plan_load([spec]).entries[0].weights == plainly_loaded(dino, "float32")
+    assert model_requirements([spec]).entries[0].weights == plainly_loaded(dino, "float32")
     parts[1].unlink()
-    plan = plan_load([spec])
+    plan = model_requirements([spec])
     assert f"lacks {parts[1].name}" in plan.entries[0].problem
     assert plan.exit_code == 1
 
@@ -131,37 +131,39 @@ def test_a_pickle_is_told_by_its_size(tmp_path: Path) -> None:
 def test_a_damaged_file_is_a_problem_not_a_crash(damage: bytes, dino: str, hub: Path, tmp_path: Path) -> None:
     shutil.copytree(dino, tmp_path / "damaged")
     (tmp_path / "damaged" / "model.safetensors").write_bytes(damage)
-    (entry,) = plan_load([f"x={tmp_path / 'damaged'}"]).entries
+    (entry,) = model_requirements([f"x={tmp_path / 'damaged'}"]).entries
     assert "model.safetensors is not a safetensors file" in entry.problem
 
 
 def test_of_the_hub_only_the_cache_is_looked_into(dino: str, hub: Path) -> None:
     line = ["x=dinov3-vitb16"]
-    (entry,) = plan_load(line).entries
+    (entry,) = model_requirements(line).entries
     assert (entry.source, entry.is_exact, entry.gated, entry.licence) == ("hub", False, True, "DINOv3 License")
     assert entry.weights == registered_models()["dinov3-vitb16"].weight_bytes("float32")
     cached(hub, "facebook/dinov3-vitb16-pretrain-lvd1689m", dino)
-    (entry,) = plan_load(line).entries
+    (entry,) = model_requirements(line).entries
     assert (entry.source, entry.is_exact, entry.revision) == ("hub cache", True, COMMIT[:12])
     assert entry.weights == plainly_loaded(dino, "float32")
 
 
 def test_a_model_that_was_cached_in_part_would_be_downloaded_in_part(dino: str, hub: Path) -> None:
     cached(hub, "facebook/dinov2-base", dino, "config.json")
-    plan = plan_load(["x=dinov2-base"])
+    plan = model_requirements(["x=dinov2-base"])
     assert "the rest would be downloaded" in plan.entries[0].location
     assert plan.entries[0].weights == registered_models()["dinov2-base"].weight_bytes("float32")
 
 
 def test_a_model_that_nobody_knows_has_no_size(hub: Path) -> None:
-    plan = plan_load(["judge=vlm:somebody/something"])
+    plan = model_requirements(["judge=vlm:somebody/something"])
     assert plan.entries[0].weights is None
     assert plan.devices[0].fits is None
     assert "judge" in plan.devices[0].verdict
 
 
 def test_what_has_the_same_settings_is_counted_once(dino: str, hub: Path) -> None:
-    plan = plan_load([f"a=dino:{dino}", f"b=dino:{dino}?size=32", f"c=dino:{dino}?dtype=bfloat16", f"d=dino:{dino}"])
+    plan = model_requirements(
+        [f"a=dino:{dino}", f"b=dino:{dino}?size=32", f"c=dino:{dino}?dtype=bfloat16", f"d=dino:{dino}"]
+    )
     assert [entry.roles for entry in plan.entries] == [("a", "d"), ("b",), ("c",)]
     assert [entry.shares_weights_with for entry in plan.entries] == ["", "a", ""]
     full_size = plainly_loaded(dino, "float32")
@@ -179,7 +181,7 @@ def test_what_has_the_same_settings_is_counted_once(dino: str, hub: Path) -> Non
     ],
 )
 def test_what_needs_no_weights_says_where_it_comes_from(spec: str, source: str, model: str, hub: Path) -> None:
-    plan = plan_load([f"x={spec}"])
+    plan = model_requirements([f"x={spec}"])
     assert (plan.entries[0].source, plan.entries[0].model, plan.exit_code) == (source, model, 0)
 
 
@@ -187,7 +189,7 @@ def test_a_server_is_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "editcritic.reward.experts.judging.http_endpoint.Endpoint.single_served_model", lambda _: "qwen"
     )
-    assert plan_load(["x=openai:http://127.0.0.1:8000/v1"], query_servers=True).entries[0].model == "qwen"
+    assert model_requirements(["x=openai:http://127.0.0.1:8000/v1"], query_servers=True).entries[0].model == "qwen"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_a_server_is_asked_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_would_not_load_is_told_with_its_reason(spec: str, message: str, dino: str, hub: Path) -> None:
-    plan = plan_load([f"x={spec.format(dino=dino)}"])
+    plan = model_requirements([f"x={spec.format(dino=dino)}"])
     assert message in plan.entries[0].problem
     assert plan.exit_code == 1
 
@@ -208,7 +210,7 @@ def test_what_would_not_load_is_told_with_its_reason(spec: str, message: str, di
 def test_what_does_not_fit_is_told() -> None:
     device = DeviceMemory("cuda:0", 3 * 2**30, 2**30, True, (), 2 * 2**30, 4 * 2**30)
     assert device.fits is False
-    assert (device.verdict, LoadPlan((), (device,)).exit_code) == ("does not fit: 1.0 GiB too large", 1)
+    assert (device.verdict, ModelRequirements((), (device,)).exit_code) == ("does not fit: 1.0 GiB too large", 1)
     close = DeviceMemory("cuda:0", 3 * 2**30, 2 * 2**30, True, (), 4 * 2**30, 8 * 2**30)
     assert close.fits
     assert "lower cache_bytes" in close.verdict
@@ -238,7 +240,7 @@ def test_what_a_head_takes_of_the_model_below_it_is_counted_too(dino: str, hub: 
     sys.modules.setdefault(OnTop.__module__, sys.modules[__name__])
     model = transformers.AutoModel.from_pretrained(dino)
     below = sum(one.nbytes for name, one in model.named_parameters() if name.startswith("embeddings."))
-    (entry,) = plan_load([str(tmp_path / "experts.toml")]).entries
+    (entry,) = model_requirements([str(tmp_path / "experts.toml")]).entries
     assert below > 0
     assert entry.weights == 40 + below
     assert dino in entry.location
@@ -246,7 +248,7 @@ def test_what_a_head_takes_of_the_model_below_it_is_counted_too(dino: str, hub: 
 
 def test_nothing_is_looked_up_for_a_name_of_unknown_kind(hub: Path) -> None:
     with pytest.raises(SpecError, match="nothing is downloaded here: name the expert"):
-        plan_load(["x=somebody/something"])
+        model_requirements(["x=somebody/something"])
 
 
 def test_the_command_prints_a_table_and_json(editcritic: Command, dino: str, hub: Path) -> None:
@@ -276,7 +278,7 @@ def test_nonsense_is_told_in_one_line(options: list[str], message: str, editcrit
 
 
 def test_of_a_rater_the_judges_weights_are_told(hub: Path) -> None:
-    plan = plan_load(["a=artimuse b=q-insight?judge=vlm:Qwen/Qwen3-VL-4B-Instruct judge=edit-score-qwen3-4b"])
+    plan = model_requirements(["a=artimuse b=q-insight?judge=vlm:Qwen/Qwen3-VL-4B-Instruct judge=edit-score-qwen3-4b"])
     assert [entry.expert for entry in plan.entries] == [
         "ArtiMuse, which queries Vlm",
         "QInsight, which queries Vlm",
@@ -288,7 +290,7 @@ def test_of_a_rater_the_judges_weights_are_told(hub: Path) -> None:
 
 
 def test_who_chooses_says_whom_and_that_the_hub_was_not_asked(hub: Path) -> None:
-    (entry,) = plan_load(["x=enhancer"]).entries
+    (entry,) = model_requirements(["x=enhancer"]).entries
     assert entry.expert == "BestAvailableUpscaler, which chooses Lanczos"
     assert "may be on the hub" in entry.location
 

@@ -1,4 +1,4 @@
-"""`editcritic judge audit`: the faults of a judge, with what each costs to find out and what to do about it."""
+"""`editcritic judge faults`: the faults of a judge, with what each costs to find out and what to do about it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.common.inputs import SampleEntry
-    from ...benchmarks.human_eval.judge_audit.findings import JudgeAudit
+    from ...benchmarks.human_eval.judge_faults.findings import JudgeFaults
     from ...reward import EditSample, Expert, Reward
 
 
 @exit_code_command
-def audit(
+def judge_faults(
     samples: str = typer.Argument(
         metavar="SAMPLES", help="A file or folder of samples, as in `score`; or, with --outputs, a suite."
     ),
@@ -69,16 +69,15 @@ def audit(
 
     Position of pictures and of candidates, yes-bias, wording, picture size and JPEG, repeated and sampled answers,
     obedience to words in the picture and in the instruction, and probabilities against words. With --cache, an
-    interrupted audit asks nothing again. Exit code 1 if scores failed or the budget was reached.
+    interrupted measurement asks nothing again. Exit code 1 if scores failed or the budget was reached.
 
-    Example: editcritic judge audit samples.jsonl --experts judge=openai:http://127.0.0.1:8000/v1 -o audit.md
+    Example: editcritic judge faults samples.jsonl --experts judge=openai:http://127.0.0.1:8000/v1 -o faults.md
 
-    Example: editcritic judge audit sceneedit --outputs made/tiny --reward edit-score --experts judge=qwen3-vl-8b
+    Example: editcritic judge faults sceneedit --outputs made/tiny --reward edit-score --experts judge=qwen3-vl-8b
     """
     from ...benchmarks.audit.chosen_edits import READ_AHEAD
     from ...benchmarks.common.inputs import load_reward, spec_argument
-    from ...benchmarks.human_eval.judge_audit.runner import audit as audit_judge
-    from ...benchmarks.human_eval.judge_audit.runner import choose, selected_faults
+    from ...benchmarks.human_eval.judge_faults.runner import choose, measure_faults, selected_faults
     from ...benchmarks.run.run_budget import BudgetLimits
     from ...reward import AnswerLog, default_experts, load_experts
 
@@ -105,8 +104,8 @@ def audit(
             subject = load_reward(spec_argument(reward), bindings=experts, on_failures="none")
         if out is not None:
             out.touch()  # fail before asking, not after it
-        with progress_bar(len(faults), "auditing") as (step, _):
-            result = audit_judge(
+        with progress_bar(len(faults), "measuring") as (step, _):
+            result = measure_faults(
                 subject,
                 chosen,
                 faults=faults if fault else None,
@@ -126,7 +125,7 @@ def audit(
     return int(bool(result.failures or result.exhausted))
 
 
-def _written(result: JudgeAudit, suffix: str) -> str:
+def _written(result: JudgeFaults, suffix: str) -> str:
     if suffix == ".json":
         return json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
     return result.html() if suffix == ".html" else result.markdown()
@@ -151,10 +150,10 @@ def _valid(entries: Iterable[SampleEntry], problems: list[str]) -> Iterator[Edit
             yield entry.sample
 
 
-def _print(result: JudgeAudit) -> None:
+def _print(result: JudgeFaults) -> None:
     from rich.text import Text
 
-    from ...benchmarks.human_eval.judge_audit.runner import facts, notes, table
+    from ...benchmarks.human_eval.judge_faults.runner import facts, notes, table
 
     for line in facts(result):
         echo(line, stderr=False)
@@ -164,7 +163,7 @@ def _print(result: JudgeAudit) -> None:
     names = [findings.columns[number] for number in kept]
     numbers = [name for name in names if name not in ("fault", "condition")]
     printed = plain_table(
-        Text(f"Audit of {result.judge}"), *names, right=numbers, fixed=[name for name in names if name != "condition"]
+        Text(f"Faults of {result.judge}"), *names, right=numbers, fixed=[name for name in names if name != "condition"]
     )
     for cells in findings.rows:
         printed.add_row(*(Text(cells[number]) for number in kept))

@@ -1,4 +1,4 @@
-"""What an audit of a judge found: a figure for each fault with its interval, and which of them are there."""
+"""What a measurement of a judge found: a figure for each fault with its interval, and which of them are there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ....reward.bootstrap_intervals import Numbers, percentile_interval, resampled_rows
 from .questions import Cost
 
-ERROR_RATE = 0.05  # probability that an audit reports any fault of a judge without one
+ERROR_RATE = 0.05  # probability that a measurement reports any fault of a judge without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class JudgeAudit:
+class JudgeFaults:
     """judge: its id. question: what was asked for draws, sizes and words. costs: fault -> what it took. reliability: of
     one answer, by name and reading, in [0, 1]. replies: number of scores by status. exhausted: the limit of the budget
     that was reached, or an empty text. recommendations: what to do, most important first."""

@@ -1,4 +1,4 @@
-"""The audit of a judge: all probes on the same samples, each with its cost; its advice and its report."""
+"""the faults of a judge: all probes on the same samples, each with its cost; its advice and its report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ....reward.queries.expert import expert_of_role
 from ...common.errors import InputError
 from ...common.markdown import markdown_text, table_lines
 from ...run.run_budget import BudgetLimits
-from .findings import Condition, Finding, JudgeAudit, findings_of, reliability
+from .findings import Condition, Finding, JudgeFaults, findings_of, reliability
 from .probes import GRADES, GRADES_REWORDED, OF_JUDGE, Tables, probes
 from .questions import EXPECTED, PLAIN, WORD, Cost, Session
 
@@ -37,38 +37,38 @@ def draws_for(reliability: float, target: float = TARGET_RELIABILITY) -> int | N
     return count if count <= MAX_DRAWS else None
 
 
-def recommendations(audit: JudgeAudit) -> Iterator[str]:
+def recommendations(result: JudgeFaults) -> Iterator[str]:
     """Advice from the findings; nothing about what was not measured."""
-    yield from _draws(audit)
-    yield from _reading(audit)
-    yield from _pictures(audit, "size", "Pictures", "larger ones cost tokens for nothing")
-    yield from _pictures(audit, "jpeg", "JPEG", "lossless pictures are not needed")
-    if "position" in audit.found:
+    yield from _draws(result)
+    yield from _reading(result)
+    yield from _pictures(result, "size", "Pictures", "larger ones cost tokens for nothing")
+    yield from _pictures(result, "jpeg", "JPEG", "lossless pictures are not needed")
+    if "position" in result.found:
         yield "Compare edits in both orders, as `pairwise-judge` does; a single order favours one position."
-    if "order" in audit.found:
+    if "order" in result.found:
         yield "Show the source first and the edit second: it does not follow words that say otherwise."
-    if "yes-bias" in audit.found:
+    if "yes-bias" in result.found:
         yield (
             "Ask yes/no questions in both phrasings and average the answer with one minus that to the negation, or "
             "compare scores only among themselves: the threshold of 0.5 is off."
         )
-    if "wording" in audit.found:
+    if "wording" in result.found:
         yield "Never compare its scores across prompts; to publish one, name the prompt pack, or average over several."
-    if "picture-words" in audit.found:
+    if "picture-words" in result.found:
         yield "It obeys words painted into a picture: put `guard-prompt-injection` before it."
-    if "instruction-words" in audit.found:
+    if "instruction-words" in result.found:
         yield "It obeys words in an instruction: let it judge instructions that you wrote, and no others."
 
 
-def _draws(audit: JudgeAudit) -> Iterator[str]:
-    for finding in audit.of("draws"):
+def _draws(result: JudgeFaults) -> Iterator[str]:
+    for finding in result.of("draws"):
         if finding.found:
             yield (
                 f"It does not repeat its answers ({finding.value:.3f} of the range on average): keep them in an answer "
                 "log, and report intervals."
             )
-    for finding in audit.of("grade-draws"):
-        reliability = audit.reliability.get(f"{GRADES}, {WORD}")
+    for finding in result.of("grade-draws"):
+        reliability = result.reliability.get(f"{GRADES}, {WORD}")
         if finding.value is not None and finding.found is False:
             yield "One draw of a sampled grade is enough: all draws are equal."
         elif reliability is not None:
@@ -85,10 +85,10 @@ def _draws(audit: JudgeAudit) -> Iterator[str]:
                 )
 
 
-def _reading(audit: JudgeAudit) -> Iterator[str]:
-    words = audit.reliability.get(f"{GRADES_REWORDED}, {WORD}")
-    expected = audit.reliability.get(f"{GRADES_REWORDED}, {EXPECTED}")
-    findings = audit.of("readings")
+def _reading(result: JudgeFaults) -> Iterator[str]:
+    words = result.reliability.get(f"{GRADES_REWORDED}, {WORD}")
+    expected = result.reliability.get(f"{GRADES_REWORDED}, {EXPECTED}")
+    findings = result.of("readings")
     if not findings:
         return
     if findings[0].value is None:
@@ -105,9 +105,9 @@ def _reading(audit: JudgeAudit) -> Iterator[str]:
         )
 
 
-def _pictures(audit: JudgeAudit, fault: str, subject: str, gain: str) -> Iterator[str]:
+def _pictures(result: JudgeFaults, fault: str, subject: str, gain: str) -> Iterator[str]:
     """The strongest reduction up to which none is harmful; findings come from the weakest on."""
-    findings = audit.of(fault)
+    findings = result.of(fault)
     harmless = [*takewhile(lambda one: one.found is False and one.high is not None and one.high <= HARMLESS, findings)]
     if harmless:
         last = harmless[-1]
@@ -124,11 +124,11 @@ _COST_COLUMNS = ("asked", "tokens", "USD", "seconds")
 _UNKNOWN = "unknown"
 
 _PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Audit of {{ title }}</title>
+<html lang="en"><head><meta charset="utf-8"><title>Faults of {{ title }}</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;margin:1rem 0}th,td{padding:.3rem .7rem;border-bottom:1px solid #ccc;text-align:left}
 td{font-variant-numeric:tabular-nums}tr.found td{background:#fdebd8}</style></head><body>
-<h1>Audit of {{ title }}</h1>
+<h1>Faults of {{ title }}</h1>
 {% for line in facts %}<p>{{ line }}</p>{% endfor %}
 <table><tr>{% for name in columns %}<th>{{ name }}</th>{% endfor %}</tr>
 {% for found, cells in rows %}<tr{% if found %} class="found"{% endif %}>
@@ -148,17 +148,17 @@ class Table:
     rows: list[list[str]]
 
 
-def table(audit: JudgeAudit) -> Table:
+def table(result: JudgeFaults) -> Table:
     """What was found and what it cost, which stands in the first row of a fault. Costs that are unknown of all faults
     have no column."""
-    costs = dict(audit.costs)
+    costs = dict(result.costs)
     rows = []
-    for finding in audit.findings:
+    for finding in result.findings:
         cost = costs.pop(finding.fault, None)
         rows.append([*_finding_cells(finding), *(_cost_cells(cost) if cost else [""] * len(_COST_COLUMNS))])
     blank = [""] * (len(_FINDING_COLUMNS) - 1)
     rows += [[fault, *blank, *_cost_cells(cost)] for fault, cost in costs.items()]
-    rows.append(["all", *blank, *_cost_cells(_total_cost(audit))])
+    rows.append(["all", *blank, *_cost_cells(_total_cost(result))])
     names = _FINDING_COLUMNS + _COST_COLUMNS
     known = [number for number, cell in enumerate(rows[-1]) if cell != _UNKNOWN]
     return Table(tuple(names[number] for number in known), [[cells[number] for number in known] for cells in rows])
@@ -179,8 +179,8 @@ def _cost_cells(cost: Cost) -> list[str]:
     return [f"{cost.calls:,}", tokens, usd, f"{cost.seconds:.1f}"]
 
 
-def _total_cost(audit: JudgeAudit) -> Cost:
-    costs = list(audit.costs.values())
+def _total_cost(result: JudgeFaults) -> Cost:
+    costs = list(result.costs.values())
     tokens = [cost.tokens for cost in costs if cost.tokens is not None]
     usd = [cost.usd for cost in costs if cost.usd is not None]
     return Cost(
@@ -193,58 +193,58 @@ def _total_cost(audit: JudgeAudit) -> Cost:
     )
 
 
-def facts(audit: JudgeAudit) -> Iterator[str]:
-    """What was audited, and what was not answered."""
-    yield f"{audit.samples} samples of {audit.sources} sources. Draws, pictures and words: {audit.question}."
-    scores = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in audit.replies.items())
+def facts(result: JudgeFaults) -> Iterator[str]:
+    """What was measured, and what was not answered."""
+    yield f"{result.samples} samples of {result.sources} sources. Draws, pictures and words: {result.question}."
+    scores = ", ".join(f"{count:,} {status.replace('_', ' ')}" for status, count in result.replies.items())
     yield f"Scores: {scores or 'none'}. Those without a value are left out of every figure."
-    reasons = dict.fromkeys(finding.reason for finding in audit.findings if finding.missing and finding.reason)
+    reasons = dict.fromkeys(finding.reason for finding in result.findings if finding.missing and finding.reason)
     for reason in list(reasons)[:3]:
         yield f"Missing: {one_line(reason)[:300]}"
-    if audit.exhausted:
-        yield f"It ended early: {audit.exhausted}."
+    if result.exhausted:
+        yield f"It ended early: {result.exhausted}."
 
 
-def notes(audit: JudgeAudit) -> Iterator[str]:
+def notes(result: JudgeFaults) -> Iterator[str]:
     """How to read the table."""
     yield (
         "Values are shares of the score's range; 0 is a judge without the fault. Intervals: bootstrap over sources. "
         "Found: the interval for all faults together excludes 0, so that a judge without faults is accused of any in "
-        "5 % of audits at most; or, for repeated answers and readings, any difference."
+        "5 % of measurements at most; or, for repeated answers and readings, any difference."
     )
     yield (
         "Asked: questions for a fault, under all of its conditions, that were not answered before, for another fault "
         "or in the answer log."
     )
-    for name, value in audit.reliability.items():
+    for name, value in result.reliability.items():
         if value is not None:
             yield f"Reliability of one answer ({name}): {value:.2f}."
 
 
-def markdown(audit: JudgeAudit) -> str:
+def markdown(result: JudgeFaults) -> str:
     """The report in Markdown."""
-    lines = [f"# Audit of {markdown_text(audit.judge)}", "", *(f"{markdown_text(line)}\n" for line in facts(audit))]
-    findings = table(audit)
+    lines = [f"# Faults of {markdown_text(result.judge)}", "", *(f"{markdown_text(line)}\n" for line in facts(result))]
+    findings = table(result)
     lines += table_lines(findings.columns, ([markdown_text(cell) for cell in cells] for cells in findings.rows))
-    lines += ["", "## What to do", "", *(f"- {line}" for line in audit.recommendations)]
-    lines += ["", *(f"{line}\n" for line in notes(audit))]
+    lines += ["", "## What to do", "", *(f"- {line}" for line in result.recommendations)]
+    lines += ["", *(f"{line}\n" for line in notes(result))]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def html(audit: JudgeAudit) -> str:
+def html(result: JudgeFaults) -> str:
     """The report as a page without scripts or links."""
     import jinja2
 
-    findings = table(audit)
-    found = [bool(finding.found) for finding in audit.findings]
+    findings = table(result)
+    found = [bool(finding.found) for finding in result.findings]
     template = jinja2.Environment(autoescape=True).from_string(_PAGE)
     return template.render(
-        title=one_line(audit.judge),
-        facts=list(facts(audit)),
+        title=one_line(result.judge),
+        facts=list(facts(result)),
         columns=findings.columns,
         rows=list(zip_longest(found, findings.rows, fillvalue=False)),
-        advice=audit.recommendations,
-        notes=list(notes(audit)),
+        advice=result.recommendations,
+        notes=list(notes(result)),
     )
 
 
@@ -254,7 +254,7 @@ REPEATS = 4  # how often the plain question, and a sampled grade, is asked
 FAULTS = tuple(probes(SCALES, QUALITIES))
 
 
-def audit(
+def measure_faults(
     judge: Expert | Reward,
     samples: Sequence[EditSample],
     *,
@@ -265,13 +265,13 @@ def audit(
     limits: BudgetLimits | None = None,
     log: AnswerLog | None = None,
     step: Callable[[], None] = lambda: None,
-) -> JudgeAudit:
+) -> JudgeFaults:
     """Measure the faults of a judge on edits. No label is needed: each fault is a question answered in two ways. judge:
     an expert for `Judge` queries; or a reward, whose draws, picture sizes and obedience are measured on its own score,
     and the other faults on its judge, if it has one. samples: edits, of several sources; better two or more of each.
     faults: some of `FAULTS`; by default all that can be measured. repeats: of the plain question. scales, qualities:
     reductions of pictures, from the mildest on. limits: what may be asked; beyond, answers are failures, and none is a
-    number. log: keeps answers, so that an interrupted audit asks nothing again. step: called after each fault. Raises
+    number. log: keeps answers, so that what was interrupted asks nothing again. step: called after each fault. Raises
     `InputError` for no samples, unknown faults, and a reward without a bounded range or whose fields the samples
     lack."""
     asked = selected_faults(faults)
@@ -280,7 +280,7 @@ def audit(
         metric, experts = judge.metric, dict(judge.experts)
         if None in metric.card.range:
             raise InputError(
-                f"{metric.card.name} has no bounded range, so that the size of a change means nothing: audit a reward "
+                f"{metric.card.name} has no bounded range, so that the size of a change means nothing: give a reward "
                 "with one"
             )
         if lacking := sorted({name for sample in samples for name in judge.missing_fields(sample)}):
@@ -314,14 +314,14 @@ def audit(
     counts = (len(session.samples), len(set(session.sources)))
     replies = dict(sorted(session.replies.items()))
     findings, costs, exhausted = findings_of(conditions), session.costs, session.exhausted
-    result = JudgeAudit(subject, question, *counts, findings, costs, reliabilities, replies, exhausted)
+    result = JudgeFaults(subject, question, *counts, findings, costs, reliabilities, replies, exhausted)
     return replace(result, recommendations=tuple(recommendations(result)))
 
 
 def selected_faults(faults: Collection[str] | None) -> tuple[str, ...]:
     """These faults in the order of the table; all without any. Raises `InputError` for an unknown one."""
     if unknown := sorted(set(faults or ()) - set(FAULTS)):
-        raise InputError(f"there is no fault {unknown[0]!r} to audit: it is one of {', '.join(FAULTS)}")
+        raise InputError(f"there is no fault {unknown[0]!r} to measure: it is one of {', '.join(FAULTS)}")
     return tuple(fault for fault in FAULTS if not faults or fault in faults)
 
 
@@ -342,9 +342,9 @@ def choose(samples: Iterable[EditSample], limit: int, seed: int = 0) -> list[Edi
 
 def _check(samples: Sequence[EditSample], repeats: int, scales: Sequence[float], qualities: Sequence[int]) -> None:
     if not samples:
-        raise InputError("an audit needs samples, got none: give 30 or more edits, of several sources")
+        raise InputError("a measurement needs samples, got none: give 30 or more edits, of several sources")
     if repeats < 2:
-        raise InputError(f"an audit asks the plain question 2 or more times, got {repeats}")
+        raise InputError(f"a measurement asks the plain question 2 or more times, got {repeats}")
     if wrong := [scale for scale in scales if not 0 < scale < 1]:
         raise InputError(f"a scale of pictures is between 0 and 1, got {wrong[0]:g}")
     if wrong_quality := [quality for quality in qualities if not 1 <= quality <= 95]:

@@ -27,7 +27,7 @@ from .questions import (
     SWAPPED,
     WORD,
     Answers,
-    AuditQuestion,
+    FaultQuestion,
     Session,
     answers_of,
     differing_pairs,
@@ -145,7 +145,7 @@ def _instruction_words(session: Session, tables: Tables) -> list[Condition]:
 
 def _told(session: Session, words: str) -> Answers:
     """With words after the instruction; of our own question in its text alone, so that its slots stay true."""
-    if isinstance(session.metric, AuditQuestion):
+    if isinstance(session.metric, FaultQuestion):
         return answers_of(session.scores(replace(session.metric, appended=words), session.samples))
     return session.answers(told(sample, words) for sample in session.samples)
 
@@ -226,7 +226,7 @@ def probes(scales: Sequence[float], qualities: Sequence[int]) -> Mapping[str, Pr
 
 
 OF_JUDGE = frozenset({"position", "order", "yes-bias", "wording", "grade-draws", "readings"})
-"""Faults that are measured with questions of our own to the judge; the others with the audited reward, if one is."""
+"""Faults that are measured with questions of our own to the judge; the others with the measured reward, if one is."""
 
 
 def _changes(

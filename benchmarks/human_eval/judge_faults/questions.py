@@ -1,4 +1,4 @@
-"""The questions of an audit: that of `judge-yes-no`, and variants that a sound judge answers alike; asked at a cost."""
+"""The questions that find faults: that of `judge-yes-no`, and variants that a sound judge answers alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ....reward.training.judge_variance import DRAW_STRIDE, ResampledMetric
 from ...run.run_budget import BudgetLimits, BudgetTracker
 
 YES_NO_PACKAGE = "editcritic.reward.metrics.baselines"
-AUDIT_PACKAGE = "editcritic.benchmarks.human_eval.judge_audit"
+FAULTS_PACKAGE = "editcritic.benchmarks.human_eval.judge_faults"
 
 WORD, EXPECTED, MOST_PROBABLE = "word", "expected", "most-probable"
 """Parts of a score: the answer as written; the expectation over the judge's probabilities; and whether the option that
@@ -33,7 +33,7 @@ _TIE = 0.01
 
 
 @dataclass(frozen=True)
-class AuditQuestion:
+class FaultQuestion:
     """How far the instruction was followed, in [0, 1], from one reply of a judge, with its readings in `parts`. topic:
     of the query; what experts without a language model answer. package, prompt: the file of the words. graded: the
     answer is an integer from 0 to 10 instead of yes or no. temperature: of a grade. swapped: the edited picture is
@@ -107,17 +107,17 @@ class AuditQuestion:
         return readings
 
 
-PLAIN = AuditQuestion("baselines/yes_no", YES_NO_PACKAGE, "yes_no")
-NEGATED = AuditQuestion("audit/negated", AUDIT_PACKAGE, "negated")
-SWAPPED = AuditQuestion("audit/swapped", AUDIT_PACKAGE, "swapped", swapped=True)
+PLAIN = FaultQuestion("baselines/yes_no", YES_NO_PACKAGE, "yes_no")
+NEGATED = FaultQuestion("audit/negated", FAULTS_PACKAGE, "negated")
+SWAPPED = FaultQuestion("audit/swapped", FAULTS_PACKAGE, "swapped", swapped=True)
 REWORDED = tuple(
-    AuditQuestion("baselines/yes_no", AUDIT_PACKAGE, f"yes_no_{number}") for number in range(1, WORDINGS + 1)
+    FaultQuestion("baselines/yes_no", FAULTS_PACKAGE, f"yes_no_{number}") for number in range(1, WORDINGS + 1)
 )
-GRADED = AuditQuestion("audit/grade", AUDIT_PACKAGE, "grade", graded=True)
+GRADED = FaultQuestion("audit/grade", FAULTS_PACKAGE, "grade", graded=True)
 GRADED_REWORDED = tuple(
-    AuditQuestion("audit/grade", AUDIT_PACKAGE, f"grade_{number}", graded=True) for number in range(1, WORDINGS + 1)
+    FaultQuestion("audit/grade", FAULTS_PACKAGE, f"grade_{number}", graded=True) for number in range(1, WORDINGS + 1)
 )
-GRADED_SAMPLED = AuditQuestion("audit/grade", AUDIT_PACKAGE, "grade", graded=True, temperature=1.0)
+GRADED_SAMPLED = FaultQuestion("audit/grade", FAULTS_PACKAGE, "grade", graded=True, temperature=1.0)
 
 
 def differing_pairs(samples: Iterable[EditSample]) -> list[tuple[EditSample, EditSample]]:
@@ -165,7 +165,7 @@ class Answers:
 
 
 class Session:
-    """Asks a judge about samples. samples: the audited edits. experts: role -> expert; `judge` is the audited one.
+    """Asks a judge about samples. samples: the measured edits. experts: role -> expert; `judge` is the measured one.
     metric: what is scored for draws, sizes and words; by default the yes/no question. repeats: how often the plain
     question is asked, 2 or more."""
 
@@ -226,7 +226,7 @@ class Session:
         return scores
 
     def answers(self, samples: Iterable[EditSample] | None = None, *, draw: int = 0) -> Answers:
-        """The audited metric of all samples, or of variants of them, as a share of its range."""
+        """The measured metric of all samples, or of variants of them, as a share of its range."""
         scores = self.scores(self.metric, self.samples if samples is None else samples, draw)
         return answers_of(scores, self._low, self._span)
 

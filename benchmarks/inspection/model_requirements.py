@@ -1,4 +1,4 @@
-"""Load plan of experts: source, licence, precision, memory, and whether it fits.
+"""Models of experts: source, licence, precision, memory, and whether it fits.
 
 Nothing is loaded or downloaded, and servers are queried on request only.
 """
@@ -39,7 +39,7 @@ NO_WEIGHTS = "needs no weights"
 
 
 @dataclass(frozen=True, slots=True)
-class LoadPlanEntry:
+class RequiredModel:
     """One expert. roles: the roles it is bound to; several for the same spec. source: `folder`, `file`, `hub cache`,
     `hub` (would be downloaded), `nowhere`, `server`, `package` or `none`. location: the same as text. licence, gated:
     from the model registry, empty for other models. download: bytes of weights that are not local yet, None if unknown.
@@ -73,10 +73,10 @@ class LoadPlanEntry:
 
 
 @dataclass(frozen=True)
-class LoadPlan:
-    """The load plan of all experts. bundles: those that were named."""
+class ModelRequirements:
+    """The models of all experts. bundles: those that were named."""
 
-    entries: tuple[LoadPlanEntry, ...]
+    entries: tuple[RequiredModel, ...]
     devices: tuple[DeviceMemory, ...]
     bundles: tuple[Bundle, ...] = ()
 
@@ -96,14 +96,14 @@ class LoadPlan:
         return {"bundles": bundles, "experts": [asdict(item) for item in self.entries], "devices": devices}
 
 
-def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
-    """The load plan of expert specs (see `load_experts`). query_servers: query servers for the name of their model.
+def model_requirements(specs: Sequence[str], *, query_servers: bool = False) -> ModelRequirements:
+    """The models of expert specs (see `load_experts`). query_servers: query servers for the name of their model.
     Raises `SpecError` for an invalid spec."""
     experts = bind_experts(specs)
     roles: dict[int, list[str]] = {}
     for role, expert in experts.items():
         roles.setdefault(id(expert), []).append(role)
-    entries: list[LoadPlanEntry] = []
+    entries: list[RequiredModel] = []
     holders: dict[int, str] = {}
     owners: set[int] = set()
     with hub_offline():
@@ -121,7 +121,7 @@ def plan_load(specs: Sequence[str], *, query_servers: bool = False) -> LoadPlan:
                 entry = replace(entry, shares_weights_with=holders.get(weights_id, ""))
                 holders.setdefault(weights_id, names[0])
             entries.append(entry)
-    return LoadPlan(tuple(entries), tuple(_devices(entries)), named_bundles(specs))
+    return ModelRequirements(tuple(entries), tuple(_devices(entries)), named_bundles(specs))
 
 
 def bind_experts(specs: Sequence[str]) -> dict[str, Expert]:
@@ -150,7 +150,7 @@ def weight_owner(expert: Expert) -> tuple[Expert, str]:
     return expert, ""
 
 
-def _entry(roles: tuple[str, ...], expert: Expert, query_servers: bool) -> LoadPlanEntry:
+def _entry(roles: tuple[str, ...], expert: Expert, query_servers: bool) -> RequiredModel:
     kind = type(expert).__name__
     if isinstance(expert, LocalExpert):
         return _local(roles, expert)
@@ -158,11 +158,11 @@ def _entry(roles: tuple[str, ...], expert: Expert, query_servers: bool) -> LoadP
         return _served(roles, expert, query_servers)
     if isinstance(expert, RapidOcr):
         problem = _missing_extra("ocr", "rapidocr", "onnxruntime")
-        return LoadPlanEntry(roles, kind, "", "package", "comes with the package rapidocr", problem=problem)
-    return LoadPlanEntry(roles, kind)
+        return RequiredModel(roles, kind, "", "package", "comes with the package rapidocr", problem=problem)
+    return RequiredModel(roles, kind)
 
 
-def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> LoadPlanEntry:
+def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> RequiredModel:
     weights_found = find_weights(expert.name, expert.revision, expert.weights_file)
     lora, lora_revision = getattr(expert, "lora", ""), getattr(expert, "lora_revision", None)
     registered = registry_name(expert.name, lora)
@@ -187,7 +187,7 @@ def _local(roles: tuple[str, ...], expert: LocalExpert[Any]) -> LoadPlanEntry:
             (weights, exact), weight_memory(adapter, dtype) if adapter.is_complete else (0, False)
         )
         other_problem = other_problem or adapter.problem or adapter.incomplete
-    return LoadPlanEntry(
+    return RequiredModel(
         roles,
         type(expert).__name__,
         expert.name,
@@ -225,7 +225,7 @@ def _missing_extra(extra: str, *packages: str) -> str:
     return f"{' and '.join(missing)} not installed: {install_command(extra)}" if missing else ""
 
 
-def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> LoadPlanEntry:
+def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> RequiredModel:
     kind, model = type(expert).__name__, str(getattr(expert, "model", "") or getattr(expert, "name", ""))
     endpoint = getattr(expert, "endpoint", None)
     address = "unknown address" if endpoint is None else endpoint.addresses.names
@@ -239,7 +239,7 @@ def _served(roles: tuple[str, ...], expert: Any, query_servers: bool) -> LoadPla
                 problem = str(error)
     if isinstance(expert, OpenAIJudge):
         problem = problem or _missing_extra("judge", "openai")
-    return LoadPlanEntry(roles, kind, model, "server", f"server at {address}", problem=problem)
+    return RequiredModel(roles, kind, model, "server", f"server at {address}", problem=problem)
 
 
 def _placement(expert: LocalExpert[Any]) -> tuple[str, str, str]:
@@ -302,7 +302,7 @@ def _add_sizes(first: tuple[int | None, bool], second: tuple[int | None, bool]) 
     return total, first[1] and second[1]
 
 
-def _devices(entries: Sequence[LoadPlanEntry]) -> list[DeviceMemory]:
+def _devices(entries: Sequence[RequiredModel]) -> list[DeviceMemory]:
     devices: list[DeviceMemory] = []
     for name in dict.fromkeys(entry.device for entry in entries if entry.device):
         on_device = [entry for entry in entries if entry.device == name]
@@ -322,8 +322,8 @@ def _devices(entries: Sequence[LoadPlanEntry]) -> list[DeviceMemory]:
     return devices
 
 
-def render_load_plan(plan: LoadPlan) -> RenderableType:
-    """The load plan as tables."""
+def render_requirements(plan: ModelRequirements) -> RenderableType:
+    """The models as tables."""
     parts: list[RenderableType] = [*map(_bundle, plan.bundles), _experts(plan.entries)]
     if plan.downloads:
         parts.append(_downloads(plan.downloads))
@@ -353,8 +353,8 @@ def _downloads(downloads: Mapping[str, int | None]) -> Text:
     return Text(text + (f"{' and' if known else ':'} {', '.join(unknown)}, of unknown size" if unknown else ""))
 
 
-def _experts(entries: Sequence[LoadPlanEntry]) -> Table:
-    grid = _grid("Load plan")
+def _experts(entries: Sequence[RequiredModel]) -> Table:
+    grid = _grid("Models")
     grid.add_column("role", overflow="fold", max_width=18)
     grid.add_column("expert, model, source", overflow="fold")
     grid.add_column("as", overflow="fold", max_width=14)
@@ -379,7 +379,7 @@ def _experts(entries: Sequence[LoadPlanEntry]) -> Table:
     return grid
 
 
-def _format_entry(entry: LoadPlanEntry) -> Text:
+def _format_entry(entry: RequiredModel) -> Text:
     licence = entry.licence or ("unknown licence" if entry.source.startswith("hub") else "")
     if entry.gated:
         licence += ", gated: accept its terms on the hub, then `hf auth login`"

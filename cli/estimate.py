@@ -1,4 +1,4 @@
-"""`editcritic plan`: what a run would take."""
+"""`editcritic estimate`: what a run would take."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .edit import DEMO, demo_rollouts, file_entries
 from .options import DEFAULT_REWARD, Experts, Json, Protocol, Trust
 
 if TYPE_CHECKING:
-    from ..benchmarks.run.cost_estimate import Calibration
+    from ..benchmarks.run.cost_estimate import MeasuredCosts
     from ..reward import EditSample, Reward
 
 
 @exit_code_command
-def plan(
+def estimate(
     edits: str = typer.Argument(
         DEMO,
         metavar="[EDITS]",
@@ -43,8 +43,8 @@ def plan(
         help="Edits to measure on: one of each source, or with --rollouts some of each. More make intervals "
         "narrower, and fill larger batches. Default: 64.",
     ),
-    out: Path | None = typer.Option(None, "-o", "--out", help="Write the measurement (JSON), for --calibration."),
-    calibration: Path | None = typer.Option(
+    out: Path | None = typer.Option(None, "-o", "--out", help="Write the measurement (JSON), for --measured."),
+    measured: Path | None = typer.Option(
         None, help="A measurement of an earlier run, of this machine or another: ask nothing."
     ),
     trust: Trust = None,
@@ -56,21 +56,21 @@ def plan(
     one source share questions about it, so say how many --rollouts there are. Experts that charge are asked for these
     edits, too. Exit code 1 if an edit that was measured has no score because an expert failed.
 
-    Example: editcritic plan --samples 1000000 --reward any-edit --rollouts 16
+    Example: editcritic estimate --samples 1000000 --reward any-edit --rollouts 16
     """
     from ..benchmarks.common.inputs import load_reward, require_distinct_files, spec_argument
-    from ..benchmarks.run.case_estimate import calibrate
-    from ..benchmarks.run.cost_estimate import estimate, estimate_json, estimate_table, unknown_cost
+    from ..benchmarks.run.case_estimate import measure_costs
+    from ..benchmarks.run.cost_estimate import estimate_json, estimate_table, extrapolate, unknown_cost
     from ..benchmarks.run.scoring_run import forward_warnings
     from ..reward.atomic_files import write_atomically
 
-    if calibration is not None:
+    if measured is not None:
         if reward is not None or experts or edits != DEMO or (protocol, instruction, limit) != (None, None, None):
             raise InputError(
-                "a calibration has its reward, its experts and its edits: give --calibration without --reward, "
+                "a measurement has its reward, its experts and its edits: give --measured without --reward, "
                 "--experts, --protocol, --instruction, --limit and EDITS"
             )
-        measured = _read_calibration(calibration)
+        costs = _read_measurement(measured)
     else:
         require_distinct_files(samples=None if edits == DEMO else Path(edits), out=out)
         bound = load_reward(spec_argument(reward or DEFAULT_REWARD), protocol, bindings=experts, on_failures="none")
@@ -79,33 +79,33 @@ def plan(
         chosen, described = _chosen(edits, bound, rollouts, limit or _LIMIT, instruction)
         with progress_bar(len(chosen), "measuring") as (step, tell), forward_warnings(tell):
             try:
-                measured = calibrate(bound, chosen, described, lambda _: step())
+                costs = measure_costs(bound, chosen, described, lambda _: step())
             except KeyboardInterrupt:
                 tell_interrupted()
                 return interrupted_code()
     try:
-        figures = estimate(measured, samples, rollouts, replicas)
+        figures = extrapolate(costs, samples, rollouts, replicas)
     except ValueError as error:
         raise InputError(str(error)) from None
     if as_json:
-        print_json(estimate_json(measured, figures, samples, rollouts, replicas))
+        print_json(estimate_json(costs, figures, samples, rollouts, replicas))
     else:
         grouped = f" of {math.ceil(samples / rollouts):,} sources, {rollouts:,} of each" if rollouts > 1 else ""
-        render(estimate_table(f"{samples:,} edits{grouped}, with {measured.reward}", measured, figures))
-        for name in measured.unpriced:
+        render(estimate_table(f"{samples:,} edits{grouped}, with {costs.reward}", costs, figures))
+        for name in costs.unpriced:
             echo(f"editcritic: {unknown_cost(name)}")
     if out is not None:
-        write_atomically(out, json.dumps(measured.to_json(), indent=1, allow_nan=False) + "\n")
-    return int(bool(measured.statuses.get("failed")))
+        write_atomically(out, json.dumps(costs.to_json(), indent=1, allow_nan=False) + "\n")
+    return int(bool(costs.statuses.get("failed")))
 
 
-def _read_calibration(path: Path) -> Calibration:
-    from ..benchmarks.run.cost_estimate import Calibration
+def _read_measurement(path: Path) -> MeasuredCosts:
+    from ..benchmarks.run.cost_estimate import MeasuredCosts
     from ..reward.regular_files import read_text
     from ..reward.strict_json import parse_json
 
     try:
-        return Calibration.from_json(parse_json(read_text(path, _MAX_CALIBRATION_BYTES)))
+        return MeasuredCosts.from_json(parse_json(read_text(path, _MAX_MEASUREMENT_BYTES)))
     except ValueError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -146,4 +146,4 @@ def _chosen(
 
 _LIMIT = 64
 _MAX_GROUP = 4  # edits of a source that are measured: further ones cost the same
-_MAX_CALIBRATION_BYTES = 4 * 2**20
+_MAX_MEASUREMENT_BYTES = 4 * 2**20

@@ -1,4 +1,4 @@
-"""`editcritic judge audit`: real commands on files of samples and on outputs of a suite."""
+"""`editcritic judge faults`: real commands on files of samples and on outputs of a suite."""
 
 import json
 import re
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from editcritic.benchmarks.human_eval.judge_audit.runner import FAULTS
+from editcritic.benchmarks.human_eval.judge_faults.runner import FAULTS
 from editcritic.benchmarks.sceneedit.suite import SceneEdit
-from studies.judge_audit import audited_samples
+from studies.judge_faults import measured_samples
 
 from ...benchmarks.conftest import Command
 from ...reward.experts.http_server import Answer, completion, error, serving
@@ -22,7 +22,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of `samples`."""
     folder = tmp_path_factory.mktemp("samples")
     lines = []
-    for number, sample in enumerate(audited_samples(3, 10)):
+    for number, sample in enumerate(measured_samples(3, 10)):
         for name, image in (("source", sample.source), ("edited", sample.edited)):
             image.pil().save(folder / f"{number}_{name}.png")
         row = {"id": str(number), "instruction": sample.instruction}
@@ -39,7 +39,7 @@ def samples(written: Path, tmp_path: Path) -> Path:
 
 
 def run(editcritic, *arguments, code=0):
-    return json.loads(editcritic("judge", "audit", *arguments, "--json", code=code).stdout)
+    return json.loads(editcritic("judge", "faults", *arguments, "--json", code=code).stdout)
 
 
 def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(editcritic, samples, tmp_path):
@@ -56,7 +56,7 @@ def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(editcritic, sampl
 @pytest.mark.parametrize(("suffix", "begins"), [(".md", "# Audit of scene-judge@3"), (".html", "<!doctype html>")])
 def test_the_report_is_printed_and_written(editcritic: Command, samples: Path, suffix: str, begins: str) -> None:
     out = samples.with_name(f"audit{suffix}")
-    result = editcritic("judge", "audit", samples, "--experts", JUDGE, "--fault", "yes-bias", "-o", out, code=0)
+    result = editcritic("judge", "faults", samples, "--experts", JUDGE, "--fault", "yes-bias", "-o", out, code=0)
     text = out.read_text(encoding="utf-8")
     assert text.startswith(begins)
     for words in ("yes-bias", "answers of yes whatever is asked", "asked"):
@@ -64,7 +64,7 @@ def test_the_report_is_printed_and_written(editcritic: Command, samples: Path, s
         assert words in result.output
     row = next(line for line in text.splitlines() if "yes-bias" in line)
     assert re.search(r"(\||<td>) ?20 ?(\||</td>)", row), "what the fault took stands in its row"
-    out = samples.with_name("audit.json")
+    out = samples.with_name("result.json")
     document = run(editcritic, samples, "--experts", JUDGE, "--fault", "draws", "-o", out)
     written = json.loads(out.read_text(encoding="utf-8"))
     for version in (document, written):
@@ -105,7 +105,7 @@ def test_what_is_missing_is_told(editcritic: Command, samples: Path) -> None:
     assert "25 judge calls" in document["exhausted"]
     samples.write_text(samples.read_text(encoding="utf-8") + "{}\n", encoding="utf-8")
     # Without --experts the judge knows colours alone.
-    result = editcritic("judge", "audit", samples, "--fault", "yes-bias", code=0, says="samples.jsonl:11")
+    result = editcritic("judge", "faults", samples, "--fault", "yes-bias", code=0, says="samples.jsonl:11")
     assert "unknown" in result.output
     assert "Missing:" in result.output
 
@@ -116,12 +116,12 @@ def test_what_is_missing_is_told(editcritic: Command, samples: Path) -> None:
         (("--fault", "taste"), "one of position, order"),
         (("--scales", "2"), "--scales takes numbers above 0 and below 1"),
         (("--jpeg", "high"), "--jpeg takes numbers"),
-        (("-o", "audit.png"), "a name ending in .md, .html or .json"),
+        (("-o", "result.png"), "a name ending in .md, .html or .json"),
         (("--budget", "calls=3"), "--budget"),
         (("--data", "."), "give --outputs"),
         (("--reward", "no-such-reward"), "no-such-reward"),
     ],
 )
 def test_a_mistake_is_named(editcritic: Command, samples: Path, arguments: tuple[str, str], words: str) -> None:
-    result = editcritic("judge", "audit", samples, "--experts", JUDGE, *arguments, code=2)
+    result = editcritic("judge", "faults", samples, "--experts", JUDGE, *arguments, code=2)
     assert words in result.output.replace("\n", " ")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.human_eval import annotation_plan
-from editcritic.benchmarks.human_eval.annotation_plan import (
+from editcritic.benchmarks.human_eval import annotation_schedule
+from editcritic.benchmarks.human_eval.annotation_schedule import (
     LabelQuestion,
     QuestionType,
     annotation_order,
@@ -210,7 +210,7 @@ def test_labels_are_not_gone_through_for_each_annotator(monkeypatch):
             passes.append(1)
             return super().__iter__()
 
-    monkeypatch.setattr(annotation_plan, "effective_labels", Watched)
+    monkeypatch.setattr(annotation_schedule, "effective_labels", Watched)
     assert len(check_annotators([make_label("yes", "0", by=f"person {number}") for number in range(50)], {})) == 50
     assert len(passes) < 5
 
