@@ -24,7 +24,7 @@ from ...boxes import Box, best_first, box_around
 from ...card import Card
 from ...edit_plan import OperationType, PlannedOperation
 from ...engine.program import Abstained, Program, ask, ask_many
-from ...queries import kinds
+from ...queries import answers, kinds
 from ...queries.change_map import ChangeMap
 from ...sample import EditSample, Position
 from ...score import Evidence, Score
@@ -233,7 +233,7 @@ def _copies_region(sample: EditSample, operation: PlannedOperation, target: Loca
     return EditRegion(tuple(boxes))
 
 
-def lines_of_text(reading: kinds.RecognizedText, text: str) -> tuple[Box, ...]:
+def lines_of_text(reading: answers.RecognizedText, text: str) -> tuple[Box, ...]:
     """The boxes of the lines that may be a part of a text."""
     requested = normalize_text(text)
 
@@ -412,7 +412,7 @@ _FAULT_WORDS: Mapping[str, str] = {
 }
 
 
-def _reason(worst: kinds.RegionRating, judged: float) -> str:
+def _reason(worst: answers.RegionRating, judged: float) -> str:
     faults = sorted(worst.faults.items(), key=lambda fault: -fault[1])
     words = [_FAULT_WORDS.get(name, name) for name, amount in faults if amount >= _NOTED][:2]
     text = "what stands in its place belongs there"
