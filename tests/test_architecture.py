@@ -32,10 +32,10 @@ def test_every_folder_has_a_row_and_its_files():
     folders = {path.parent.relative_to(ROOT).as_posix() for part in parts for path in (ROOT / part).rglob("*.py")}
     assert sorted(folder for folder in folders if f"`{folder}/`" not in rows) == []
     table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Folder by folder")[2]
-    rows = [line.split("|") for line in table.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    cells = [line.split("|") for line in table.partition("\n## ")[0].splitlines() if line.startswith("| `")]
     lost = [
         (folders.strip(), name)
-        for _, folders, _, files, _ in rows
+        for _, folders, _, files, _ in cells
         for name in re.findall(r"`([\w/]+\.py)`", files)
         if not any((ROOT / folder / name).exists() for folder in re.findall(r"`([\w/]+)/`", folders))
     ]

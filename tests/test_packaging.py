@@ -121,7 +121,7 @@ def test_pins_lie_in_the_ranges_and_the_lowest_are_their_bounds():
             assert pins[canonicalize_name(requirement.name)] in requirement.specifier
     assert pins["torch"] == "2.13.0"
     lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
-    pins = {name: Version(pin).release for name, pin in (line.split("==") for line in lines if line[0] != "#")}
+    lowest = {name: Version(pin).release for name, pin in (line.split("==") for line in lines if line[0] != "#")}
     extras = PROJECT["optional-dependencies"]
     installed = [PROJECT["dependencies"], *(extras[name] for name in ["bench", "judge", "ocr", "serve"])]
     bounds = dict[str, tuple[int, ...]]()
@@ -129,4 +129,4 @@ def test_pins_lie_in_the_ranges_and_the_lowest_are_their_bounds():
         (bound,) = requirement.specifier
         assert bound.operator == ">=", f"{requirement}: no version above the bound is known to fail"
         bounds[requirement.name] = Version(bound.version).release
-    assert {name: pin[: len(bounds.get(name, ()))] for name, pin in pins.items()} == bounds
+    assert {name: pin[: len(bounds.get(name, ()))] for name, pin in lowest.items()} == bounds

@@ -103,7 +103,6 @@ def test_every_public_name_and_package_has_a_place_and_a_docstring():
         if member.is_function or "property" in member.labels
     ]
     assert lacking == []
-    public = {name for page in api.PAGES for name in api.public_names(page)}
     texts = {name: " ".join(docstrings.docstring_of(api.definition(name)).split()) for name in public}
     assert {name: text[:60] for name, text in texts.items() if docstrings._SECTIONS.match(text)} == {}
     text = docstrings.docstring_of(api.definition("editcritic.integrations.trainers.UniRLRewardBackend"))

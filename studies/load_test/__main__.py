@@ -31,6 +31,7 @@ from editcritic.cli.serve_ray import open_directly
 from editcritic.integrations.serving.client.remote_reward import RemoteError, RemoteReward
 from editcritic.integrations.serving.client.transport import validate_urls
 from editcritic.integrations.serving.http_protocol import ImageEncoding
+from editcritic.reward import EditSample
 
 from . import synthetic_reward
 
@@ -162,9 +163,11 @@ def generate_load(
     urls: Sequence[str] = (),
     load: LoadConfig | None = None,
     *,
+    samples: Sequence[EditSample] = (),
     token_env: str = "",
 ) -> LoadReport:
-    """Load-test these servers, or without `urls` one of its own.
+    """Load-test these servers, or without `urls` one of its own. samples: `load.samples` of them, with their numbers
+    as ids; default: synthetic ones.
 
     Raises ValueError for servers that are not on this machine, `RemoteError` for unusable ones.
     """
@@ -193,7 +196,7 @@ def generate_load(
             stack.callback(remote.close)
         identifies_samples = remotes[0].card.name == "rehearsal"
         before, cpu_start, start = _scrape_metrics(checked_urls, token_env), time.process_time(), time.perf_counter()
-        counters = asyncio.run(_run_clients(remotes, load, identifies_samples))
+        counters = asyncio.run(_run_clients(remotes, load, samples, identifies_samples))
         wall_seconds, cpu_seconds = (
             time.perf_counter() - start,
             time.process_time() - cpu_start - counters.sample_cpu_seconds,
@@ -202,7 +205,9 @@ def generate_load(
     return build_load_report(load, counters, identifies_samples, wall_seconds, cpu_seconds, before, after)
 
 
-async def _run_clients(remotes: Sequence[RemoteReward], load: LoadConfig, identifies_samples: bool) -> LoadCounters:
+async def _run_clients(
+    remotes: Sequence[RemoteReward], load: LoadConfig, samples: Sequence[EditSample], identifies_samples: bool
+) -> LoadCounters:
     counters, deadline = LoadCounters(), time.monotonic() + load.max_seconds
     starts = iter(range(0, load.samples, load.group_size))
 
@@ -212,7 +217,9 @@ async def _run_clients(remotes: Sequence[RemoteReward], load: LoadConfig, identi
                 return
             cpu_start = time.process_time()
             count = min(load.group_size, load.samples - start)
-            batch = synthetic_reward.synthetic_samples(count, start=start, size=load.image_size, group=load.group_size)
+            batch = samples[start : start + count] or synthetic_reward.synthetic_samples(
+                count, start=start, size=load.image_size, group=load.group_size
+            )
             counters.sample_cpu_seconds += time.process_time() - cpu_start
             call_start = time.perf_counter()
             scores = await remote.score(batch)

@@ -130,11 +130,11 @@ def test_what_crashes_opens_the_breaker_and_an_unread_picture_does_not():
     assert {score.status for score in scores} == {"failed"}
     assert sum(expert.seen.values()) == 3
 
-    def rule(query):
+    def unread(query):
         raise ImageError("cup.png is truncated")
 
     with Engine(breaker=3) as engine:
-        scores = run_all(engine, [scores_of(number) for number in range(10)], Served(rule))
+        scores = run_all(engine, [scores_of(number) for number in range(10)], Served(unread))
         assert engine.down_experts() == {}
     assert {(score.status, score.cause) for score in scores} == {("failed", "")}
 

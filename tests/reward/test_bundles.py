@@ -187,9 +187,9 @@ def test_score_takes_a_bundle_or_a_line(tmp_path, monkeypatch):
     monkeypatch.delenv(ADDRESS, raising=False)
     with pytest.raises(SpecError, match=ADDRESS):
         score(before, before, "make the mug blue", experts="large")
-    before = np.zeros((64, 64, 3), np.uint8)
+    pixels = np.zeros((64, 64, 3), np.uint8)
     with pytest.raises(ValueError, match="a built reward has its experts"):
-        score(before, before, "make it red", reward=Reward.of("any-edit"), experts="cpu")
+        score(pixels, pixels, "make it red", reward=Reward.of("any-edit"), experts="cpu")
 
 
 @pytest.mark.parametrize("value", ["127.0.0.1:8000/v1", "not a url", "javascript:x", "file:///etc/passwd"])

@@ -206,7 +206,7 @@ def locks() -> dict[str, tuple[Any, Callable[[], object]]]:
     cache: FeatureCache[int] = FeatureCache(100, lambda _: 1)
     expert, encoded, pool = Annotated(), Base64ImageCache(), judge.endpoint.addresses
     best = BestAvailableUpscaler(real_esrgan="", swin2sr="")
-    best._chosen = Fake(known)
+    best.wrapped = Fake(known)
     return {
         "features": (cache._lock, lambda: cache.get_or_compute({"a": 1}, lambda items: items)),
         "pixels": (images._cache._lock, lambda: crop.pixels.shape),

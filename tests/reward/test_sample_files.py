@@ -321,9 +321,9 @@ def test_histories_that_contradict_or_share_are_written_or_refused():
     }  # fmt: skip
     assert json.dumps(sample_to_json(sample)) == json.dumps(recorded)
     assert sample_from_json(recorded) == sample
-    first, other = (EditSample(name, "x", (picture(0),), picture(1)) for name in "ab")
+    turn, other = (EditSample(name, "x", (picture(0),), picture(1)) for name in "ab")
     second = EditSample("c", "y", (picture(1),), picture(2), history=(other,))
-    sample = EditSample("d", "z", (picture(2),), picture(3), history=(first, second))
+    sample = EditSample("d", "z", (picture(2),), picture(3), history=(turn, second))
     with pytest.raises(ValueError, match="turn 2 of sample 'd' has another history than the turns before it"):
         sample_to_json(sample)
 

@@ -62,6 +62,8 @@ def test_parquet_and_jsonl_of_the_same_edits_are_the_same_samples(tmp_path):
     write(tmp_path / "x.parquet", {**fields, **cells, "mask": {"bytes": png(7), "path": None}, "unknown": 1})
     (read,) = SampleTable.open(tmp_path / "x.parquet").rows()
     (expected,) = SampleTable.open(tmp_path / "x.jsonl").rows()
+    assert read.sample is not None
+    assert expected.sample is not None
     assert sample_to_json(read.sample) == sample_to_json(expected.sample)
 
 
@@ -73,6 +75,7 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder, tmp_pa
         SampleTable.open(path)
     columns = parse_columns(["source=before,instruction=prompt"])
     (read,) = SampleTable.open(path, columns, ["split"]).rows()
+    assert read.sample is not None
     assert (read.sample.id, read.sample.instruction, read.kept) == ("x:0", "Make it blue", {"split": "train"})
     assert read.sample.source == Image.of(given["source"])
     for wrong, message in (("source=no", "no column 'no'"), ("picture=before", "no field has this name")):
@@ -83,6 +86,7 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder, tmp_pa
     line = {"prompt": "Remove helmet", "source": "source.png", "edited": "patched.png", "split": "train"}
     table = SampleTable.open(folder.samples({**line}), {"instruction": "prompt"}, ["split"])  # lines may have them too
     (read,) = table.rows()
+    assert read.sample is not None
     assert (read.sample.instruction, read.kept) == ("Remove helmet", {"split": "train"})
 
 
@@ -134,7 +138,7 @@ def test_shards_are_read_in_order(tmp_path):
         write(data / f"train-{number:05d}-of-00003.parquet", row(number, id=f"{number}"))
     for path in (tmp_path, data, data / "train-*.parquet"):
         table = SampleTable.open(path)
-        assert ([found.sample.id for found in table.rows()], table.count) == (["0", "1", "2"], 3)
+        assert ([found.sample and found.sample.id for found in table.rows()], table.count) == (["0", "1", "2"], 3)
     names = [f"train-{number:05d}-of-00003.parquet" for number in range(3)]
     assert [file.name for file in SampleTable.open(tmp_path).files] == names
     write(data / "other.parquet", {"text": "no edit"})

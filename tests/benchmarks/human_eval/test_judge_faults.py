@@ -324,7 +324,7 @@ class _Unbounded(JudgeLevels):
 )
 def test_a_mistake_is_named_before_anything_is_asked(judge, samples, options, words):
     with pytest.raises(InputError, match=words):
-        measure_faults(judge, edits()[:samples], **options)  # type: ignore[arg-type]
+        measure_faults(judge, edits()[:samples], **options)
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.05, 0.2, 0.5])

@@ -47,7 +47,7 @@ from editcritic.reward.sample_files import sample_to_json
 from ..conftest import SIDE, Folder, patched, photograph, read_jsonl
 
 CORNERS = {"helmet": [70, 85, 127, 127], "face": [47, 13, 73, 41]}
-BOXES = {name: (Box.from_corners(*corners, size=(SIDE, SIDE)),) for name, corners in CORNERS.items()}
+BOXES = {name: (Box.from_corners(a, b, c, d, size=(SIDE, SIDE)),) for name, (a, b, c, d) in CORNERS.items()}
 CC = '[reward]\nuse = "weighted-mean"\nparts.consistency.use = "edival-cc"\n'
 
 
@@ -424,6 +424,8 @@ def wrong_file(kind: str, folder: Folder) -> Path:
             AnswerLog(path).close()
             if kind == "torn":
                 path.write_bytes(path.read_bytes()[:5000])
+        case _:
+            assert kind == "missing"
     return path
 
 

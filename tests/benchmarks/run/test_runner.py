@@ -199,8 +199,8 @@ def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(bench, tmp
     assert (document["counts"]["items"], document["counts"]["num_missing"]) == (6, 3)
     for kind, name in ((EdiVal, "7_input_raw.jpg"), (GEditBench, "ab12_SRCIMG.png")):
         assert kind.is_source_name(name)
-    for kind, name in ((Toy, "0_turn_2.png"), (EdiVal, "7_input_raw_turn_1.png")):
-        assert not kind.is_source_name(name)
+    for other, name in ((Toy, "0_turn_2.png"), (EdiVal, "7_input_raw_turn_1.png")):
+        assert not other.is_source_name(name)
     composed, decomposed = (unicodedata.normalize(form, "thé") for form in ("NFC", "NFD"))
     (tmp_path / f"{decomposed}.jpg").write_bytes(b"a picture")
     assert find_image(tmp_path / composed) == tmp_path / f"{decomposed}.jpg"

@@ -104,8 +104,7 @@ def test_each_machine_has_a_log_and_the_merged_log_answers_all(folder, runs):
     "size", [(1000, 1, 50, 0.02), pytest.param((100_000, 2, 1000, 0.0), marks=pytest.mark.slow)], ids=["small", "large"]
 )
 def test_a_run_that_is_killed_asks_for_no_answer_that_it_has(size, tmp_path):
-    *counts, seconds = size
-    found = killed_table.measure(tmp_path, *counts, seconds_per_call=seconds)
+    found = killed_table.measure(tmp_path, *size)
     assert found["each_row_once"]
     assert found["values_as_without_ray"]
     assert found["answered_and_asked_again"] == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image as PillowImage
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.web_app.settings import AppSettings
@@ -31,7 +31,12 @@ def test_edits_without_a_rank_stand_apart_with_their_bounds_and_uploads_are_wait
     settings = AppSettings()
     with app(settings, browser) as visit:
         page = visit.page
-        page.route("**/upload?**", lambda route: (page.wait_for_timeout(1_500), route.continue_()))
+
+        def upload_slowly(route: Route) -> None:
+            page.wait_for_timeout(1_500)
+            route.continue_()
+
+        page.route("**/upload?**", upload_slowly)
         page.locator("#rank-instruction textarea").fill("Remove the purple patch")
         page.locator("#rank-source input[type=file]").set_input_files(tmp_path / "source.png")
         page.locator("#rank-edits input[type=file]").set_input_files([tmp_path / "black.png", tmp_path / "good.png"])

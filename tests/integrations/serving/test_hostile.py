@@ -94,7 +94,7 @@ def raw(client: httpx2.Client) -> socket.socket:
     return connect(f"http://{client.base_url.host}:{client.base_url.port}")
 
 
-def head(length: int | str, **headers: str) -> bytes:
+def head(length: int | str, **headers: Any) -> bytes:
     return request("POST", "/v1/score", content_type="application/json", content_length=str(length), **headers)
 
 

@@ -132,13 +132,13 @@ def test_values_of_any_sequence_are_scores_and_a_callable_may_empty_its_list():
         scorer: Any = lambda samples, values=values: values  # noqa: E731
         assert [score.value for score in AuditedReward(scorer)(EDITS)] == row
 
-    def scorer(samples: Any) -> list[float]:
+    def emptying(samples: Any) -> list[float]:
         values = []
         while samples:
             values += brightness([samples.pop()])
         return values[::-1]
 
-    assert [score.value for score in AuditedReward(scorer)(EDITS)] == brightness(EDITS)
+    assert [score.value for score in AuditedReward(emptying)(EDITS)] == brightness(EDITS)
     reward = AuditedReward(brightness)
     assert (reward([]), reward.calls) == ([], 0)
 
@@ -178,12 +178,12 @@ def test_outages_in_a_row_end_a_batch_and_single_ones_do_not():
     reward.without_cache(EDITS, readable=False)  # of pictures that cannot be read, each outage is its own
     assert len(calls) == 4 + 7
 
-    def scorer(samples: Sequence[EditSample]) -> list[float]:
+    def flaky(samples: Sequence[EditSample]) -> list[float]:
         if any(one.id in "1245" for one in samples):
             raise ConnectionError("reset")
         return [float(one.id) for one in samples]
 
-    reward = AuditedReward(scorer)
+    reward = AuditedReward(flaky)
     assert [score.value for score in reward(EDITS)] == [0.0, None, None, 3.0, None, None]
     assert reward.calls == 7
 
@@ -262,6 +262,6 @@ def test_a_metric_is_no_reward_and_costs_are_of_one_audit():
     assert [score.value for score in again(EDITS)] == [score.value for score in reward(EDITS)]
     with pytest.raises(ValueError, match="has its experts already"):
         AuditedReward.bound(reward, "cpu", EDITS)
-    reward = Reward(Rated(), {"preference": Fake(lambda query: 1 / 0)}, on_failures="raise")
+    failing = Reward(Rated(), {"preference": Fake(lambda query: 1 / 0)}, on_failures="raise")
     many = [sample(str(number), edited=picture(number)) for number in range(40)]
-    assert {score.status for score in AuditedReward(reward)(many)} == {"failed"}
+    assert {score.status for score in AuditedReward(failing)(many)} == {"failed"}

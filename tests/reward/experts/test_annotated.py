@@ -72,8 +72,9 @@ def test_several_boxes_of_one_name_are_several_things_of_a_kind_each_found_once_
     random = np.random.default_rng(4)
     room = np.clip(150 + random.normal(0, 3, (300, 500, 3)), 0, 255).astype(np.uint8)
     places = [(60, 80, 140, 170), (330, 140, 410, 230)]
+    thing = cv2.resize(ASTRONAUT[70:185, 178:278], (80, 90))
     for x0, y0, x1, y1 in places:
-        room[y0:y1, x0:x1] = thing = cv2.resize(ASTRONAUT[70:185, 178:278], (80, 90))
+        room[y0:y1, x0:x1] = thing
     boxes = tuple(drawn(place, room) for place in places)
     edited = room.copy()
     edited[200:290, 200:280] = thing

@@ -96,7 +96,7 @@ GRADES: list[Any] = [{"good": third} for third in (math.nan, 0.5, 9**999)] + [{}
     [None, *({"probabilities": {"bad": 0.5, "fair": 0.5} | one} for one in GRADES), {"probabilities": ["bad"]}],
 )
 def test_what_is_no_distribution_is_a_failure_that_shows_it(answer):
-    for answers in ({QUESTION: answer}, [], {}, None):
+    for answers in list[Any]([{QUESTION: answer}, [], {}, None]):
         reply = parse_answers(query(LEVELS), answers)
         assert isinstance(reply, Failure)
         assert reply.raw

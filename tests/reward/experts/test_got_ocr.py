@@ -93,6 +93,7 @@ def test_nothing_written_is_an_empty_reading_and_texts_that_do_not_end_or_cannot
     expert = GotOcr(str(tiny.save(tmp_path, says)), device="cpu", max_tokens=4000)
     (answer,) = expert([ReadText(TALL)])
     assert_failed(answer, "repeated itself for 144 tokens")
+    assert isinstance(answer, Failure)
     assert answer.raw.startswith("SALEHA 50HA 50HA")
     assert expert.usage()["generated_tokens"] < 150
     special = [token for token in tiny.SPECIAL if token != "<|im_end|>"]

@@ -109,6 +109,7 @@ def test_what_is_no_rating_is_a_failure_with_the_words(reply, reason):
     judge = Fake(lambda query: by_picture(query) if query.images[0] == PICTURES[1] else reply)
     wrong, right = Rater(judge)([rate(PICTURES[0]), rate(PICTURES[1])])
     assert_failed(wrong, reason)
+    assert isinstance(wrong, Failure)
     assert wrong.raw == getattr(reply, "raw", getattr(reply, "text", ""))
     assert right == Measurement(1.0)
 
@@ -220,6 +221,7 @@ def test_q_insight_reads_the_rating_after_the_thoughts_and_nothing_else(text, ra
         assert outcome == Measurement(rating)
     else:
         assert_failed(outcome, rating)
+        assert isinstance(outcome, Failure)
         assert outcome.raw
 
 

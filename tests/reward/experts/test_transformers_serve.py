@@ -40,7 +40,7 @@ def question(form: Any, seed: int = 1, swapped: bool = False) -> Judge:
 
 
 def test_text_comes_back_with_its_counts_and_gibberish_is_no_judgement(folder, url):
-    judge = OpenAIJudge(str(folder), url, timeout_s=30, retries=0, concurrency=2)
+    judge: Any = OpenAIJudge(str(folder), url, timeout_s=30, retries=0, concurrency=2)
     replies = judge([question(FreeText(12), colour) for colour in range(5)])
     assert all(isinstance(reply, Reply) and reply.text and not reply.probabilities for reply in replies)
     assert len({reply.text for reply in replies}) > 1

@@ -1,5 +1,6 @@
 """Tiny vision-language models of the real classes with random weights, saved as users' checkpoints are."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,11 @@ def tiny_internvl(folder: Path, spread: float = 1.0, seed: int = 0) -> None:
     _save(folder, transformers.InternVLForConditionalGeneration, config, processor, spread, seed)
 
 
-TINY_VLMS = {"llava": tiny_llava, **{kind: partial(tiny_qwen, kind=kind) for kind in QWENS}, "internvl": tiny_internvl}
+TINY_VLMS: dict[str, Callable[..., Any]] = {
+    "llava": tiny_llava,
+    **{kind: partial(tiny_qwen, kind=kind) for kind in QWENS},
+    "internvl": tiny_internvl,
+}
 
 
 def trained_tokens(size: int, special: list[str], texts: list[str], **model: Any) -> Any:

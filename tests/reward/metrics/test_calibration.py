@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -103,7 +104,7 @@ def test_a_file_that_was_changed_or_is_no_map_is_refused(tmp_path):
     made().save(path)
     data = json.loads(path.read_text())
     higher = {**data["comes_out"], "range": [-3.0, 1.0]}
-    changes: list[tuple[dict[str, object], str]] = [
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"y": [-3.0, 0.0, 1.0], "comes_out": higher}, "was changed after"),
         *(({"schema": 2}, "reads schema 1"), ({"x": "abc"}, "is not a score map")),
         *(({"more": 1}, "is not a score map"), ({"goes_in": None}, "is not a score map")),

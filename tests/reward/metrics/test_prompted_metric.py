@@ -119,15 +119,15 @@ def test_options_that_mean_nothing_are_refused(metric, options, says):
         (partial(build, metric) if isinstance(metric, str) else metric)(**options)
 
 
-ADD, BEACH = {"edit_type": "add"}, {"task": Task("background_change", value="beach")}
+ADD, BEACH = {"edit_type": "add"}, Task("background_change", value="beach")
 PACKED: list[tuple[Any, dict[str, Any], str]] = [  # a metric, options, the prompt that it asks
     (InstructionFollowing, {}, "background"),
     (SemanticConsistency, {}, "semantic_consistency"),
     (VieScoreOverall, {}, "perceptual_quality"),
     (ImgEditScore, ADD, "add"),
     (EditScore, {}, "edit_score"),
-    *((of, {}, of.topic) for of in (JudgeYesNo, JudgeQuality, JudgeLevels, JudgeRealism)),
-    *((of, PROBABILITY, f"{of.topic}_yes_no") for of in COMPLEX[:2]),
+    *((of, {}, of.topic) for of in list[Any]([JudgeYesNo, JudgeQuality, JudgeLevels, JudgeRealism])),
+    *((of, PROBABILITY, f"{of.topic}_yes_no") for of in list[Any](COMPLEX[:2])),
     *((of, PROBABILITY, "quality_yes_no") for of in COMPLEX[2:]),
     (SmallObjectFollowing, {"mode": "plain"}, "following_plain"),
     (VisualConsistency, {"mode": "tools"}, "consistency_tools"),
@@ -142,7 +142,7 @@ def test_a_prompt_pack_is_asked_signed_and_read_once(metric, options, name, tmp_
     packed, plain = metric(**options, prompts=str(tmp_path)), metric(**options)
     signatures = [packed.signature]
     (tmp_path / f"{name}.txt").write_text("Say it twice.", encoding="utf-8")
-    _, queries = heard(packed, Failure("enough"), **BEACH)
+    _, queries = heard(packed, Failure("enough"), task=BEACH)
     assert any(words(query).endswith("Just say it.") for query in queries if isinstance(query, Judge))
     assert plain.signature.removesuffix("]") in packed.signature
     signatures.append(metric(**options, prompts=str(tmp_path)).signature)

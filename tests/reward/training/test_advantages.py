@@ -199,10 +199,10 @@ def test_each_operation_has_an_advantage_of_its_own():
     assert result["operation 1"].values.tolist() == [0.5, -0.5, 0.5, -0.5]
     assert result["operation 2"].values.tolist() == [-0.5, 0.5, 0.5, -0.5]
     scores = [credited(1.0, 0.0), credited(0.0, 1.0), credited(1.0), credited(0.0)]
-    result = credit_advantages(scores, ["two", "two", "one", "one"], scale_rewards="none")["operation 2"]
-    assert result.values.tolist() == [-0.5, 0.5, 0.0, 0.0]
-    assert result.scored.tolist() == [True, True, False, False]
-    assert (result.unscored, result.degenerate_groups) == (0.0, 0.0)
+    second = credit_advantages(scores, ["two", "two", "one", "one"], scale_rewards="none")["operation 2"]
+    assert second.values.tolist() == [-0.5, 0.5, 0.0, 0.0]
+    assert second.scored.tolist() == [True, True, False, False]
+    assert (second.unscored, second.degenerate_groups) == (0.0, 0.0)
     scores = [credited(1.0, None), credited(0.0, 1.0), credited(0.0, 0.0)]
     result = credit_advantages(scores, ["a"] * 3, scale_rewards="none")
     np.testing.assert_allclose(result["operation 1"].values, [2 / 3, -1 / 3, -1 / 3])

@@ -103,11 +103,11 @@ def test_rejections_of_guards_count():
     assert {"heldout_rejected", "divergence"} <= names(monitor)
     assert "rejected" not in names(monitor)
     part = Score(0.0, "scored", "a copy", cause="guard")
-    edits = [sample(str(row), edited=picture(row)) for row in range(8)]
+    samples = [sample(str(row), edited=picture(row)) for row in range(8)]
     monitor = StepMonitor(8)
-    monitor.add(edits, [Score.of(0.5, parts={"gate": part})] * 2 + [Score.of(0.5)] * 6)
+    monitor.add(samples, [Score.of(0.5, parts={"gate": part})] * 2 + [Score.of(0.5)] * 6)
     assert monitor.latest["rejected"] == 0.25
-    assert "rejected" not in RewardHackingMonitor().observe(0, edits, [0.5] * 8)
+    assert "rejected" not in RewardHackingMonitor().observe(0, samples, [0.5] * 8)
 
 
 def test_steps_are_cut_from_calls_of_any_size_and_thread():

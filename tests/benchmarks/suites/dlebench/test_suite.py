@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,12 +145,13 @@ def test_what_cannot_be_judged_so_is_refused(data):
     for protocol in ("oracle", "paper"):
         with pytest.raises(InputError, match=f"no protocol '{protocol}' here: expected one of plain, tools"):
             DleBench(data, mode="plain").metrics(protocol)
-    for options, message in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"object_names": "synonyms"}, "no object_names 'synonyms': there are substring, words"),
         ({"mode": "blind"}, "no mode 'blind': expected one of oracle"),
         ({"context": "wide"}, "context"),
         ({"prompts": "/nowhere"}, "not a folder"),
-    ):
+    ]
+    for options, message in cases:
         with pytest.raises(InputError, match=message):
             DleBench(data, **options)
 

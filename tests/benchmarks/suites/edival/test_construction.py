@@ -84,14 +84,19 @@ def test_pools_follow_from_the_instructions_that_readers_parse(photos, tmp_path,
     before = Pools()
     for row in rows(tmp_path / "data"):
         if row["turns"] == "1":
-            before = Pools(*[("denim blue jacket", "metal yellow sign", "wicker basket")] * 3)
+            objects = ("denim blue jacket", "metal yellow sign", "wicker basket")
+            before = Pools(objects, objects, objects)
         kind, sentence, form = (
             ast.literal_eval(row[name])[-1] for name in ("task_type", "instructions", "format_instructions")
         )
         assert parse_task(form, type=kind) is not None
-        before = update_pools(before, parse_task(sentence, type=kind))
-        pools = (tuple(ast.literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged"))
-        assert Pools(*pools, row["bg_consistency"] == "True") == before
+        task = parse_task(sentence, type=kind)
+        assert task is not None
+        before = update_pools(before, task)
+        present, available, unchanged = (
+            tuple(ast.literal_eval(row[f"{name}_objects"])) for name in ("all", "available", "unchanged")
+        )
+        assert Pools(present, available, unchanged, row["bg_consistency"] == "True") == before
 
 
 def test_only_adding_comes_twice_in_a_chain_until_all_types_have(photos, tmp_path):
@@ -147,8 +152,8 @@ def test_without_an_editable_object_one_is_added_whatever_else_could_be_done(pho
     chains = chains_of_one_cup(photos, tmp_path / "emptied", 2, types=types)
     emptied = [kinds[1] for kinds in chains if kinds[0] == "subject_remove"]
     assert emptied == ["subject_add"] * len(emptied) != []
-    add, color = types = ("subject_add", "color_alter")
-    chains = chains_of_one_cup(photos, tmp_path / "counts", 2, types=(*types, "count_change"), counts=(1,))
+    add, color = "subject_add", "color_alter"
+    chains = chains_of_one_cup(photos, tmp_path / "counts", 2, types=(add, color, "count_change"), counts=(1,))
     assert {tuple(kinds) for kinds in chains} == {(add, add), (add, color), (color, add)}
 
 

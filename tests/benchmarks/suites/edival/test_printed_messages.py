@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -69,7 +70,7 @@ def test_help_names_the_protocols_and_each_suite_computes_those_that_it_names(fo
     assert suite.metrics() == suite.metrics(default)
     for kind, modes in ((ComplexEdit, ("numeric", "expected")), (DleBench, ("oracle", "tools"))):
         for mode in modes:
-            other = kind.__new__(kind)
+            other: Any = kind.__new__(kind)
             other.mode = mode
             assert next(iter(other.protocols)) == mode
             assert f"is {mode} (" in protocol_text(other.name, other.protocols)

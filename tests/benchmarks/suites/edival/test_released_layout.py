@@ -198,7 +198,7 @@ def test_elsewhere_any_format_counts_and_files_are_stated(case, stated, tmp_path
 
 
 def test_options_say_otherwise(tmp_path):
-    options = {"incomplete": "later", "pictures": "upright"}
+    options: dict[str, Any] = {"incomplete": "later", "pictures": "upright"}
     suite, folder = suite_of(tmp_path, "a missing turn 3", "multipass", "official", **options)
     assert (suite.options.items() >= options.items(), suite.reading) == (True, "upright")
     assert rates(suite, results_of(suite, folder))["image success"] == [80.0, 60.0, 50.0]
@@ -282,6 +282,7 @@ def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_an
         bootstrap_samples=0,
     )
     first = execute(RunConfig.build(settings))
+    assert first is not None
     provenance = json.loads((out / "result.json").read_text(encoding="utf-8"))["provenance"]
     assert provenance["outputs"] == {"unlisted": [9], "ignored": ["0_input_raw_turn_2.jpg"], "bases": "outputs"}
     assert provenance["suite_options"]["pictures"] == "stored"
@@ -290,9 +291,12 @@ def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_an
     assert "1 picture (0_input_raw_turn_2.jpg) beside a .png" in printed
     chained[0][0].source.pil().transpose(PIL.Image.Transpose.ROTATE_180).save(folder / "multipass" / "0_input_raw.jpg")
     second = execute(RunConfig.build(settings))
+    assert second is not None
     reused = [[process["reused"] for process in run.run_facts["processes"]] for run in (first, second)]
     assert reused == [[0], [3]], "the three turns of the other image"
     before, after = ([row.value("cc", "background") for row in run.results.rows] for run in (first, second))
     assert before[3:] == after[3:]
     assert before[:3] != after[:3]
-    assert load_suite_of(load_result_folders([out]), None).released
+    suite = load_suite_of(load_result_folders([out]), None)
+    assert isinstance(suite, EdiVal)
+    assert suite.released

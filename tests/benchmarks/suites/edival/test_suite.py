@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,9 +102,12 @@ def test_multipass_runs_from_the_published_layout_to_the_tables(suite, tmp_path)
     assert ([one.name for one in tables], tables[0].ranking_column) == (names, "O T3")
     board = values(suite, results, "leaderboard")["all"]
     following, consistent, both = (board[f"{name} T3"] for name in ("IF", "CC", "O"))
+    assert following is not None
+    assert consistent is not None
     assert both == pytest.approx((following * consistent) ** 0.5)
     alike = values(suite, results, "consistency")
-    assert consistent == pytest.approx(sum(alike[f"{half}, features"]["T3"] for half in ("objects", "background")) / 2)
+    halves: list[Any] = [alike[f"{half}, features"]["T3"] for half in ("objects", "background")]
+    assert consistent == pytest.approx(sum(halves) / 2)
     rates = values(suite, results, "rates")
     assert rates["image success"]["T1"] == rates["task rate"]["T1"]
     means = [row.value("if") for row in results.filter(turn=3)]
@@ -117,8 +121,10 @@ def test_singlepass_judges_every_instruction_of_one_picture(data, tmp_path):
     assert third.sample.instruction == ". ".join(turn.instruction for turn in chained()[0])
     assert (third.previous, len(third.sample.operations)) == ("", 3)
     results = judged(suite, write_outputs(tmp_path / "gen", chained(), "singlepass"))
-    assert [len(row.score("if").credits) for row in results.rows[:3]] == [1, 2, 3]
-    credits = [[one.value for one in row.scores["if"].credits.values()] for row in results.filter(turn=3)]
+    assert [len(row.scores["if"].credits) for row in results.rows[:3]] == [1, 2, 3]
+    credits: list[list[Any]] = [
+        [one.value for one in row.scores["if"].credits.values()] for row in results.filter(turn=3)
+    ]
     assert {name: row["C3"] for name, row in values(suite, results, "rates").items()} == pytest.approx(
         {
             "image success": 100 * sum(all(one) for one in credits) / COUNT,
@@ -267,12 +273,13 @@ def test_the_released_code_rates_with_the_last_instruction_and_its_quotes(data, 
 
 
 def test_what_does_not_exist_is_refused_with_what_does(data, tmp_path):
-    for folder, options, message in (
+    cases: list[tuple[Path, dict[str, Any], str]] = [
         (data, {"mode": "both"}, "no mode 'both': expected one of multipass, singlepass"),
         (data, {"compression": "keep"}, "compression=keep is for mode=singlepass"),
         (tmp_path / "none", {}, "does not exist: give the folder with oai_instruction"),
         (tmp_path, {}, "contains no CSV file"),
-    ):
+    ]
+    for folder, options, message in cases:
         with pytest.raises(InputError, match=message):
             EdiVal(folder, **options)
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -116,6 +116,7 @@ def test_a_set_is_read_row_by_row(tmp_path):
     rows = layouts.vc_reward_rows()
     layouts.write_rows(tmp_path / PARQUET, rows * 50)
     reader = catalogue.read_vc_reward_bench(tmp_path)
+    assert isinstance(reader, Generator)
     assert isinstance(next(reader), Comparison)
     reader.close()
 

@@ -147,8 +147,8 @@ def test_digests_are_of_prompts_and_pictures_and_packs_are_named_by_theirs(data,
     suite = I2IBench(data, prompts=str(tmp_path))
     signature = build(suite.metrics()["instruction-following"]).signature
     assert f"prompts={suite.options['prompts']}" in signature
-    suite = load_suite("i2ibench?consistency=five_levels&half=multi", every)
-    judged(suite, outputs(tmp_path / "out", suite), sure(says), out=tmp_path / "results")
+    loaded = load_suite("i2ibench?consistency=five_levels&half=multi", every)
+    judged(loaded, outputs(tmp_path / "out", loaded), sure(says), out=tmp_path / "results")
     options = load_results(tmp_path / "results").provenance["suite_options"]
     assert options == {"consistency": "five_levels", "half": "multi"}
 

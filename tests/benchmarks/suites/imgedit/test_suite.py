@@ -172,8 +172,9 @@ def test_options_decide_what_is_asked_and_are_part_of_results(data, tmp_path):
     (tmp_path / "add.txt").write_text("Theirs: {instruction}")
     suite = ImgEditBench(data, extract_source=True, prompts=str(tmp_path), protocol="official")
     (spec,) = suite.metrics().values()
-    assert spec == {"use": "imgedit", "protocol": "official", "extract_source": True, "prompts": str(tmp_path)}
-    assert suite.metrics("fixed")["imgedit"] == spec | {"protocol": "fixed"}
+    expected = {"use": "imgedit", "protocol": "official", "extract_source": True, "prompts": str(tmp_path)}
+    assert spec == expected
+    assert suite.metrics("fixed")["imgedit"] == {**expected, "protocol": "fixed"}
     assert list(suite.protocols) == ["official", "fixed"]
     assert {**suite.options, "prompts": ""} == {"part": "basic", "extract_source": "true", "prompts": ""}
     assert ImgEditBench(data, part="uge").options == {"part": "uge"}
@@ -212,6 +213,7 @@ def test_a_person_sees_the_whole_conversation_and_the_answer_is_kept(data, tmp_p
     seen = {}
     for number in range(3):
         question = session.question("ann")
+        assert question is not None
         assert question.definition.startswith("Does the last edit keep to what earlier instructions set")
         seen[question.instruction] = [shown.role for shown in question.pictures]
         if len(question.pictures) == 4:

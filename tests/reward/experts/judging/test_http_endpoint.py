@@ -89,6 +89,7 @@ def test_a_body_without_end_is_not_swallowed_and_a_compressed_one_not_unpacked(s
     packed = Answer(gzip.compress(bytes(64 << 20)), headers={"Content-Encoding": "gzip"})
     with serving(lambda *_: packed) as server:
         (failure,) = judge(server)([question()])
+        assert isinstance(failure, Failure)
         assert failure.reason.endswith("is compressed, and was to be as it is: turn compression off on the server")
         assert server.requests[0].headers["accept-encoding"] == "identity"
 
@@ -440,12 +441,12 @@ def test_what_no_server_reported_is_no_counter_and_other_names_of_the_same_are_r
 
 
 def test_a_response_without_tokens_makes_the_cost_unknown_and_more_cached_tokens_than_there_are_are_none():
-    for usage in (None, [], "many", {}, reported(completion=None), reported(prompt=2**40)):
+    for usage in list[Any]([None, [], "many", {}, reported(completion=None), reported(prompt=2**40)]):
         counts = counted(reported(), usage, reported())
         assert counts["requests_without_usage"] == 1
         assert counts["prompt_tokens"] >= 2000
         assert "usd" not in counts
-    for cached in (1001, -1, True, "600", {}):
+    for cached in list[Any]([1001, -1, True, "600", {}]):
         counts = counted(reported(cached=cached))
         assert "cached_tokens" not in counts
         assert counts["usd"] == pytest.approx((1000 * 2 + 10 * 10) / 1e6)

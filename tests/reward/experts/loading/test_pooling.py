@@ -55,12 +55,12 @@ def test_excluding_equals_a_plain_loop(exclude, size, guessed, registers):
 
 def test_pools_differ_in_the_tokens_they_take_and_those_that_do_not_fit_are_refused():
     token_map = tokens()
-    for pool, expected in (
-        ("cls", token_map[0]),
-        ("patches", token_map[5:].mean(0)),
-        ("tokens", token_map[1:].mean(0)),
+    for region, expected in (
+        (Region("cls"), token_map[0]),
+        (Region("patches"), token_map[5:].mean(0)),
+        (Region("tokens"), token_map[1:].mean(0)),
     ):
-        assert pool_region(token_map, 4, (14, 14), Region(pool), (9, 9))[0] == pytest.approx(expected, abs=1e-6)
+        assert pool_region(token_map, 4, (14, 14), region, (9, 9))[0] == pytest.approx(expected, abs=1e-6)
     with pytest.raises(ValueError, match="14 x 14 patches"):
         pool_region(tokens(registers=4), 0, (14, 14), Region("cls"), (9, 9))
     almost_all = Box.from_corners(0, 0, 511, 502, (512, 512))  # 4 of 16 mask pixels remain at the bottom

@@ -73,6 +73,7 @@ def test_every_recorded_instruction_is_read_as_its_type_and_slots():
         kind, sentence = row["task_type"], row["instruction"]
         wanted = parse_format(row["format_instruction"], kind)
         if listed := re.search(r", remain the (.*) unchanged", sentence):
+            assert wanted is not None
             wanted = replace(wanted, keep=tuple(listed[1].split(", ")))
         assert parse_task(sentence) == parse_task(sentence, type=kind) == wanted
         assert not any(parse_task(sentence, type=other) for other in TASK_TYPES if other != kind), sentence

@@ -275,7 +275,8 @@ def test_the_score_is_the_share_of_yes_and_all_edits_of_a_prompt_get_the_same_qu
     world = World(says={"answer": no_to(*QUESTIONS[:2])})
     edits = [sample_for(dimension, name=f"e{n}", edited=picture(20 + n)) for n in range(8)]
     for score in world.score(of(dimension), *edits):
-        assert (score.value, score.reason) == (pytest.approx(4 / 6), f"no to 2 of 6: {QUESTIONS[0]} {QUESTIONS[1]}")
+        assert score.value == pytest.approx(4 / 6)
+        assert score.reason == f"no to 2 of 6: {QUESTIONS[0]} {QUESTIONS[1]}"
     asked = {f"i2i/questions_{SUBJECTS[dimension]}": 1, "i2i/answer": 8 * len(QUESTIONS)}
     assert Counter(query.topic for query in world.judged) == asked
     world.score(of(dimension), sample_for(dimension, instruction="remove the cup"))
