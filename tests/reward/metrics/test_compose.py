@@ -303,6 +303,9 @@ def test_every_reward_builds_its_card_once_and_comes_back_from_its_spec_and_a_pi
 
 def test_a_metric_with_other_options_has_a_card_of_its_own():
     faces = PlanPreservation(faces="embedder")
-    changed = [replace(PlanPreservation(), faces="embedder"), replace(FollowedAndPreserved(), preservation=faces)]
+    changed: list[Any] = [
+        replace(PlanPreservation(), faces="embedder"),
+        replace(FollowedAndPreserved(), preservation=faces),
+    ]
     plain = [PlanPreservation(), FollowedAndPreserved()]
     assert ["features.face" in one.card.roles for one in (*plain, *changed)] == [False, False, True, True]
