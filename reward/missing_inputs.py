@@ -18,6 +18,7 @@ _CORNERS = ["x0", "y0", "x1", "y1"]
 UNKNOWN_POOLS = "what must stay is not known: give `pools`, or `boxes` and operations that can be read"
 """Of a metric that compares what no instruction touches."""
 _BOXES_ARGUMENT = re.compile(r"boxes=(\{.*?\]\]\})")
+_BOXES_SENTENCE = re.compile(r"give (all, )?boxes=\{.*?\]\]\},? in pixels(?: of the source)?")
 _EXPERTS_ARGUMENT = re.compile(r'experts="(\w+)"')
 
 
@@ -155,5 +156,5 @@ def for_rows(text: str) -> str:
 
 def for_page(text: str) -> str:
     """A sentence for the page of `editcritic app`, where boxes have a field and experts a list."""
-    text = _BOXES_ARGUMENT.sub(r"\1 under Boxes", text)
+    text = _BOXES_SENTENCE.sub(lambda found: f"draw {'all' if found[1] else 'one'} on the source", text)
     return _EXPERTS_ARGUMENT.sub(r"\1 under Experts", text)

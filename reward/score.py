@@ -251,8 +251,8 @@ def score_lines(score: Score) -> list[tuple[str, str]]:
     lines = [("score", _value(score) if score.value is not None else f"none: {_value(score)}")]
     lines += [("plan", text) for text in dict.fromkeys(_plans(score))]
     lines += list(_parts(score))
-    if bound := _upper_bound(score):
-        lines.append(("known", bound))
+    if (bound := upper_bound(score)) is not None and bound < 0.995:
+        lines.append(("known", f"the score cannot exceed {bound:.2f}"))
     return lines
 
 
@@ -292,9 +292,9 @@ def _operations(score: Score) -> Iterator[tuple[str, str]]:
     yield from ((f"  {name}", _described(credit)) for name, credit in score.credits.items())
 
 
-def _upper_bound(score: Score) -> str:
+def upper_bound(score: Score) -> float | None:
+    """What a product that lacks a factor is at most, in [0, 1], by its other factors; None for any other score."""
     inner = score.parts.get("reward", score)
     if score.value is not None or not inner.parts.keys() >= _FACTORS:
-        return ""
-    bound = math.prod(part.value for part in inner.parts.values() if part.value is not None)
-    return f"the score cannot exceed {bound:.2f}" if bound < 0.995 else ""
+        return None
+    return math.prod(part.value for part in inner.parts.values() if part.value is not None)

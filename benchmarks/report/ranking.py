@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ...reward import EditSample, Score
 from ...reward.missing_inputs import for_command
+from ...reward.score import upper_bound
 from ...verifiers.selection.candidate import contenders
 from ..common.terminal import plain_table
 
@@ -94,9 +95,9 @@ def rank_candidates(
 def rank_group(members: Sequence[tuple[EditSample, Score]], has_best: bool) -> Iterator[RankedCandidate]:
     """The candidates of one group in the order of `rank_candidates`; they get ranks if one of them is the best.
 
-    Otherwise those that a guard rejected come last: what could not be judged may be better than they are.
+    Otherwise those with a value, which is the lowest, come last, and the others by what they can reach at most.
     """
-    ordered = sorted(members, key=_order if has_best else _rejected_last)
+    ordered = sorted(members, key=_order if has_best else _worst_last)
     ranked = [score for _, score in ordered if score.value is not None] if has_best else []
     for index, (sample, score) in enumerate(ordered):
         if index >= len(ranked):
@@ -114,9 +115,10 @@ def _order(member: tuple[EditSample, Score]) -> tuple[bool, bool, float, str]:
     return score.value is None, score.rejected, -(score.value or 0.0), sample.id
 
 
-def _rejected_last(member: tuple[EditSample, Score]) -> tuple[bool, str]:
+def _worst_last(member: tuple[EditSample, Score]) -> tuple[bool, float, str]:
     sample, score = member
-    return score.rejected, sample.id
+    bound = upper_bound(score)
+    return score.value is not None, -1.0 if bound is None else -bound, sample.id
 
 
 def _deciding(score: Score, other: Score, sign: int) -> dict[str, tuple[float, float]]:

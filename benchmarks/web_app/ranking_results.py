@@ -91,7 +91,7 @@ def ranking_text(ranking: CandidateRanking, accepted_from: float) -> str:
     ]
     lines = [f"**{sum(accepted)} of {len(accepted)} accepted.**"]
     if ranking.no_best:
-        lines.append(f"No edit is the best: {markdown_text(ranking.no_best)}")
+        lines.append(f"No edit is the best: {markdown_text(for_page(ranking.no_best))}")
     return "\n".join([" ".join(lines), "", *table_lines(_COLUMNS, rows)])
 
 
@@ -179,7 +179,7 @@ def why_text(ranked: RankedEdits, first: str, second: str) -> str:
     columns = ("part", markdown_text(first), markdown_text(second), "score of the first with this part of the second")
     table = table_lines(columns, lines)
     rule = f"The score is the {comparison.rule} of its parts." if comparison.rule else ""
-    return "\n".join([f"**{markdown_text(comparison.sentence)}**", "", rule, "", *(table if lines else ())])
+    return "\n".join([f"**{markdown_text(for_page(comparison.sentence))}**", "", rule, "", *(table if lines else ())])
 
 
 def movable_thresholds(reward: str) -> dict[str, float]:

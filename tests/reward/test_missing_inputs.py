@@ -28,9 +28,12 @@ def test_what_is_missing_is_said_in_the_words_of_each_place():
     assert 'the row "boxes": {"cup": [[x0, y0, x1, y1]]} in pixels' in missing_inputs.for_rows(
         missing_inputs.needs_boxes({"cup": 1}, ())
     )
-    assert '{"cup": [[x0, y0, x1, y1]]} under Boxes' in missing_inputs.for_page(
-        missing_inputs.needs_boxes({"cup": 1}, ())
-    )
+    drawn = {
+        missing_inputs.needs_boxes({"cup": 1}, ()): "in the source: draw one on the source, or bind",
+        missing_inputs.no_box("cup", ()): "draw one on the source, or bind",
+        missing_inputs.needs_more_boxes("cup", 3, 1): "has a box: draw all on the source",
+    }
+    assert [text for text, words in drawn.items() if words not in missing_inputs.for_page(text)] == []
     assert missing_inputs.for_page(SENTENCE).endswith("laptop under Experts")
     assert missing_inputs.says_no_box(missing_inputs.no_box("cup", ("plate",)), "cup")
     assert not missing_inputs.says_no_box(missing_inputs.no_box("cups", ()), "cup")

@@ -76,7 +76,7 @@ def test_what_is_known_to_be_bad_is_not_the_best_beside_what_could_not_be_judged
     samples = [sample(name) for name in "abc"]
     (ranking,) = rank_candidates(samples, [Score.abstained("too dark"), bad, bad], 0.0)
     assert [(one.sample.id, one.rank, one.margin) for one in ranking.candidates] == [
-        ("b", None, None), ("c", None, None), ("a", None, None),
+        ("a", None, None), ("b", None, None), ("c", None, None),
     ]  # fmt: skip
     assert ranking.no_best == "2 of 3 candidates were rejected, and the others could not be judged: too dark"
     assert ranking.to_json()["no_best"] == ranking.no_best
@@ -192,8 +192,8 @@ def test_a_copy_is_not_the_best_beside_what_could_not_be_judged(editcritic: Comm
                  "--boxes", '{"helmet": [[70, 85, 127, 127]]}', "-o", folder / "sheet.html"]  # fmt: skip
     (group,) = json.loads(editcritic(*arguments, "--json").stdout)["groups"]
     assert [(one["id"], one["value"], one["rank"]) for one in group["candidates"]] == [
-        ("copy", 0.0, None),
         ("patched", None, None),
+        ("copy", 0.0, None),
     ]
     assert group["no_best"].startswith("1 of 2 candidates were rejected, and the others could not be judged: ")
     shown = " ".join(editcritic(*arguments).stdout.split())
