@@ -5,11 +5,13 @@ A family of ours is a function in `families/` with one of the decorators below.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
+from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..sample import EditSample
 
@@ -92,6 +94,13 @@ class Family:
             raise ValueError(f"{self.name}: three severities with rising or falling amounts are needed, got {amounts}")
         if bool(self.damages) != (self.relation == "lower"):
             raise ValueError(f"{self.name}: `damages` belongs to families that must score lower, and to each of them")
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """A decorated function is named by its module, where its family stands in its place."""
+        module, name = getattr(self.vary, "__module__", ""), getattr(self.vary, "__name__", "")
+        if getattr(sys.modules.get(module), name, None) is self:
+            return resolve_name, (f"{module}:{name}",)
+        return Family, tuple(getattr(self, one.name) for one in fields(self))
 
     def variant(self, edit: AuditedEdit, amount: float) -> Variant | None:
         """`vary`, or None where the instruction may ask for what it does."""

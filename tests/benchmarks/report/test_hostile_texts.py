@@ -26,6 +26,7 @@ from editcritic.benchmarks.suites.rows import DataProblem
 from editcritic.benchmarks.suites.suite import SuiteInfo
 from editcritic.benchmarks.suites.tables import Table
 from editcritic.benchmarks.web_app.question_view import PictureStore, feedback_html, question_html
+from editcritic.benchmarks.web_app.source_view import plan_html
 from editcritic.reward import Box, Card, EditSample, Evidence, Image, Score
 from editcritic.verifiers import Candidate, Selection
 from editcritic.verifiers.selection import Cost, NoiseSpec, Preview, Selections, TournamentMatch
@@ -258,6 +259,15 @@ def test_a_sheet_of_a_selection(hostile: Hostile, tmp_path: Path) -> None:
     assert page.seen > 20
 
 
+def test_the_plan_of_what_is_typed(hostile: Hostile) -> None:
+    seen = 0
+    for _ in ATTACKS:
+        page = Page(plan_html(f'Write "{hostile("sale")}" on the sign'))
+        assert page.problems == []
+        seen += page.seen
+    assert seen > 2
+
+
 def test_a_question_for_people(tmp_path: Path, hostile: Hostile) -> None:
     image = Image.of(striped_image(1))
     pictures = tuple(ShownPicture(role, image) for role in ("source", "left", "right"))
@@ -307,7 +317,7 @@ _PAGES = {
     *("report/blocks.html", "report/suites.html"),
     *("report/page.html", "report/templates/rank.html", "report/templates/selection.html"),
     "report/templates/parts.html",
-    *("web_app/question.html", "web_app/comparison_items.html"),
+    *("web_app/question.html", "web_app/comparison_items.html", "web_app/source.html", "web_app/plan.html"),
 }
 
 

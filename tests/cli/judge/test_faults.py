@@ -53,7 +53,7 @@ def test_all_faults_of_a_judge_and_the_second_run_asks_nothing(editcritic, sampl
     assert again["recommendations"] == first["recommendations"]
 
 
-@pytest.mark.parametrize(("suffix", "begins"), [(".md", "# Audit of scene-judge@3"), (".html", "<!doctype html>")])
+@pytest.mark.parametrize(("suffix", "begins"), [(".md", "# Faults of scene-judge@3"), (".html", "<!doctype html>")])
 def test_the_report_is_printed_and_written(editcritic: Command, samples: Path, suffix: str, begins: str) -> None:
     out = samples.with_name(f"audit{suffix}")
     result = editcritic("judge", "faults", samples, "--experts", JUDGE, "--fault", "yes-bias", "-o", out, code=0)

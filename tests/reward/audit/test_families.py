@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -91,6 +92,12 @@ def difference(variant: Variant) -> float:
     """Mean over pixels and channels, in grey levels, to the edit that the variant's id begins with."""
     edited = samples()[variant.sample.id.split("/")[0]].edited.pixels
     return float(cv2.absdiff(edited, variant.sample.edited.pixels).mean())
+
+
+def test_families_come_back_from_a_pickle() -> None:
+    assert pickle.loads(pickle.dumps(FAMILIES)) == FAMILIES
+    of_a_function = replace(FAMILIES[0], name="mine", vary=name_of)  # type: ignore[arg-type]
+    assert pickle.loads(pickle.dumps(of_a_function)) == of_a_function
 
 
 def test_there_are_families_of_all_relations() -> None:

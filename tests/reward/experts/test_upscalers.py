@@ -265,7 +265,9 @@ def test_other_networks_are_refused_what_is_missing_is_named_and_quantised_none_
     for upscaler, message in cases:
         assert_down(upscaler, message)
     file = saved("real_esrgan_x4plus")
-    assert_down(RealEsrgan(str(tmp_path), device="cpu"), r"holds no RealESRGAN_x4plus.pth, .* there is nothing")
+    (tmp_path / "empty").mkdir()
+    empty = RealEsrgan(str(tmp_path / "empty"), device="cpu")
+    assert_down(empty, r"holds no RealESRGAN_x4plus.pth, .* there is nothing")
     with pytest.raises(ExpertDown, match="neither a folder nor a model available from the hub"):
         _ = RealEsrgan("nowhere.pth", device="cpu").id
     assert_down(
