@@ -5,13 +5,11 @@ A family of ours is a function in `families/` with one of the decorators below.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
-from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..sample import EditSample
 
@@ -95,13 +93,6 @@ class Family:
         if bool(self.damages) != (self.relation == "lower"):
             raise ValueError(f"{self.name}: `damages` belongs to families that must score lower, and to each of them")
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """A decorated function is named by its module, where its family stands in its place."""
-        module, name = getattr(self.vary, "__module__", ""), getattr(self.vary, "__name__", "")
-        if getattr(sys.modules.get(module), name, None) is self:
-            return resolve_name, (f"{module}:{name}",)
-        return Family, tuple(getattr(self, one.name) for one in fields(self))
-
     def variant(self, edit: AuditedEdit, amount: float) -> Variant | None:
         """`vary`, or None where the instruction may ask for what it does."""
         if any(change.may_be_in(edit.request) for change in self.unless_requested):
@@ -123,6 +114,7 @@ def family_of(
     def made(vary: Callable[[AuditedEdit, float], Variant | None]) -> Family:
         mild, middle, strong = (Severity(amount, label) for amount, label in labels.items())
         name = vary.__name__.replace("_", "-")
+        vary.__qualname__ += ".vary"  # where pickle finds it: its module's name for it is the family's
         return Family(name, relation, reason, (mild, middle, strong), vary, damages, needs_good_edit, unless_requested)
 
     return made
