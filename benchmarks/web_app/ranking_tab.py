@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -204,17 +204,19 @@ def ranking_tab(settings: AppSettings) -> None:
         on_accept, [state, view.group, view.accepted_from], view.outputs, trigger_mode="always_last", **QUICK
     )
 
-    @with_messages
-    def on_picture(ranked: RankedEdits | None, group: str | None, event: gr.SelectData) -> Any:
-        if ranked is None:
-            return {}
-        ranks = event.target is view.gallery
-        shown = [one for one in ranked.ranking(group).candidates if (one.rank is not None) == ranks]
-        name = shown[int(event.index)].sample.id
-        return {view.chosen: name, **view.show_edit(ranked, name)}
+    def pictures(has_rank: bool) -> Callable[..., Any]:
+        @with_messages
+        def on_picture(ranked: RankedEdits | None, group: str | None, event: gr.SelectData) -> Any:
+            if ranked is None:
+                return {}
+            shown = [one for one in ranked.ranking(group).candidates if (one.rank is not None) == has_rank]
+            name = shown[int(event.index)].sample.id
+            return {view.chosen: name, **view.show_edit(ranked, name)}
 
-    for gallery in (view.gallery, view.unranked):
-        gallery.select(on_picture, [state, view.group], view.outputs, **QUICK)
+        return on_picture
+
+    for gallery, has_rank in ((view.gallery, True), (view.unranked, False)):
+        gallery.select(pictures(has_rank), [state, view.group], view.outputs, **QUICK)
 
     @with_messages
     def on_chosen(ranked: RankedEdits | None, name: str | None) -> Any:

@@ -186,7 +186,7 @@ def test_an_audit_that_is_stopped_has_a_report(visit: Visit, monkeypatch: pytest
 def test_figures_of_a_file_are_shown_and_words_in_them_are_words(browser, visit, tmp_path):
     figures = json.loads(downloaded(visit.page, "audit-figures-file"))
     (tmp_path / "audit.json").write_text(json.dumps(hostile(figures)), encoding="utf-8")
-    (tmp_path / "other.json").write_text('{"reward": "any-edit"}', encoding="utf-8")
+    (tmp_path / "other.json").write_text('{"reward": "any-edit", "unscored_edits": 0}', encoding="utf-8")
     with app(AppSettings(OpenFiles((tmp_path,))), browser) as other:
         page = other.page
         open_audit(page)

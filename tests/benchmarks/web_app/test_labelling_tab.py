@@ -313,7 +313,7 @@ def test_files_of_results_are_not_offered_as_samples(tmp_path: Path) -> None:
     journal = write(tmp_path / "results" / "one", results("one", [row("a", following=1.0)])) / "journal"
     journal.mkdir()
     (journal / "rows-0.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")
-    (tmp_path / "results" / "mine.jsonl").write_text('{"id": "a"}\n', encoding="utf-8")
+    (tmp_path / "results" / "mine.jsonl").write_text('{"id": "a", "source": "a.png"}\n', encoding="utf-8")
     sources = LabelSessions(OpenFiles((tmp_path / "results",))).sources()
     assert sources == ["results/one", "results/mine.jsonl"]
 
