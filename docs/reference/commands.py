@@ -116,7 +116,7 @@ def _option(option: Any, command: Any) -> str:
     if option.secondary_opts:
         names += " / " + " or ".join(f"`{name}`" for name in option.secondary_opts)
     value = "" if kind is bool else f" *{(option.metavar or _TYPES.get(kind, 'text')).lower()}*"
-    notes = [*([_bounds(option)] if value else []), "required" * option.required, "repeatable" * repeated]
+    notes = [*([_bounds(option, command)] if value else []), "required" * option.required, "repeatable" * repeated]
     return names + value + "".join(f", {note}" for note in notes if note)
 
 
@@ -142,8 +142,11 @@ def _annotation(parameter: Any, command: Any) -> Any:
     return typing.get_type_hints(function, include_extras=True)[parameter.name]
 
 
-def _bounds(option: Any) -> str:
-    low, high = getattr(option.type, "min", None), getattr(option.type, "max", None)
+def _bounds(option: Any, command: Any) -> str:
+    declared = inspect.signature(inspect.unwrap(command.callback)).parameters[option.name].default
+    if not hasattr(declared, "min"):  # shared options are annotations
+        declared = typing.get_args(_annotation(option, command))[1]
+    low, high = declared.min, declared.max
     if low is None and high is None:
         return ""
     if high is None:
