@@ -106,7 +106,7 @@ def test_every_public_name_and_package_has_a_place_and_a_docstring():
     texts = {name: " ".join(docstrings.docstring_of(api.definition(name)).split()) for name in public}
     assert {name: text[:60] for name, text in texts.items() if docstrings._SECTIONS.match(text)} == {}
     text = docstrings.docstring_of(api.definition("editcritic.integrations.trainers.UniRLRewardBackend"))
-    assert text.startswith("A reward backend for UniRL.")
+    assert text.startswith("A reward backend for UniRL")
     assert "prompt_source: The prompt" in text
 
 
