@@ -14,7 +14,7 @@ from ..image import Image
 from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.hub_files import check_load_options, find_file, load_state, read_state
-from .loading.image_rater import ImageRater, Vector, embed_images, embed_texts, max_text_tokens, token_count
+from .loading.image_rater import PromptedImageRater, Vector, embed_images, embed_texts, max_text_tokens, token_count
 
 _RENAMED = (
     (r"^visual\.class_embedding$", "vision_model.embeddings.class_embedding"),
@@ -98,12 +98,10 @@ class PaddedImageProcessor:
         return transformers.BatchFeature({"pixel_values": (torch.stack(prepared) - mean) / deviation})
 
 
-class CosineRater(ImageRater):
+class CosineRater(PromptedImageRater):
     """Rates by the cosine similarity of the embeddings of image and prompt, times `scale`. Each image and each prompt
     is encoded once. `usage`: `image_passes` counts embeddings computed, of images and prompts; `prompts_cut` the
     queries whose prompt was truncated."""
-
-    counters = ("prompts_cut",)
 
     def embed_images(self, loaded: LoadedModel, images: Sequence[Image]) -> list[tuple[Vector, int]]:
         """As `embed_images`."""

@@ -18,7 +18,7 @@ from ..queries.expert import ExpertDown
 from ..queries.kinds import Rate
 from .loading.checkpoint import LoadedModel, LoadOptions
 from .loading.hub_files import check_load_options, find_file, load_state, read_state, score_head, strip_prefix
-from .loading.image_rater import ImageRater
+from .loading.image_rater import PromptedImageRater
 
 FILE = "ImageReward.pt"
 HEAD_WIDTH = 64
@@ -133,7 +133,7 @@ MEAN, DEVIATION = 0.16717362830052426, 1.0333394966054072
 """Of the head's output, over the authors' data."""
 
 
-class ImageReward(ImageRater):
+class ImageReward(PromptedImageRater):
     """Answers `Rate` of "preference" with the authors' reward, which has mean 0 and deviation 1 over their data.
 
     It is what github.com/THUDM/ImageReward computes, mostly between -2 and 2. Images are cropped to the central square

@@ -95,7 +95,7 @@ class LaionAesthetics(ImageRater):
         cache_bytes: int = 16 * 2**20,
         **loading: Unpack[LoadOptions],
     ) -> None:
-        super().__init__(name, base=base, truncate_prompt=None, batch=batch, cache_bytes=cache_bytes, **loading)
+        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
 
     def rate(self, loaded: LoadedModel, queries: Sequence[Rate]) -> list[float]:
         vectors = self.cached(_image_embeddings, loaded, {query.image.digest: query.image for query in queries})

@@ -69,33 +69,14 @@ def to_numpy_rows(vectors: Any) -> list[Vector]:
 
 
 class ImageRater(LocalExpert[Outcome]):
-    """Answers `Rate` of one quality. Subclasses say how long a prompt may be, and rate. truncate_prompt: whether
-    prompts longer than the model's limit are truncated, as the authors do, and counted as `prompts_cut`; else such a
-    query fails. None: the image is rated alone, prompt and sources are ignored."""
+    """Answers `Rate` of one quality by the image alone: prompt and sources are ignored. Subclasses rate."""
 
     kinds = (Rate,)
     quality: ClassVar[str] = "preference"
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        base: str,
-        truncate_prompt: bool | None,
-        batch: int,
-        cache_bytes: int,
-        **loading: Unpack[LoadOptions],
-    ) -> None:
+    def __init__(self, name: str, *, base: str, batch: int, cache_bytes: int, **loading: Unpack[LoadOptions]) -> None:
         super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
         self.base = base
-        self.truncate_prompt = truncate_prompt
-
-    def options_id(self) -> str:
-        return "whole prompts" if self.truncate_prompt is False else ""
-
-    def prompt_tokens(self, loaded: LoadedModel, prompt: str) -> tuple[int, int]:
-        """The length of a prompt, and the most that the model reads, in tokens."""
-        raise NotImplementedError(f"{type(self).__name__} rates an image without a prompt")
 
     @abstractmethod
     def rate(self, loaded: LoadedModel, queries: Sequence[Rate]) -> Sequence[float]:
@@ -104,18 +85,57 @@ class ImageRater(LocalExpert[Outcome]):
     def answer_batch(self, queries: Sequence[Rate]) -> list[Outcome]:
         with self.checkpoint.use() as loaded:
             self.check(loaded)
-            failures = [self._failure(loaded, query) for query in queries]
-            prompted = self.truncate_prompt is not None
-            keys = [(query.image.digest, query.prompt if prompted else "") for query in queries]
+            failures = [self.failure(loaded, query) for query in queries]
+            keys = [(query.image.digest, self.read_prompt(query)) for query in queries]
             distinct = {key: query for key, query, failure in zip(keys, queries, failures, strict=True) if not failure}
             ratings = dict(zip(distinct, self.rate(loaded, list(distinct.values())), strict=True))
         return [failure or Measurement(ratings[key]) for key, failure in zip(keys, failures, strict=True)]
 
-    def _failure(self, loaded: LoadedModel, query: Rate) -> Failure | None:
-        if query.quality != self.quality:
-            return Failure(f"{self.name} rates {self.quality} only, got {query.quality}")
-        if self.truncate_prompt is None:
-            return None
+    def read_prompt(self, query: Rate) -> str:
+        """What the model reads beside the image."""
+        return ""
+
+    def failure(self, loaded: LoadedModel, query: Rate) -> Failure | None:
+        """Why this query has no rating, if it has none."""
+        return (
+            None
+            if query.quality == self.quality
+            else Failure(f"{self.name} rates {self.quality} only, got {query.quality}")
+        )
+
+
+class PromptedImageRater(ImageRater):
+    """Rates an image for a prompt. truncate_prompt: whether prompts longer than the model's limit are truncated, as the
+    authors do, and counted as `prompts_cut`; else such a query fails."""
+
+    counters: ClassVar[tuple[str, ...]] = ("prompts_cut",)
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base: str,
+        truncate_prompt: bool,
+        batch: int,
+        cache_bytes: int,
+        **loading: Unpack[LoadOptions],
+    ) -> None:
+        super().__init__(name, base=base, batch=batch, cache_bytes=cache_bytes, **loading)
+        self.truncate_prompt = truncate_prompt
+
+    def options_id(self) -> str:
+        return "" if self.truncate_prompt else "whole prompts"
+
+    @abstractmethod
+    def prompt_tokens(self, loaded: LoadedModel, prompt: str) -> tuple[int, int]:
+        """The length of a prompt, and the most that the model reads, in tokens."""
+
+    def read_prompt(self, query: Rate) -> str:
+        return query.prompt
+
+    def failure(self, loaded: LoadedModel, query: Rate) -> Failure | None:
+        if other := super().failure(loaded, query):
+            return other
         if not query.prompt.strip():
             return Failure(
                 f"{self.name} rates an image for a prompt, and the prompt is empty: the score would be meaningless"
