@@ -117,19 +117,19 @@ def _wording(session: Session, tables: Tables) -> list[Condition]:
     return _changes(session, "wording", f"{len(reworded)} paraphrases", reworded, judge=True)
 
 
-def _sizes(session: Session, tables: Tables, *, scales: Sequence[float]) -> list[Condition]:
+def _degraded(
+    session: Session,
+    tables: Tables,
+    *,
+    fault: str,
+    named: str,
+    degrade: Callable[..., EditSample],
+    amounts: Sequence[float],
+) -> list[Condition]:
     conditions = []
-    for scale in scales:
-        smaller = session.answers(scaled(sample, scale) for sample in session.samples)
-        conditions += _changes(session, "size", f"sides x {scale:g}", [smaller])
-    return conditions
-
-
-def _jpeg(session: Session, tables: Tables, *, qualities: Sequence[int]) -> list[Condition]:
-    conditions = []
-    for quality in qualities:
-        worse = session.answers(compressed(sample, quality) for sample in session.samples)
-        conditions += _changes(session, "jpeg", f"quality {quality}", [worse])
+    for amount in amounts:
+        worse = session.answers(degrade(sample, amount) for sample in session.samples)
+        conditions += _changes(session, fault, f"{named} {amount:g}", [worse])
     return conditions
 
 
@@ -214,8 +214,8 @@ def probes(scales: Sequence[float], qualities: Sequence[int]) -> Mapping[str, Pr
             "order": _order,
             "yes-bias": _yes_bias,
             "wording": _wording,
-            "size": partial(_sizes, scales=scales),
-            "jpeg": partial(_jpeg, qualities=qualities),
+            "size": partial(_degraded, fault="size", named="sides x", degrade=scaled, amounts=scales),
+            "jpeg": partial(_degraded, fault="jpeg", named="quality", degrade=compressed, amounts=qualities),
             "draws": _draws,
             "grade-draws": _sampled_grades,
             "picture-words": _picture_words,
