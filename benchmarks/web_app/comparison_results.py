@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
-
-import jinja2
 
 from ...reward import EditSample, ImageError, Score
 from ...reward.score import SCHEMA
@@ -16,7 +14,6 @@ from ..common.errors import InputError
 from ..common.inputs import SampleSource
 from ..common.markdown import markdown_text, table_lines
 from ..report.comparison import ItemChange, MetricComparison, ResultsComparison, interval_text, number_text
-from ..report.page import page_templates
 from ..report.ranking_sheet import boxes_on, data_uri, evidence
 from ..report.results_loading import load_result_folders
 from ..report.score_comparison import compare_scores
@@ -24,6 +21,7 @@ from ..run.editor_outputs import MissingOutput
 from ..suites.results import ResultRow, Results, parsed_lines, require_schema
 from ..suites.suite import Suite
 from .open_files import OpenFiles, ResultPictures
+from .question_view import templates
 
 FindSample = Callable[[int, str], EditSample]
 """Side (0 or 1) and id of an item -> its sample. Raises `MissingOutput`."""
@@ -312,7 +310,11 @@ def items_html(compared: ComparedResults, metric: str | None, order: str, count:
     one = compared.metric(metric)
     changes = ordered_changes(one, order)
     items = [_item(compared, one.metric, change) for change in changes[:count]]
-    return _template().render(items=items, total=len(changes), order=order, metric=one.metric)
+    return (
+        templates()
+        .get_template("comparison_items.html")
+        .render(items=items, total=len(changes), order=order, metric=one.metric)
+    )
 
 
 def _item(compared: ComparedResults, metric: str, change: ItemChange) -> dict[str, Any]:
@@ -384,8 +386,3 @@ def _reasons(names: tuple[str, str], scores: Sequence[Score | None], rows: Seque
 
 def _value(score: Score | None) -> str:
     return "" if score is None else score.status.replace("_", " ") if score.value is None else f"{score.value:.3f}"
-
-
-@cache
-def _template() -> jinja2.Template:
-    return page_templates(Path(__file__).parent).get_template("comparison_items.html")

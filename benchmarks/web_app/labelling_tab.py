@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,7 +32,7 @@ from ..suites.tables import ComputedTable
 from .label_sessions import LabelSessions
 from .label_start import NameForm, StartForm, name_text
 from .messages import QUICK, with_messages
-from .question_view import PictureStore, feedback_html, question_html
+from .question_view import PictureStore, drawing_script, feedback_html, question_html
 from .settings import AppSettings
 
 Updates = dict[Any, Any]  # component -> what it shows now
@@ -52,8 +51,7 @@ class QuestionPanel:
         self.buttons: dict[LabelKind, list[tuple[AnswerChoice, gr.Button]]] = {}
         self._rows: dict[LabelKind, gr.Row] = {}
         with gr.Column(visible=False, elem_id="label-ask") as self.column:
-            script = files(__package__).joinpath("question.js").read_text(encoding="utf-8")
-            self._view = gr.HTML(elem_id="label-question", js_on_load=script)
+            self._view = gr.HTML(elem_id="label-question", js_on_load=drawing_script("question.js"))
             self.shown = gr.Textbox(elem_id="label-shown", elem_classes="label-hidden")
             self.boxes = gr.Textbox(elem_id="label-boxes", elem_classes="label-hidden")
             for kind in LABEL_KINDS:

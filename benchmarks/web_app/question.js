@@ -1,10 +1,5 @@
 // The pictures of a question: zoom all of them at one place, show the source instead of the edits, draw boxes.
 const find = (selector) => element.querySelector(selector);
-const round = (value, low, high) => Math.round(Math.min(Math.max(value, low), high));
-
-function made(tag, properties) {
-  return Object.assign(document.createElement(tag), properties);
-}
 
 // -- zoom and source ---------------------------------------------------------------------------------------------------
 
@@ -30,34 +25,12 @@ function keep(frame, drawn) {
   draw(frame);
 }
 
-function corner(event, frame) {
-  const area = frame.getBoundingClientRect();
-  const [width, height] = [Number(frame.dataset.width), Number(frame.dataset.height)];
-  return [
-    round(((event.clientX - area.left) / area.width) * width, 0, width),
-    round(((event.clientY - area.top) / area.height) * height, 0, height),
-  ];
-}
-
-function between([x0, y0], [x1, y1]) {
-  return [Math.min(x0, x1), Math.min(y0, y1), Math.max(x0, x1), Math.max(y0, y1)];
-}
-
 function draw(frame, unfinished) {
   for (const old of frame.querySelectorAll(".box")) old.remove();
-  const [width, height] = [Number(frame.dataset.width), Number(frame.dataset.height)];
-  [...boxes(frame), ...(unfinished ? [unfinished] : [])].forEach(([x0, y0, x1, y1], number) => {
-    const node = made("div", { className: "box" });
-    Object.assign(node.style, {
-      left: `${(100 * x0) / width}%`,
-      top: `${(100 * y0) / height}%`,
-      width: `${(100 * (x1 - x0)) / width}%`,
-      height: `${(100 * (y1 - y0)) / height}%`,
-    });
+  [...boxes(frame), ...(unfinished ? [unfinished] : [])].forEach((box, number) => {
     const remove = made("button", { type: "button", textContent: "×", ariaLabel: `remove box ${number + 1}` });
     remove.dataset.remove = number;
-    node.append(remove);
-    frame.append(node);
+    addBox(frame, box).append(remove);
   });
 }
 

@@ -10,6 +10,7 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,16 @@ def question_html(shown: ShownQuestion, annotator: str, store: PictureStore) -> 
     is_drawing = shown.question_type.kind == "boxes"
     drawn = shown.previous_answer if isinstance(shown.previous_answer, tuple) else ()
     source = store.address(shown.pictures[0].image)
-    return _template().render(
-        shown=shown,
-        annotator=annotator,
-        is_drawing=is_drawing,
-        boxes=json.dumps(drawn),
-        pictures=[_picture(picture, store, source) for picture in shown.pictures],
+    return (
+        templates()
+        .get_template("question.html")
+        .render(
+            shown=shown,
+            annotator=annotator,
+            is_drawing=is_drawing,
+            boxes=json.dumps(drawn),
+            pictures=[_picture(picture, store, source) for picture in shown.pictures],
+        )
     )
 
 
@@ -94,5 +99,11 @@ def _picture(picture: ShownPicture, store: PictureStore, source: str) -> dict[st
 
 
 @cache
-def _template() -> jinja2.Template:
-    return page_templates(Path(__file__).parent).get_template("question.html")
+def templates() -> jinja2.Environment:
+    """Those of the page."""
+    return page_templates(Path(__file__).parent)
+
+
+def drawing_script(name: str) -> str:
+    """A script of a component on which boxes are drawn."""
+    return "".join(files(__package__).joinpath(one).read_text(encoding="utf-8") for one in ("boxes.js", name))

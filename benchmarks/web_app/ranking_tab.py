@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import tempfile
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from ..common.markdown import markdown_text
 from ..report.ranking_sheet import write_sheet
 from ..run.scoring_run import score_entries
 from .messages import QUICK, scroll_to, with_messages
-from .question_view import PictureStore
+from .question_view import PictureStore, drawing_script
 from .ranking_inputs import MAX_EDITS, demo_entries, demo_names, file_entries, folder_entries, uploaded_entries
 from .ranking_results import RankedEdits, dropped_pictures, movable_thresholds, value_text
 from .ranking_view import RankingView, Updates, thumbnail_gallery
@@ -52,8 +51,7 @@ class RankingForm:
                     label="Instruction", placeholder="Make the mug blue", lines=2, elem_id="rank-instruction"
                 )
                 plan = gr.HTML(elem_id="rank-plan")
-                script = files(__package__).joinpath("source.js").read_text(encoding="utf-8")
-                view = gr.HTML(visible=False, elem_id="rank-source-view", js_on_load=script)
+                view = gr.HTML(visible=False, elem_id="rank-source-view", js_on_load=drawing_script("source.js"))
                 with gr.Accordion("A folder instead of single edits", open=False):
                     gr.Markdown(
                         "Edits of the source; or, without a source, a `samples.jsonl` with its pictures, or pairs "

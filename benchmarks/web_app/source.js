@@ -2,18 +2,15 @@
 // written into the text field of the boxes, in pixels of the source, and what is typed there is drawn.
 const field = () => document.querySelector("#rank-boxes textarea");
 const named = (selector) => document.querySelectorAll(`#rank-plan ${selector}`);
-const view = () => element.querySelector(".source-view");
 const frame = () => element.querySelector(".frame");
-const size = () => [Number(view().dataset.width), Number(view().dataset.height)];
-const boxes = () => JSON.parse(view().dataset.boxes);
+const boxes = () => JSON.parse(frame().dataset.boxes);
 const chosen = () => named("[aria-checked=true]")[0]?.dataset.name;
-const clamp = (value, high) => Math.round(Math.min(Math.max(value, 0), high));
 
 let from = null; // where a drag began
 let cursor = null; // the box that keys move
 
 function keep(drawn) {
-  view().dataset.boxes = JSON.stringify(drawn);
+  frame().dataset.boxes = JSON.stringify(drawn);
   field().value = Object.keys(drawn).length ? JSON.stringify(drawn) : "";
   field().dispatchEvent(new Event("input", { bubbles: true }));
   draw();
@@ -37,38 +34,18 @@ function remove(name, number) {
 
 function draw(unfinished) {
   for (const old of frame().querySelectorAll(".box")) old.remove();
-  const [width, height] = size();
   const all = Object.entries(boxes()).flatMap(([name, list]) => list.map((corners, number) => [name, number, corners]));
   if (unfinished) all.push([chosen() ?? "", -1, unfinished]);
-  for (const [name, number, [x0, y0, x1, y1]] of all) {
-    const node = Object.assign(document.createElement("div"), { className: "box" });
-    Object.assign(node.style, {
-      left: `${(100 * x0) / width}%`,
-      top: `${(100 * y0) / height}%`,
-      width: `${(100 * (x1 - x0)) / width}%`,
-      height: `${(100 * (y1 - y0)) / height}%`,
-    });
-    node.append(Object.assign(document.createElement("span"), { textContent: name }));
+  for (const [name, number, corners] of all) {
+    const node = addBox(frame(), corners);
+    node.append(made("span", { textContent: name }));
     if (number >= 0) {
-      const button = Object.assign(document.createElement("button"), { type: "button", textContent: "×" });
-      button.setAttribute("aria-label", `remove the box of ${name}`);
-      button.onclick = () => remove(name, number);
-      node.append(button);
+      node.append(
+        made("button", { type: "button", textContent: "×", ariaLabel: `remove the box of ${name}`, onclick: () => remove(name, number) }),
+      );
     }
-    frame().append(node);
   }
 }
-
-function place(event) {
-  const area = frame().getBoundingClientRect();
-  const [width, height] = size();
-  return [
-    clamp(((event.clientX - area.left) / area.width) * width, width),
-    clamp(((event.clientY - area.top) / area.height) * height, height),
-  ];
-}
-
-const between = ([a, b], [c, d]) => [Math.min(a, c), Math.min(b, d), Math.max(a, c), Math.max(b, d)];
 
 document.addEventListener("click", (event) => {
   const name = event.target.closest("#rank-plan [data-name]");
@@ -81,13 +58,13 @@ element.addEventListener("click", (event) => {
 
 // What is typed as JSON. What is no such JSON is told when it is scored.
 document.addEventListener("change", (event) => {
-  if (event.target !== field() || !view()) return;
+  if (event.target !== field() || !frame()) return;
   try {
     const typed = JSON.parse(field().value || "{}");
     const valid = Object.values(typed).every((list) => list.every((corners) => corners.length === 4));
-    view().dataset.boxes = JSON.stringify(valid ? typed : {});
+    frame().dataset.boxes = JSON.stringify(valid ? typed : {});
   } catch {
-    view().dataset.boxes = "{}";
+    frame().dataset.boxes = "{}";
   }
   draw();
 });
@@ -101,15 +78,15 @@ element.addEventListener("pointerdown", (event) => {
   if (!event.target.closest(".frame") || event.button !== 0 || event.target.closest("button")) return;
   event.preventDefault();
   frame().focus({ preventScroll: true });
-  from = place(event);
+  from = corner(event, frame());
   frame().setPointerCapture(event.pointerId);
 });
 element.addEventListener("pointermove", (event) => {
-  if (from) draw(between(from, place(event)));
+  if (from) draw(between(from, corner(event, frame())));
 });
 element.addEventListener("pointerup", (event) => {
   if (!from) return;
-  const box = between(from, place(event));
+  const box = between(from, corner(event, frame()));
   from = null;
   add(box);
 });
@@ -120,14 +97,14 @@ element.addEventListener("pointercancel", () => {
 
 element.addEventListener("keydown", (event) => {
   if (event.target !== frame()) return;
-  const [width, height] = size();
+  const [width, height] = sizeOf(frame());
   const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
   if (step) {
     cursor ??= [0.4 * width, 0.4 * height, 0.6 * width, 0.6 * height].map(Math.round);
     const [dx, dy] = [Math.round((step[0] * width) / 100), Math.round((step[1] * height) / 100)];
     const moved = [cursor[2] + dx, cursor[3] + dy];
     cursor = event.shiftKey
-      ? [cursor[0], cursor[1], clamp(Math.max(moved[0], cursor[0] + 2), width), clamp(Math.max(moved[1], cursor[1] + 2), height)]
+      ? [cursor[0], cursor[1], bounded(Math.max(moved[0], cursor[0] + 2), width), bounded(Math.max(moved[1], cursor[1] + 2), height)]
       : shifted(cursor, dx, dy, width, height);
     draw(cursor);
   } else if (event.key === "Enter" && cursor) {
@@ -151,5 +128,5 @@ function shifted([x0, y0, x1, y1], dx, dy, width, height) {
 // Another picture has no boxes.
 watch("value", () => {
   from = cursor = null;
-  if (view() && field()) keep({});
+  if (frame() && field()) keep({});
 });

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
-import jinja2
-
 from ...reward import EditPlan, Image
 from ...reward.metrics.any_edit.instruction_words import all_targets
 from ...reward.metrics.any_edit.plans import words_of_plan
 from ...reward.planners.rule_planner import RulePlanner
 from ...reward.queries.kinds import Plan
-from ..report.page import page_templates
-from .question_view import PictureStore
+from .question_view import PictureStore, templates
 
 SHOWN_SIDE = 1280
 """Pixels: larger pictures are shown at this side. Boxes are those of the whole picture."""
@@ -22,7 +16,7 @@ SHOWN_SIDE = 1280
 def source_html(source: Image, store: PictureStore) -> str:
     """The picture, to draw on. Raises `ImageError` and OSError."""
     return (
-        _templates()
+        templates()
         .get_template("source.html")
         .render(address=store.address(source, SHOWN_SIDE), width=source.width, height=source.height)
     )
@@ -35,9 +29,4 @@ def plan_html(instruction: str) -> str:
     (outcome,) = RulePlanner()([Plan((), instruction.strip())])
     plan = outcome if isinstance(outcome, EditPlan) else None
     names = [] if plan is None else list(dict.fromkeys(target.phrase for target in all_targets(plan)))
-    return _templates().get_template("plan.html").render(text=plan and words_of_plan(plan), names=names)
-
-
-@cache
-def _templates() -> jinja2.Environment:
-    return page_templates(Path(__file__).parent)
+    return templates().get_template("plan.html").render(text=plan and words_of_plan(plan), names=names)
