@@ -23,6 +23,7 @@ from ..queries.kinds import Judge, Query
 from ..queries.outcomes import Abstention
 from ..queries.response_formats import Reply
 from ..sample import EditSample
+from .matching.patch_descriptors import size_within
 from .matching.remains import recoloured_object
 
 Floats = NDArray[np.float64]
@@ -133,9 +134,7 @@ def basic_colour(words: str) -> str | None:
 def probabilities(crop: Pixels) -> dict[str, float]:
     """Probability of each basic colour for the object in the middle of a crop (H x W x 3 uint8 RGB), in [0, 1]. They
     are no distribution: an object half of one colour and half of another has 0.5 for both."""
-    height, width = crop.shape[:2]
-    scale = min(1.0, _SIDE / max(height, width))
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    size = size_within(crop, _SIDE)
     lab = _oklab(crop, size)
     return _probabilities(_shares(lab, _weights(lab, size)))
 

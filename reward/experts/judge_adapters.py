@@ -140,9 +140,10 @@ class JudgeRater(JudgeAdapter):
         means: dict[str, Outcome] = {}
         for digest, outcomes in ratings.items():
             # The mean rating, or else the first failure, or else the first abstention.
-            values = [outcome.value for outcome in outcomes if isinstance(outcome, Measurement)]
+            ratings_alone = [outcome.value for outcome in outcomes if isinstance(outcome, Measurement)]
+            values = [value for value in ratings_alone if value is not None]
             failed = [outcome for kind in (Failure, Abstention) for outcome in outcomes if isinstance(outcome, kind)]
-            means[digest] = failed[0] if failed else Measurement(sum(value or 0.0 for value in values) / len(values))
+            means[digest] = failed[0] if failed else Measurement(sum(values) / len(values))
         return [
             means[query.image.digest]
             if query.quality == self.quality

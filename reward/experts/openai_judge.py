@@ -14,7 +14,17 @@ from ..image import ImageError
 from ..queries.expert import ExpertDown
 from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
-from ..queries.response_formats import FreeText, Grade, Json, Levels, Reply, YesNo, check_max_tokens, parse_reply
+from ..queries.response_formats import (
+    FreeText,
+    Grade,
+    Json,
+    Levels,
+    Reply,
+    ResponseFormat,
+    YesNo,
+    check_max_tokens,
+    parse_reply,
+)
 from .judging.chat_completions import chat_messages, chat_template_tool, parse_completion
 from .judging.endpoint_expert import EndpointExpert, RequestOptions
 from .judging.http_errors import MAX_RAW_CHARACTERS, RequestRejected
@@ -228,7 +238,7 @@ class OpenAIJudge(EndpointExpert):
         body: dict[str, Any] = {
             "model": self.served,
             "messages": messages,
-            field: (self.max_tokens or form.max_tokens) + self.thinking_tokens,
+            field: self._limit(form),
             "temperature": temperature,
         }
         if temperature > 0:
@@ -272,6 +282,9 @@ class OpenAIJudge(EndpointExpert):
         self._unsupported.add(query.form.schema)
         return "response_format" not in self.extra
 
+    def _limit(self, form: ResponseFormat) -> int:
+        return (self.max_tokens or form.max_tokens) + self.thinking_tokens
+
     def _reply(self, query: Judge, response: dict[str, Any]) -> Reply | Failure:
         def raw() -> str:
             return self.endpoint.redact(json.dumps(response, ensure_ascii=False))[:MAX_RAW_CHARACTERS]
@@ -301,8 +314,7 @@ class OpenAIJudge(EndpointExpert):
                 return Failure(f"the server's logprobs are invalid: {error}", raw=raw())
         reply = parse_reply(form, completion.text, probabilities, mass, completion.calls, finished=finished)
         if isinstance(reply, Failure):
-            limit = (self.max_tokens or form.max_tokens) + self.thinking_tokens
-            truncation = "" if finished else f" (truncated after {limit} tokens)"
+            truncation = "" if finished else f" (truncated after {self._limit(form)} tokens)"
             return Failure(reply.reason + truncation, raw=self.endpoint.redact(reply.raw)[:MAX_RAW_CHARACTERS])
         if isinstance(form, YesNo | Levels | Grade) and self.logprobs is True and not reply.probabilities:
             return Failure("the server's logprobs do not determine the options' probabilities", raw=raw())

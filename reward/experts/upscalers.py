@@ -210,7 +210,7 @@ class Upscaler(LocalExpert[Outcome]):
 
 
 def unsupported_upscaler(name: str, description: str) -> ExpertDown:
-    """For a checkpoint that loads."""
+    """The error for a checkpoint that loads and is no supported upscaler."""
     return ExpertDown(f"{name} {description}: give a model that enlarges RGB images 2, 3 or 4 times")
 
 

@@ -178,7 +178,10 @@ class _StepwiseState:
 def run_stepwise(
     run: SelectionRun, samples: Sequence[EditSample], step_planner: StepPlanner, *, n: int, width: int = 1
 ) -> list[Selection]:
-    """`n` candidates per step, which continue the best `width` of the one before. Raises ValueError before any."""
+    """`n` candidates per step in all, which continue the best `width` of the step before, round-robin.
+
+    Raises ValueError, before generation, for a budget of less than one candidate per step.
+    """
     states = [_StepwiseState(sample) for sample in samples]
     steps, limit = sum(state.count for state in states), run.budget.nfe
     if limit is not None and limit < (needed := run.nfe_per_image * steps):

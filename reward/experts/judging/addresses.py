@@ -156,14 +156,16 @@ class PrefixGroups:
 
     def __init__(self) -> None:
         self._groups: LruCache[str, str] = LruCache(_MAX_PICTURES)
+        self._lock = ForkSafeLock()  # over all pictures of a query
 
     def of(self, query: Judge) -> str:
         """The group of a query, by the digest of the picture that it is named after."""
         pictures = [image.digest for image in query.images]
         if not pictures:
             return query.digest
-        group = self._groups.get(pictures[0]) or pictures[0]
-        for one in pictures:
-            if self._groups.get(one) is None:
-                self._groups.put(one, group)
+        with self._lock:
+            group = self._groups.get(pictures[0]) or pictures[0]
+            for one in pictures:
+                if self._groups.get(one) is None:
+                    self._groups.put(one, group)
         return group

@@ -98,14 +98,16 @@ def parse_completion(response: Mapping[str, Any]) -> Completion | Failure:
 
 
 def _choice(response: Mapping[str, Any]) -> dict[str, Any] | Failure:
-    whole = json.dumps(response)[:MAX_RAW_CHARACTERS]
+    def whole() -> str:
+        return json.dumps(response)[:MAX_RAW_CHARACTERS]
+
     if isinstance(response.get("error"), dict | str) and not response.get("choices"):
-        return Failure(f"the server returned an error: {json.dumps(response['error'])[:300]}", raw=whole)
+        return Failure(f"the server returned an error: {json.dumps(response['error'])[:300]}", raw=whole())
     choices = response["choices"]
     if not isinstance(choices, list):
         raise TypeError("choices is no list")
     if not choices:
-        return Failure("the server returned no choices", raw=whole)
+        return Failure("the server returned no choices", raw=whole())
     choice = choices[0]
     message = choice["message"]
     if not isinstance(choice, dict) or not isinstance(message, dict):

@@ -199,13 +199,13 @@ class WrappingExpert(Expert):
 
     def offload(self) -> None:
         """Move the weights, if any, to CPU memory; the next query moves them back."""
-        if self.wrapped is not None and hasattr(self.wrapped, "offload"):
-            self.wrapped.offload()
+        if callable(offload := getattr(self.wrapped, "offload", None)):
+            offload()
 
     def unload(self) -> None:
         """Drop the weights, if any; the next query loads them again."""
-        if self.wrapped is not None and hasattr(self.wrapped, "unload"):
-            self.wrapped.unload()
+        if callable(unload := getattr(self.wrapped, "unload", None)):
+            unload()
 
 
 def as_module(forward: Any) -> Any:

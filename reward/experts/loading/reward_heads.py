@@ -165,7 +165,7 @@ def reward_model(backbone: str, heads: tuple[str, ...]) -> Any:
 _SLOTS = ("{prompt}", "{text_prompt}")
 _TEXT_MARK = "REWARD-TEXT"
 _PIXELS = 256 * 28 * 28  # target pixels of an image, minimum and maximum in one: HPSv3 and EditReward
-_MAX_ASPECT_RATIO = 200  # qwen's preprocessing refuses larger aspect ratios
+_MAX_ASPECT_RATIO = 200  # Qwen's preprocessing refuses larger aspect ratios
 
 
 @dataclass(frozen=True)

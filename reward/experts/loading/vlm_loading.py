@@ -182,7 +182,7 @@ def _rename_vision(rest: str) -> str:
 
 def _weights(name: str, revision: str | None) -> dict[str, Any]:
     """All tensors, memory-mapped from their files."""
-    index = _read(name, "model.safetensors.index.json", revision)
+    index = _table(name, "model.safetensors.index.json", revision)
     weights: dict[str, Any] = {}
     for file in ["model.safetensors"] if index is None else sorted(set(index["weight_map"].values())):
         weights |= read_state(find_file(name, file, revision))
@@ -262,15 +262,18 @@ def _model_type(name: str, revision: str | None) -> str:
 
 
 def _read(name: str, file: str, revision: str | None) -> dict[str, Any] | None:
+    try:
+        return _table(name, file, revision)
+    except OSError:  # offline, or no such model: reported when it is loaded
+        return None
+
+
+def _table(name: str, file: str, revision: str | None) -> dict[str, Any] | None:
+    """The JSON of a file, None where the model has no such file. Raises OSError where that is not known."""
     from transformers.utils import cached_file
 
     repo, folder = split_repository(name)
-    try:
-        cached = cached_file(
-            repo, file, revision=revision, subfolder=folder, _raise_exceptions_for_missing_entries=False
-        )
-    except OSError:  # offline, or no such model: reported when it is loaded
-        return None
+    cached = cached_file(repo, file, revision=revision, subfolder=folder, _raise_exceptions_for_missing_entries=False)
     if cached is None:
         return None
     table: dict[str, Any] = json.loads(Path(cached).read_text(encoding="utf-8"))

@@ -88,7 +88,11 @@ def test_an_answer_is_a_probability_for_every_option(form, answer, expected):
     query(form).check(reply)
 
 
-GRADES: list[Any] = [{"good": third} for third in (math.nan, 0.5, 9**999)] + [{}, {"bad": True}, {"bad": -0.5}]
+GRADES: list[Any] = [{"good": third} for third in (math.nan, 0.5, 9**999)] + [
+    {},
+    {"bad": True, "fair": 0.0, "good": 0.0},
+    {"bad": -0.5, "fair": 0.5, "good": 1.0},
+]
 
 
 @pytest.mark.parametrize(
