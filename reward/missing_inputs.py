@@ -155,6 +155,8 @@ def for_rows(text: str) -> str:
 
 
 def for_page(text: str) -> str:
-    """A sentence for the page of `editcritic app`, where boxes have a field and experts a list."""
-    text = _BOXES_SENTENCE.sub(lambda found: f"draw {'all' if found[1] else 'one'} on the source", text)
+    """A sentence for the page of `editcritic app`, where boxes are drawn and experts have a list."""
+    text = _BOXES_SENTENCE.sub(
+        lambda found: f"draw {'all' if found[1] or found[0].count('x0') > 1 else 'one'} on the source", text
+    )
     return _EXPERTS_ARGUMENT.sub(r"\1 under Experts", text)

@@ -105,7 +105,7 @@ def merge_logs(paths: Sequence[Path], out: Path, *, keep: Keep = "first", answer
         raise LogError(f"{out} is one of the logs that are read: they are not changed; give another file")
     sources = list(paths)
     if out.exists():
-        AnswerLog(out).close()
+        AnswerLog(out).close()  # the last process that closes it moves over what is in the -wal beside it
         if any(Path(f"{out}{suffix}").exists() for suffix in ("-wal", "-shm")):
             raise LogError(f"{out} is used by a process: wait for that to end, or give a new file")
         sources = [out, *sources]

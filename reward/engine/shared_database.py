@@ -130,6 +130,7 @@ class SharedDatabase:
             return
         from tenacity import Retrying, retry_if_exception_message, stop_after_attempt, wait_fixed
 
+        # SQLite's timeout does not cover the switch to WAL.
         locked = retry_if_exception_message(match=".*locked")
         retrying = Retrying(retry=locked, stop=stop_after_attempt(100), wait=wait_fixed(0.05), reraise=True)
         retrying(lambda: db.execute("pragma journal_mode = wal").fetchall())  # a row that is left keeps it in progress

@@ -145,7 +145,7 @@ def _is_box(box: object) -> bool:
 
 
 def _is_line(line: object) -> bool:
-    return isinstance(line, TextLine) and type(line.text) is str and _is_box(line.box)
+    return isinstance(line, TextLine) and all((isinstance(line.text, str), _is_box(line.box)))
 
 
 def _check_measured(query: Query[Measurement], answer: Measurement) -> None:

@@ -128,9 +128,8 @@ class RewardHackingMonitor:
             rejections = _rejections("rejected", scores) | _rejections("heldout_rejected", heldout or ())
             numbers |= {name: fmean(flags) for name, flags in rejections.items()}
             if values := [value for value in trained if value is not None]:
-                log["reward"] = fmean(values)
-                mean = fmean(values)
-                std = pstdev(values)
+                mean, std = fmean(values), pstdev(values)
+                log["reward"] = mean
                 if len(self._baseline_rewards) < self.baseline:
                     self._baseline_rewards.append((mean, std))
                 self._recent_rewards = [*self._recent_rewards, mean][-self.patience :]

@@ -116,7 +116,7 @@ def test_srgb_changes_no_value(profile: bytes) -> None:
     assert image.raw is image
 
 
-def test_edits_that_a_profile_does_not_decide():
+def test_turned_grey_pickled_and_recorded_pictures_have_both_readings():
     exif = PIL.Image.Exif()
     exif[0x0112] = 6
     image = Image.of(encoded(IN_P3, DISPLAY_P3, exif=exif))

@@ -30,6 +30,7 @@ def test_what_is_missing_is_said_in_the_words_of_each_place():
     )
     drawn = {
         missing_inputs.needs_boxes({"cup": 1}, ()): "in the source: draw one on the source, or bind",
+        missing_inputs.needs_boxes({"cups": 2}, ()): "in the source: draw all on the source, or bind",
         missing_inputs.no_box("cup", ()): "draw one on the source, or bind",
         missing_inputs.needs_more_boxes("cup", 3, 1): "has a box: draw all on the source",
     }

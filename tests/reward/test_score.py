@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from editcritic.reward import Box, Evidence, Score
-from editcritic.reward.score import SCHEMA, Scores
+from editcritic.reward.score import SCHEMA, Scores, upper_bound
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 BOXES = st.builds(Box, NUMBERS, NUMBERS, NUMBERS.map(abs), NUMBERS.map(abs), NUMBERS, st.text())
@@ -88,3 +88,11 @@ def test_what_is_not_a_number_is_neither_a_score_nor_written(number):
 def test_a_score_that_says_two_things_is_refused(arguments, says):
     with pytest.raises(ValueError, match=says):
         Score(*arguments)
+
+
+def test_a_product_that_lacks_a_factor_is_bounded_by_the_others():
+    lacking = Score.abstained("no box")
+    known = {"following": lacking, "preservation": Score.of(0.5), "region": Score.of(0.4)}
+    assert upper_bound(Score(None, "abstained", "no box", {"reward": Score(None, "abstained", "x", known)})) == 0.2
+    assert upper_bound(Score(None, "abstained", "no box", dict.fromkeys(known, lacking))) == 1.0
+    assert upper_bound(Score.of(0.3, parts=known)) is upper_bound(lacking) is None

@@ -18,7 +18,6 @@ from editcritic.reward.queries import Rate
 
 from ..fakes import Fake, Held, alone, asks, grown, known, mixed, question, run_all
 
-ROOT = Path(__file__).parents[3]
 SOON = 20.0  # seconds: timeout of immediate events, for slow machines
 STEPS = st.lists(st.integers(0, 40), max_size=4).map(tuple)
 TREE = st.recursive(
