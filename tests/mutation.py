@@ -1,10 +1,12 @@
 """How many small faults the tests notice: `python -m tests.mutation --count 200 --seed 0`.
 
 Mutants are drawn from all of the product's code: a comparison turned round, `and` for `or`, a number off by one, an
-arithmetic operator exchanged, a condition negated. The tests that run a mutant's line, as a run with coverage says
-(`pip install pytest-cov`; it is kept in build/mutation), are run against it until one fails.
+arithmetic operator exchanged, a condition negated. All of them are written into the sources at once, each behind a
+switch, an environment variable. The tests run once with none on, which says who reaches which mutant; then those tests
+run with one on, until one fails. What fails without a mutant counts for nothing.
 
-To compare two commits, run it in a worktree of each, with the same count and seed.
+The sources are put back at the end; run it in a worktree without changes, with an environment of its own. Two commits
+are compared by a run in each, with the same count and seed.
 """
 
 from __future__ import annotations
@@ -12,12 +14,15 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import os
 import random
-import sqlite3
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -27,22 +32,42 @@ MOST_TESTS = 40  # of a mutant, those of files with the fewest tests first
 TIMEOUT_S = 180
 COMPARISONS = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="}
 OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
+SWITCH = '''"""Which mutant is on; who reaches one (`tests/mutation.py`)."""
+import os
+
+_on = os.environ.get("EDITCRITIC_MUTANT")
+_seen = set()
+
+
+def _mutant(number):
+    if _on is not None:
+        return number == int(_on)
+    line = f"{number}\\t{os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' (')[0]}\\n"
+    if line not in _seen:
+        _seen.add(line)
+        file = os.open(REACHED, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(file, line.encode())
+        os.close(file)
+    return False
+'''
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change. span: of the text that is replaced, in bytes of the file."""
+    """One change. span: of the expression that is replaced, in bytes of the file. text: what replaces it."""
 
     path: str
     line: int
     span: tuple[int, int]
+    original: str
     text: str
 
 
 def mutants_of(path: str, source: str) -> Iterator[Mutant]:
-    """All of a file. Annotations and docstrings are left alone."""
+    """All of a file. Annotations, patterns of `match` and what stands in f-strings are left alone."""
+    encoded = source.encode()
     starts = [0]
-    for line in source.encode().splitlines(keepends=True):
+    for line in encoded.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
 
     def place(node: ast.expr) -> tuple[int, int]:
@@ -50,101 +75,133 @@ def mutants_of(path: str, source: str) -> Iterator[Mutant]:
         assert node.end_col_offset is not None
         return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
-    def between(left: ast.expr, right: ast.expr, text: str) -> Mutant:
-        return Mutant(path, left.lineno, (place(left)[1], place(right)[0]), f" {text} ")
+    def text(node: ast.expr) -> str:
+        return encoded[slice(*place(node))].decode()
 
-    encoded = source.encode()
-    for node in ast.walk(ast.parse(source)):
+    def mutant(node: ast.expr, changed: str) -> Mutant:
+        return Mutant(path, node.lineno, place(node), text(node), changed)
+
+    for node in _evaluated(ast.parse(source)):
         match node:
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARISONS:
-                yield between(left, right, COMPARISONS[type(op)])
+                yield mutant(node, f"({text(left)}) {COMPARISONS[type(op)]} ({text(right)})")
             case ast.BoolOp(op=op, values=[left, right]):
-                yield between(left, right, "or" if isinstance(op, ast.And) else "and")
+                yield mutant(node, f"({text(left)}) {'or' if isinstance(op, ast.And) else 'and'} ({text(right)})")
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 if not any(isinstance(side, ast.Constant | ast.JoinedStr) for side in (left, right)):
-                    yield between(left, right, OPERATORS[type(op)])
+                    yield mutant(node, f"({text(left)}) {OPERATORS[type(op)]} ({text(right)})")
             case ast.Constant(value=value) if type(value) is int:
-                yield Mutant(path, node.lineno, place(node), str(value + 1))
+                yield mutant(node, str(value + 1))
             case ast.If(test=test) | ast.IfExp(test=test) if ast.unparse(test) != "TYPE_CHECKING":
-                text = encoded[slice(*place(test))].decode()
-                yield Mutant(path, test.lineno, place(test), f"(not ({text}))")
+                yield mutant(test, f"not ({text(test)})")
+
+
+def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "pattern"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):
+                yield child
+                yield from _evaluated(child)
 
 
 def drawn(count: int, seed: int) -> list[Mutant]:
-    """Those of this seed that can still be parsed."""
+    """Those of this seed; of two that overlap, the first."""
     found: list[Mutant] = []
     for part in PARTS:
         for path in sorted((ROOT / part).rglob("*.py")):
             found += sorted(mutants_of(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")), key=str)
     random.Random(seed).shuffle(found)
-    return [one for one in found[: 2 * count] if _is_valid(changed(one))][:count]
+    chosen: list[Mutant] = []
+    for one in found:
+        spans = [other.span for other in chosen if other.path == one.path]
+        if len(chosen) < count and all(one.span[1] <= start or end <= one.span[0] for start, end in spans):
+            chosen.append(one)
+    return chosen
 
 
-def changed(mutant: Mutant) -> str:
-    """The source of its file with the change."""
-    source = (ROOT / mutant.path).read_bytes()
-    return (source[: mutant.span[0]] + mutant.text.encode() + source[mutant.span[1] :]).decode()
+def write_switches(mutants: Sequence[Mutant]) -> dict[Path, bytes]:
+    """Write all of them into the sources -> what the changed files held."""
+    held = {}
+    (ROOT / "_mutants.py").write_text(SWITCH.replace("REACHED", repr(str(FOLDER / "reached"))), encoding="utf-8")
+    for name in {one.path for one in mutants}:
+        path = ROOT / name
+        source = held[path] = path.read_bytes()
+        for number, one in sorted(enumerate(mutants), key=lambda item: item[1].span, reverse=True):
+            if one.path == name:
+                switched = f"({one.text} if _mutant({number}) else ({one.original}))".encode()
+                source = source[: one.span[0]] + switched + source[one.span[1] :]
+        importing = b"from editcritic._mutants import _mutant"
+        future = b"from __future__ import annotations\n"
+        if future in source:
+            source = source.replace(future, future[:-1] + b"; " + importing + b"\n", 1)
+        else:
+            source = importing + b"\n" + source
+        path.write_bytes(source)
+    return held
 
 
-def _is_valid(source: str) -> bool:
+def run_tests(
+    arguments: Sequence[str], mutant: int | None = None, timeout: float | None = None
+) -> subprocess.CompletedProcess[str] | None:
+    """Run pytest; None out of time."""
+    environment = dict(os.environ, OMP_NUM_THREADS="1") | ({} if mutant is None else {"EDITCRITIC_MUTANT": str(mutant)})
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *arguments]
     try:
-        ast.parse(source)
-    except SyntaxError:
-        return False
-    return True
-
-
-def measure_coverage(arguments: list[str]) -> None:
-    """Run the tests once, with which lines each of them runs."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    settings = FOLDER / "coveragerc"
-    include = "\n    ".join(f"{ROOT / part}/*" for part in PARTS)
-    settings.write_text(f"[run]\nbranch = True\ndata_file = {FOLDER / 'coverage'}\ninclude =\n    {include}\n")
-    options = [
-        "--cov",
-        f"--cov-config={settings}",
-        "--cov-context=test",
-        "--cov-report=json:build/mutation/totals.json",
-    ]
-    subprocess.run([sys.executable, "-m", "pytest", "-q", *options, *arguments], cwd=ROOT, check=False)
-
-
-def tests_of(mutant: Mutant) -> list[str]:
-    """The tests that run its line, at most `MOST_TESTS`."""
-    from coverage.numbits import numbits_to_nums
-
-    with sqlite3.connect(FOLDER / "coverage") as database:
-        query = (
-            "select context.context, arc.fromno from arc join file on file.id = arc.file_id join context on "
-            "context.id = arc.context_id where file.path = ? and abs(arc.fromno) = ? or file.path = ? and "
-            "abs(arc.tono) = ?"
-        )
-        path = str(ROOT / mutant.path)
-        found = {row[0] for row in database.execute(query, (path, mutant.line, path, mutant.line))}
-        lines = "select context.context, line_bits.numbits from line_bits join file on file.id = line_bits.file_id "
-        lines += "join context on context.id = line_bits.context_id where file.path = ?"
-        found |= {row[0] for row in database.execute(lines, (path,)) if mutant.line in set(numbits_to_nums(row[1]))}
-    names = sorted(name.partition("|")[0] for name in found if "::" in name)
-    files = {name: name.partition("::")[0] for name in names}
-    counts = {file: sum(one == file for one in files.values()) for file in files.values()}
-    return sorted(names, key=lambda name: (counts[files[name]], name))[:MOST_TESTS]
-
-
-def is_killed(mutant: Mutant, tests: list[str]) -> bool:
-    """Whether a test fails, or does not end in time."""
-    if not tests:
-        return False
-    path = ROOT / mutant.path
-    original = path.read_bytes()
-    path.write_text(changed(mutant), encoding="utf-8")
-    try:
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-n", "0", *tests]
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=TIMEOUT_S, check=False)
-        return run.returncode != 0
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, env=environment)
     except subprocess.TimeoutExpired:
-        return True
+        return None
+
+
+def tests_by_mutant(arguments: Sequence[str]) -> dict[int, list[str]]:
+    """Run the tests once, with no mutant on -> those that reach each, at most `MOST_TESTS`."""
+    run = run_tests(arguments)
+    assert run is not None
+    (FOLDER / "reach.log").write_text(run.stdout + run.stderr, encoding="utf-8")
+    failed = set(re.findall(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", run.stdout, re.MULTILINE))
+    found = defaultdict(set)
+    for line in (FOLDER / "reached").read_text(encoding="utf-8").splitlines():
+        number, _, test = line.partition("\t")
+        if "::" in test and test not in failed:
+            found[int(number)].add(test)
+    chosen = {}
+    for mutant, tests in found.items():
+        counts = Counter(test.partition("::")[0] for test in tests)
+        order = sorted(tests, key=lambda test: (counts[test.partition("::")[0]], test))
+        chosen[mutant] = order[:MOST_TESTS]
+    return chosen
+
+
+def is_killed(number: int, tests: Sequence[str]) -> bool:
+    """Whether a test fails with this mutant, or does not end in time."""
+    arguments = ["-x", "-n", "0", *tests]
+    run = run_tests(arguments, number, TIMEOUT_S) if tests else None
+    if run is None or run.returncode <= 1:
+        return bool(tests) and (run is None or run.returncode == 1)
+    # Nothing was collected: by the mutant, or always?
+    without = run_tests(arguments, timeout=TIMEOUT_S)
+    return without is not None and without.returncode == 0
+
+
+def killed(mutants: Sequence[Mutant], arguments: Sequence[str], processes: int) -> Iterator[dict[str, object]]:
+    """Each mutant, by how many tests it is reached, and whether one fails, or does not end in time."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / "reached").write_bytes(b"")
+    held = write_switches(mutants)
+    try:
+        tests = tests_by_mutant(arguments)
+
+        def judge(number: int) -> dict[str, object]:
+            own = tests.get(number, [])
+            return {**asdict(mutants[number]), "tests": len(own), "killed": is_killed(number, own)}
+
+        with ThreadPoolExecutor(processes) as pool:
+            yield from pool.map(judge, range(len(mutants)))
     finally:
-        path.write_bytes(original)
+        for path, source in held.items():
+            path.write_bytes(source)
+        (ROOT / "_mutants.py").unlink()
 
 
 def main() -> None:
@@ -152,16 +209,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tests", nargs="*", default=["-m", "not slow", "-n", "2", "--dist", "loadfile", "tests"])
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--tests", nargs=argparse.REMAINDER, default=["-m", "not slow", "-n", "2", "--dist", "loadfile", "tests"]
+    )
     options = parser.parse_args()
-    if not (FOLDER / "coverage").exists():
-        measure_coverage(options.tests)
     results = []
-    for number, mutant in enumerate(drawn(options.count, options.seed), 1):
-        tests = tests_of(mutant)
-        results.append({"path": mutant.path, "line": mutant.line, "text": mutant.text, "tests": len(tests)})
-        results[-1]["killed"] = is_killed(mutant, tests)
-        sys.stdout.write(f"{number} {results[-1]}\n")
+    for result in killed(drawn(options.count, options.seed), options.tests, options.processes):
+        results.append(result)
+        sys.stdout.write(f"{result}\n")
         (FOLDER / f"mutants-{options.seed}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     sys.stdout.write(f"{sum(bool(one['killed']) for one in results)} of {len(results)} killed\n")
 
