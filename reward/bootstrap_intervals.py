@@ -28,7 +28,8 @@ _STUDENT = (12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.36462
 def bootstrap_interval(statistic: Callable[..., Numbers], *columns: ArrayLike) -> tuple[float, float] | None:
     """The 95 % interval of a statistic over bootstrap samples of the rows; the same in every call. columns: a value for
     each row, (rows,) each; rows are resampled whole. statistic: the columns of all samples, (samples, rows) each -> a
-    number for each sample, (samples,), NaN where it is undefined.
+    number for each sample, (samples,), NaN where it is undefined. None for fewer than two rows, or if fewer than half
+    of the samples are defined.
     """
     arrays = [np.asarray(column, np.float64) for column in columns]
     if len(arrays[0]) < 2:

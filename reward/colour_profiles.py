@@ -102,7 +102,9 @@ def _converted(pixels: Pixels, transform: PIL.ImageCms.ImageCmsTransform) -> Pix
 def continues_raw_numbers(edited: Pixels, raw: Pixels, shown: Pixels) -> bool:
     """Whether an edit without a profile has the numbers of a source as a program reads it that ignores profiles (raw),
     and not its colours in sRGB (shown). It has where the numbers clearly fit better, and well: in the tenth of the
-    places that fit best, of those where both differ, or else by all its colours, wherever they are.
+    places that fit best, of those where both differ, or else by all its colours, wherever they are. So neither a large
+    change nor another frame decides, and what recolours the whole picture fits neither: then it is in sRGB, as what
+    shows it takes it.
     """
     edit, numbers, colours = (_thumbnail(pixels) for pixels in (edited, raw, shown))
     apart = np.linalg.norm(numbers - colours, axis=1)

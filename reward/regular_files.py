@@ -37,7 +37,9 @@ _BACKSLASH = "a backslash separates no folders here, it is a letter of a name: w
 def open_regular(path: str | os.PathLike[str], *, inside: Path | None = None) -> BinaryIO:
     """Open a regular file to read bytes; neither a FIFO nor a device is waited for, or opened. A missing file is looked
     for under the other spellings of its path (see `spellings`), under the same checks. inside: a folder that the file
-    has to lie in, or below, once links are followed; others need to be trusted (see `trust`).
+    has to lie in, or below, once links are followed; others need to be trusted (see `trust`). Of a repository in the
+    hub's cache, whose files are links, it is the repository's folder. Raises OSError: for a missing file, one of
+    another kind, or one outside of the folder.
     """
     name = os.fspath(path)
     try:

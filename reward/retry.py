@@ -135,7 +135,11 @@ def failed_rows(scores: Sequence[Score | None], *, infrastructure: bool = False)
 def retry_rounds(
     scores: Sequence[Score], until: float, *, skip: Container[int] = (), max_rate: float = 0.0
 ) -> Iterator[tuple[float, list[int]]]:
-    """A pause in seconds and the rows to ask again after it, in rounds; the caller puts new scores into `scores`."""
+    """A pause in seconds and the rows to ask again after it, in rounds; the caller puts their new scores into `scores`.
+    Failed rows are asked again at once, and then, after pauses, those that infrastructure failed. until: by
+    `time.monotonic`, when the last of these rounds may begin; they are for more than `max_rate` of all rows only. skip:
+    rows that are never asked again.
+    """
     retries, pause = 0, 0.0
     while rows := [row for row in failed_rows(scores, infrastructure=retries > 0) if row not in skip]:
         if retries:

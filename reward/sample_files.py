@@ -189,7 +189,12 @@ def sample_from_json(
     pictures: Mapping[str, Image] | None = None,
     recorded: DerivedDigest | None = None,
 ) -> EditSample:
-    """A sample from one JSON object of a stranger."""
+    """A sample from one JSON object of a stranger. Relative paths are resolved against `folder`. folder: if given,
+    images are read in it and below only, links followed, or where it is trusted; without one, paths are the caller's
+    own. pictures: images by name or `picture_name`, where the JSON was sent with its images; then no file is opened.
+    recorded: of a recording, the digests of its derived images; then no file is opened either. Raises pydantic's
+    ValidationError, `ImageError`, or ValueError.
+    """
     row = _Sample.model_validate(data)
 
     def image(value: str | _ImageReference) -> Image:
@@ -253,7 +258,9 @@ def sample_from_json(
 
 def sample_to_json(sample: EditSample) -> dict[str, Any]:
     """A sample with its images by digest, for recordings; inverse of `sample_from_json`. Earlier turns are written with
-    the fields in which they differ from what `sample_from_json` assumes.
+    the fields in which they differ from what `sample_from_json` assumes. Raises ValueError for a sample that would not
+    be read as it is: one without an id, or with an earlier turn whose own history is neither empty nor made of the
+    turns before it.
     """
     first = sample.turns[0]
     if not all(turn.id for turn in sample.turns):

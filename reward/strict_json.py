@@ -32,7 +32,11 @@ class UnsafeJSON(ValueError):
 
 
 def parse_json(data: bytes | str, *, max_values: int = MAX_VALUES) -> Any:
-    """Values from JSON, in UTF-8 with or without a byte order mark. Memory is of the order of its size."""
+    """Values from JSON, in UTF-8 with or without a byte order mark. Memory is of the order of its size. Raises
+    ValueError for what is no JSON, for duplicate keys, NaN and infinities; and its subclass `UnsafeJSON` for numbers
+    beyond 1e308, integers beyond 64 bits, lone surrogates, nesting deeper than `MAX_DEPTH`, and more than `max_values`
+    values.
+    """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
         opened = text.count("[") + text.count("{")

@@ -98,9 +98,9 @@ class VerifierLike(Protocol):
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A rule: the value and every named part reach their thresholds. The outermost part of a name counts. A part that
-    is not applicable sets no condition; one that has no value or is missing makes the answer "can't tell", unless
-    another is too low.
+    """A rule: the value and every named part reach their thresholds. Parts are looked up in nested ones,
+    too: the outermost of a name counts, the first of several. A part that is not applicable sets no condition; one that
+    has no value or is missing makes the answer "can't tell", unless another is too low.
     """
 
     value: float | None = None

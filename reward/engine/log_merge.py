@@ -99,7 +99,9 @@ _RECORDING = {
 def merge_logs(paths: Sequence[Path], out: Path, *, keep: Keep = "first", answers_only: bool = False) -> MergeReport:
     """Merge logs into `out`, atomically. What `out` has already stays, and counts as the first log. answers_only: leave
     out what recordings have beside answers; else recordings have to be of one reward, and the merged log is a recording
-    of all their samples. The logs that are read are not changed.
+    of all their samples. The logs that are read are not changed. Raises `LogError` for a file that is no answer log or
+    is damaged as a database, for recordings that do not fit, for an `out` that is one of the logs or that a process
+    uses; OSError if it cannot be written.
     """
     if any(os.path.realpath(path) == os.path.realpath(out) for path in paths):
         raise LogError(f"{out} is one of the logs that are read: they are not changed; give another file")

@@ -65,7 +65,10 @@ class SharedDatabase:
         """path: `:memory:` for one of this object alone. create: a script that makes the missing tables, sets `schema`
         in the table `meta` of a new database, and the pragmas of a connection. tables: those that a database of this
         kind always has. kind, replacement: for messages, as "an answer log", "a new file". read_only: neither the file
-        nor what lies beside it is changed; if a process was killed while it wrote, a copy is read.
+        nor what lies beside it is changed; if a process was killed while it wrote, a copy is read. Raises
+        `error_class`, naming the path, for a file that cannot be used. A foreign database, one of another schema, or
+        one with anything in its schema that `create` does not make (a trigger, a view, another column) is not changed,
+        and nothing in it runs.
         """
         self.path, self.create, self.schema, self.tables = path, create, schema, tables
         self.kind, self.replacement, self.error_class = kind, replacement, error_class

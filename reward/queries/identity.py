@@ -40,7 +40,8 @@ class _Paths(Enum):
 def metric_digest(metric: Any) -> str:
     """The digest of a metric without experts, 64 hex digits. An object is described by its class, the version in its
     card, and its constructor arguments, which it must keep as attributes of the same names; a property
-    `identity_options` takes the place of the arguments.
+    `identity_options` takes the place of the arguments. Raises `SpecError` for what no other process could have an
+    equal of, such as a class defined inside a function.
     """
     return _digest(_describe(metric, _Paths.BY_CONTENT))
 

@@ -283,7 +283,8 @@ def parse_integer(text: str, low: int, high: int, criterion: str = "") -> int | 
 def parse_json(schema: str, text: str) -> Any:
     """The JSON value of a schema in a text: alone, in a code fence, or surrounded by other text. A trailing comma
     before a closing bracket is accepted, and an integer that is written as a string of digits, as in the released code
-    of Complex-Edit, is read as one.
+    of Complex-Edit, is read as one. Raises ValueError with the problem: no valid value, several that differ, or a
+    duplicate key.
     """
     problems: list[str] = []
     valid: list[Any] = []

@@ -300,7 +300,8 @@ def parse_reply(
 ) -> Reply | Failure:
     """Parse a judge's output to a reply, or a `Failure` where it is not in this format. finished: whether the judge
     ended its output itself. Reasoning before the answer is dropped (`final_answer`). Probabilities are dropped where
-    the words say something else or cannot be read.
+    the words say something else or cannot be read. Levels and grades are normalised to their plain spelling; text of
+    the other formats is unchanged. More than `MAX_OUTPUT` characters, and an answer of more than `MAX_REPLY`, are none.
     """
     if len(text) > MAX_OUTPUT:
         reason = f"the output has {len(text):,} characters, and at most {MAX_OUTPUT:,} are read"

@@ -129,3 +129,26 @@ def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     files = ["scores.jsonl", "report.html", "journal/rows-0.jsonl", "answers.db"]
     assert [line.partition(": ")[0] for line in done.stdout.splitlines()] == [str(tmp_path / name) for name in files]
     assert done.stdout.count("File too large") == 3
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from editcritic.reward.atomic_files import write_atomically
+
+for _ in range(100):
+    write_atomically(Path(sys.argv[1]), sys.argv[2] * 100_000)
+"""
+
+
+def test_two_processes_never_mix_their_contents(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, letter]) for letter in "ab"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if path.exists():
+            seen.add(path.read_text())
+    assert [writer.returncode for writer in writers] == [0, 0]
+    seen.add(path.read_text())
+    assert seen <= {"a" * 100_000, "b" * 100_000}
+    assert names(tmp_path) == ["state.json"]

@@ -79,3 +79,13 @@ def test_a_box_is_written_in_one_way_whatever_its_numbers_came_as():
         assert {type(number) for number in (converted.cx, converted.cy, converted.w, converted.h, converted.score)} == {
             float
         }
+
+
+@given(BOXES, BOXES)
+def test_overlap_is_a_share_the_same_from_both_sides(a, b):
+    assert 0 <= a.iou(b) <= 1 + 1e-9
+    assert a.iou(b) == b.iou(a)
+    if min(a.w, a.h) > 1e-4:  # of a picture's side: a pixel or so
+        assert a.iou(a) == pytest.approx(1)
+    if a.contains(b):
+        assert a.area >= b.area - 1e-9

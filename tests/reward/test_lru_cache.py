@@ -1,5 +1,7 @@
 """Caches are bounded by the size of what they hold, and drop what was used least recently."""
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -63,3 +65,22 @@ def test_the_limit_holds_and_every_answer_is_right(batches, limit):
         assert {int(key) for key in values} == set(batch)
         assert all(value.tolist() == [int(key)] * int(key) for key, value in values.items())
         assert sum(value.nbytes for value in cache._kept.values()) == cache.used <= limit
+
+
+def test_threads_may_ask_at_once():
+    cache = features(400)
+    wrong: list[object] = []
+
+    def work(seed):
+        order = np.random.default_rng(seed)
+        for _ in range(200):
+            values = cache.get_or_compute(inputs(*order.integers(1, 20, 3).tolist()), squares([]))
+            wrong.extend(key for key, value in values.items() if value.tolist() != [int(key)] * int(key))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert cache.used <= 400

@@ -388,3 +388,18 @@ def test_one_edit_may_have_boxes_and_other_fields():
     (edit,) = scored
     assert (edit.id, edit.task, edit.instruction) == ("x", task, "remove the cup")
     assert edit.boxes == {"cup": (Box(0.25, 0.5, 0.5, 1.0, label="cup"),)}
+
+
+def test_a_name_is_built_once(monkeypatch):
+    calls = []
+    of = Reward.of
+
+    def counted(*arguments, **options):
+        calls.append(arguments)
+        return of(*arguments, **options)
+
+    monkeypatch.setattr(Reward, "of", counted)
+    reward_module._cached_reward.cache_clear()
+    for number in range(3):
+        score(picture(), picture(number), "x", reward="guard-same-aspect?tolerance=0.07")
+    assert len(calls) == 1

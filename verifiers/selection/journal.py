@@ -1,8 +1,9 @@
 """The journal of a run: images and scores, cached and resumable.
 
 A folder with `journal.sqlite` (images and scores by the digest of their request), `answers.sqlite` (of experts: pass
-`Journal.answer_log` to the reward), `images/` and `states/`. Selectors are deterministic: a resumed run finds its
-requests cached. Failures are not stored, damaged rows count as not stored, and what no run writes ends the run.
+`Journal.answer_log` to the reward), `images/` (PNG) and `states/` (safetensors). Selectors are deterministic: a resumed
+run finds its requests cached. Failures are not stored, damaged rows count as not stored, and what no run writes ends
+the run.
 """
 
 from __future__ import annotations

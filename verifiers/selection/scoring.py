@@ -18,7 +18,9 @@ from .journal import Journal
 
 
 class JournaledScorer:
-    """A reward with scores journaled under its identity (in memory only without a spec), and counted judge calls."""
+    """A reward with scores journaled under its identity (in memory only without a spec), and counted judge calls. Those
+    of a reward on a server are unknown.
+    """
 
     def __init__(self, reward: BaseReward, journal: Journal) -> None:
         self._journal = journal

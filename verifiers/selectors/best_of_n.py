@@ -336,7 +336,9 @@ class Observation:
 
 
 class PastPrompts:
-    """Of a calibration, with previews of a step (0: without). What has no value counts as the lowest."""
+    """Of a calibration, with previews of a step (0: without). What has no value counts as the lowest. Raises ValueError
+    for a step that was not recorded, without any final value, and for more than 10 million candidates.
+    """
 
     def __init__(self, calibration: PreviewCalibration, preview_step: int) -> None:
         if preview_step and preview_step not in calibration.steps[:-1]:

@@ -199,7 +199,8 @@ class HalvingSchedule:
 
 
 def best_schedule(values: ValueArray, steps: Sequence[int], share: float, most_checkpoints: int) -> HalvingSchedule:
-    """The least regret within `share` of best-of-n's NFE. values: (samples, n, steps), final images last."""
+    """The least regret within `share` of best-of-n's NFE. values: (samples, n, steps), final images last, with at least
+    one final value a sample."""
     finals = values[:, :, -1]
     best, worst, single = _best_values(finals), np.nanmin(finals, 1), np.nanmean(finals, 1)
     total = values.shape[1] * steps[-1]

@@ -66,7 +66,7 @@ class PreviewQuality:
 
     spearman: rank correlation within a sample; 0 if all previews are equal. top_hit_rate: how often the best image, or
     one as good, is among the top fraction of previews (`TOP_FRACTIONS`). regret: how much lower the best of that
-    fraction is.
+    fraction is, in units of the reward; if none of it has a value, the worst counts.
     """
 
     step: int

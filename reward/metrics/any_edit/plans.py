@@ -262,8 +262,10 @@ class PlanProblem(NamedTuple):
 
 
 def plan_problems(plan: EditPlan, instruction: str) -> tuple[PlanProblem, ...]:
-    """Reasons to reject a plan of an instruction; empty if it accounts for all of it. Linear in the length of the text.
-    Objects that the sentence does not name: see `absent_objects`."""
+    """Reasons to reject a plan of an instruction; empty if it accounts for all of it. Linear in the length of the text,
+    of which at most `MAX_INSTRUCTION` characters are accepted. Objects that the sentence does not name:
+    `absent_objects`.
+    """
     sentence = collapsed(instruction)
     if len(sentence) > MAX_INSTRUCTION:
         message = (

@@ -326,8 +326,9 @@ def _read_lines(image: Image, boxes: Sequence[Box], wanted: str = "") -> Program
             cx, cy = area.x0 + line.box.cx * area.w, area.y0 + line.box.cy * area.h
             box = replace(line.box, cx=cx, cy=cy, w=line.box.w * area.w, h=line.box.h * area.h)
             if not boxes or not reading.is_localised or share_inside(box, boxes[index]) >= _IN_PLACE:
-                rims = (box.x0 - area.x0, box.y0 - area.y0, area.x1 - box.x1, area.y1 - box.y1)
-                lines.append(_Line(line.text, box, min(rims) <= _RIM))
+                at_left_or_top = box.x0 <= area.x0 + _RIM or box.y0 <= area.y0 + _RIM
+                at_rim = at_left_or_top or box.x1 >= area.x1 - _RIM or box.y1 >= area.y1 - _RIM
+                lines.append(_Line(line.text, box, at_rim))
     return lines
 
 

@@ -34,7 +34,8 @@ def tuned_thresholds(
 ) -> dict[str, float]:
     """For each task type, the threshold of a similarity in [-1, 1] that agrees most often with the labels
     (EdiVal-Agent, figure 4): a midpoint of two values or of an extreme and the end of the range, the middle one of
-    equals. Scores without a value are left out. Raises ValueError if the three differ in length."""
+    equals (of two, the higher). Scores without a value are left out. Raises ValueError if the three differ in
+    length."""
     by_type: dict[str, list[tuple[float, bool]]] = {}
     for sample, score, success in zip(samples, scores, succeeded, strict=True):
         if score.value is not None:
@@ -61,8 +62,8 @@ TextSource = Literal["captions", "instruction"]
 
 @dataclass(frozen=True)
 class ClipSimilarity(ABC):
-    """A cosine in [-1, 1], or with a threshold (by task type, or for all others) a verdict. With `thresholds` alone,
-    other types are not applicable."""
+    """A cosine in [-1, 1], or with a threshold (by task type, or for all others) a verdict: 1.0 if it is reached,
+    else 0.0. With `thresholds` alone, other types are not applicable."""
 
     _: KW_ONLY
     threshold: float | None = None

@@ -157,7 +157,8 @@ class EditScore(PromptedMetric):
     consistency) and the lower grade of its looks (naturalness, no artifacts), averaged over the draws; `parts` has the
     means. It asks `judge.editscore`, which `judge` also serves. The published weights,
     `Vlm("Qwen/Qwen2.5-VL-7B-Instruct", lora="EditScore/EditScore-7B")`, were trained with the authors' prompts; ours
-    differ: `prompts` takes the original texts.
+    differ: to reproduce published values, put the original texts into `edit_score.txt` and `edit_score_quality.txt` of
+    `prompts`.
 
     Args:
         draws: Samples that are averaged; the authors take 1, 4 or 8. If one fails or cannot be parsed, the score fails.

@@ -31,8 +31,9 @@ class ComplexEditOptions(PromptedMetric):
     `expected`: the expectation over 0 to 10 of one query. The last two need a judge that gives probabilities, without
     reasoning; the card states the cost (its figures for token probability are our reading of rows of table 2 whose
     label is not printed). seed: selects the draws, which seeds do not share; a larger `n` adds some. max_replacements:
-    of failed samples. reasoning: before the grade; None: in mode `numeric` for following and preservation. With
-    `token_probability`, each of `n` samples reasons first. rubric: what the grades stand for. sampling:
+    of failed samples, by further draws; if more fail, so does the score. reasoning: before the grade; None: in mode
+    `numeric` for following and preservation. True with `token_probability`: each of `n` samples reasons first. rubric:
+    what the grades stand for; `token_probability` has none. sampling:
     `deterministic`: one query at temperature 0 (the paper's probability mass of 1e-7). paper: criteria and rubrics are
     sent as a system prompt (figure 16). Raises ValueError for an invalid option."""
 

@@ -1,8 +1,14 @@
 """A conversation with a judge that may call tools before its verdict, and the three tools of DLEBench for one edit.
 
-Conversations work with any judge that answers `FreeText`: the grammar is plain text (see `replies`). After each reply
-without a verdict follows one user message with the results of all its calls, in order. Errors are reported to the judge
-in place of results, and use up the turn:
+Conversations work with any judge that answers `FreeText`: the grammar is plain text (tables 16 to 26),
+
+    <Start Thinking>…</Start Thinking>
+    <tool_call>{"name": …, "parameters": {…}}
+    {"name": …, "parameters": {…}}</tool_call>
+
+or, after the reasoning, `<Start Final Answer>Label</Start Final Answer>`; native tool calls of a judge
+(`Reply.tool_calls`) count as written in it. After each reply without a verdict follows one user message with the
+results of all its calls, in order. Errors are reported to the judge in place of results, and use up the turn:
 
 - a malformed call, an unknown tool or wrong parameters: the message states the error;
 - a tool whose expert fails or abstains: the message states that the tool could not answer (the reason is in the

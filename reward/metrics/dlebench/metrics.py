@@ -37,10 +37,10 @@ PACKAGE = "editcritic.reward.metrics.dlebench"
 class DleBenchOptions(PromptedMetric):
     """Options of both metrics; the defaults of all but `mode` and `prompts` are ours. mode: `oracle` (with target boxes
     and a reference), `tools` (the judge may use tools) or `plain`. max_tokens: of a reply. min_crop_side: crops with a
-    shorter side below are upscaled; paper: instead, all crops of the tools are (up to `MAX_CROP_SIDE`), others are not,
-    and prompts have worked examples and a system prompt with role and tools (table 16). With tools: max_turns, of
-    replies; max_regions, of differences shown; detection_threshold, of a score; object_names: what the detector looks
-    for, a `substring` of the instruction (table 16), or `words` of it in any order (table 11)."""
+    shorter side below, in pixels, are upscaled; paper: instead, all crops of the tools are (up to `MAX_CROP_SIDE`),
+    others are not, and prompts have worked examples and a system prompt with role and tools (table 16). With tools:
+    max_turns, of replies; max_regions, of differences shown; detection_threshold, of a score; object_names: what the
+    detector looks for, a `substring` of the instruction (table 16), or `words` of it in any order (table 11)."""
 
     mode: str = "oracle"
     prompts: str | None = None

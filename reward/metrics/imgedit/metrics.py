@@ -57,7 +57,8 @@ _TYPE_OF_TASK: Mapping[str, EditType] = {
 
 
 def edit_type_of(sample: EditSample) -> EditType | None:
-    """The type of an edit: `compose` for several operations, else the only one's name if that is one, or the task's."""
+    """The type of an edit: `compose` for several operations, else the only one's name if that is one, or the task's.
+    None if these leave it open."""
     if len(sample.operations) > 1:
         return "compose"
     names = [operation.name.strip().casefold() for operation in sample.operations]

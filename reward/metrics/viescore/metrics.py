@@ -76,7 +76,7 @@ _CARD = Card(
 @dataclass(frozen=True)
 class VieScoreOptions(PromptedMetric):
     """The options of all metrics of VIEScore. protocol: how a reply is read, `fixed` or `official`, as in the released
-    code."""
+    code. prompts: a pack's `semantic_consistency.txt`, with the slot `{instruction}`, and `perceptual_quality.txt`."""
 
     protocol: VieScoreProtocol = "fixed"
     prompts: str | None = None
@@ -288,8 +288,8 @@ def _of_bare_words(line: str) -> Any:
         raise problem
     entries = [_ENTRY.fullmatch(entry) for entry in line[1:-1].split(",")]
     try:
-        texts = {entry[2]: entry[3].strip() for entry in entries if entry}
-        values = {key: json.loads(text if _BARE.fullmatch(text) else f'"{text}"') for key, text in texts.items()}
+        texts = [(entry[2], entry[3].strip()) for entry in entries if entry]
+        values = {key: json.loads(text if _BARE.fullmatch(text) else f'"{text}"') for key, text in texts}
     except ValueError:
         raise problem from None
     score = values.get("score")

@@ -288,3 +288,33 @@ def test_a_judge_server_is_audited_like_the_reward_that_it_serves():
 
 def _mean(query: Any) -> Measurement:
     return Measurement(float(query.image.pixels.mean(dtype=np.float64)) / 255)
+
+
+def test_any_edit_is_audited_by_its_name():
+    report = audit("any-edit", photographs()[:1], experts="cpu", families=select_families(["sample-id", "blank"]))
+    assert (report.reward, report.range) == ("any-edit", (0.0, 1.0))
+    assert report.identity.startswith("any-edit@")
+    assert [cost.seconds for cost in report.expert_costs] == sorted(
+        (cost.seconds for cost in report.expert_costs), reverse=True
+    )
+    assert all(cost.roles for cost in report.expert_costs)
+
+
+def test_a_reward_that_knows_the_row_of_a_batch_is_found_by_the_order():
+    def odd(samples: Sequence[EditSample]) -> list[float]:
+        return [value / 255 + 0.1 * (row % 2) for row, value in enumerate(brightness(samples))]
+
+    report = audit(odd, photographs(), families=select_families(["batch-order"]))
+    wrong = [sum(place % 2 != number % 2 for place in range(3)) for number in range(len(photographs()))]
+    assert violations(report) == {"batch-order": sum(wrong)}
+
+
+def test_an_edit_that_cannot_be_scored_is_left_out_and_the_others_are_not():
+    def picky(samples: Sequence[EditSample]) -> list[float]:
+        if any(sample.id.startswith(photographs()[1].id) for sample in samples):
+            raise RuntimeError("no")
+        return brightness(samples)
+
+    report = audit(picky, photographs()[:3], families=[darker("lower")])
+    assert {trial.sample for trial in report.trials} == {0, 2}
+    assert report.edits[1].reason == "RuntimeError: no"

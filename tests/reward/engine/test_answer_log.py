@@ -5,6 +5,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -30,7 +31,7 @@ from editcritic.reward.queries import (
 from editcritic.reward.queries.answers import Answer, TextLine
 from editcritic.reward.queries.kinds import Query
 
-from ..fakes import PICTURE, Fake, alone, asks, known, picture, question, run_all, verdict
+from ..fakes import PICTURE, Fake, alone, asks, known, mixed, picture, question, run_all, verdict
 
 ROOT = Path(__file__).parents[3]
 BOX = Box(1 / 3, 0.1 + 0.2, 1e-9, 1.0, 0.9, "Tasse “blau”")
@@ -338,3 +339,29 @@ def test_the_index_of_files_is_a_mapping_that_lasts(tmp_path):
         assert len(log.files) == 0
         with pytest.raises(KeyError):
             _ = log.files[file]
+
+
+def test_threads_share_a_log(tmp_path):
+    with AnswerLog(tmp_path / "log") as log:
+
+        def work(worker):
+            for number in range(100):
+                log.put(f"e{worker % 2}", [(question(number), Measurement(float(number)))])
+                assert log.get(f"e{worker % 2}", [question(number)])
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(log) == 200
+
+
+def test_failures_are_never_kept(tmp_path):
+    expert = Fake(mixed)
+    with AnswerLog(tmp_path / "log", record_queries=True) as log, Engine(log=log) as engine:
+        scores = run_all(engine, [asks(number) for number in range(60)], expert)
+        failed = sum(score.status == "failed" for score in scores)
+        assert 0 < failed < 60
+        assert len(log) == 60 - failed
+    assert len(rows(tmp_path / "log", "queries")) == 60 - failed

@@ -1,10 +1,13 @@
 """The engine affects only the timing: scores equal those of programs that run alone."""
 
+import json
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.reward import AnswerLog, Engine, Image, Score, ask
-from editcritic.reward.queries import Rate
+from editcritic.reward.queries import Measurement, Rate
 
 from ..fakes import Fake, Held, alone, asks, grown, known, mixed, question, run_all
 
+ROOT = Path(__file__).parents[3]
 SOON = 20.0  # seconds: timeout of immediate events, for slow machines
 STEPS = st.lists(st.integers(0, 40), max_size=4).map(tuple)
 TREE = st.recursive(
@@ -241,3 +245,70 @@ def test_a_future_that_is_cancelled_in_time_never_starts():
 def test_an_impossible_engine_is_refused(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))} must be at least 1, got 0"):
         Engine(**options)
+
+
+SECOND = """
+import json, sys, time
+from pathlib import Path
+from typing import Any
+from editcritic.reward import AnswerLog, Engine
+from tests.reward.fakes import Fake, asks, mixed, run_all
+
+folder, me, many = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+(folder / f"{me} is here").touch()
+while len(list(folder.glob("* is here"))) < 2:
+    time.sleep(0.001)
+expert = Fake(mixed, batch=7, jitter_s=0.002)
+with AnswerLog(folder / "log") as log, Engine(log=log, window=5) as engine:
+    scores = run_all(engine, [asks(number, number + 1, 2 * number) for number in range(many)], expert)
+print(json.dumps([[score.to_json() for score in scores], dict(expert.seen)]))
+"""
+
+
+def python(script, *arguments):
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_share_a_log_that_both_write_at_once(tmp_path):
+    many = 150
+    runs = [python(SECOND, tmp_path, me, many) for me in ("one", "two")]
+    results = [json.loads(run.communicate(timeout=120)[0]) for run in runs]
+    expected = [alone(asks(number, number + 1, 2 * number), mixed) for number in range(many)]
+    questions = (question(number) for number in range(2 * many))
+    answerable = {query.digest for query in questions if isinstance(mixed(query), Measurement)}
+    for scores, seen in results:
+        assert [Score.from_json(score) for score in scores] == expected
+        assert {count for digest, count in seen.items() if digest in answerable} <= {1}
+    expert = Fake(mixed)
+    with AnswerLog(tmp_path / "log") as log, Engine(log=log) as engine:
+        programs = [asks(number, number + 1, 2 * number) for number in range(many)]
+        assert run_all(engine, programs, expert) == expected
+    assert not answerable & expert.seen.keys(), "both processes logged all their answers"
+
+
+def test_nothing_is_dropped_while_a_result_is_there_and_not_yet_announced(monkeypatch):
+    future: Any = Future
+    announce, put = future._invoke_callbacks, Engine._put
+
+    def announce_late(future):
+        time.sleep(0.02)
+        announce(future)
+
+    def put_and_look_late(engine, tasks):
+        put(engine, tasks)
+        time.sleep(0.01)
+
+    monkeypatch.setattr(Future, "_invoke_callbacks", announce_late)
+    monkeypatch.setattr(Engine, "_put", put_and_look_late)
+    with Engine(window=1) as engine:
+        assert len(list(engine.run(((asks(), None) for _ in range(5)), {}))) == 5
+
+
+def test_an_engine_that_the_exit_has_stopped_keeps_nobody_waiting():
+    engine = Engine()
+    assert engine.submit(asks(1), {"preference": Fake(known)}).result(SOON).status == "scored"
+    engine._scheduler.stop()  # as at the exit
+    assert not engine.is_open
+    with pytest.raises(RuntimeError, match="this engine is closed"):
+        engine.submit(asks(2), {"preference": Fake(known)})

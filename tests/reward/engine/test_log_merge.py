@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import AnswerLog
+from editcritic.reward import AnswerLog, Engine
 from editcritic.reward.engine.answer_log import LogError
 from editcritic.reward.engine.log_merge import MergeReport, merge_logs
 from editcritic.reward.queries import Measurement, Reply
 from editcritic.reward.queries.answers import Answer
 from editcritic.reward.queries.kinds import Query
 
-from ..fakes import known, question, verdict
+from ..fakes import Fake, alone, asks, known, question, run_all, verdict
 
 Answers = list[tuple[Query[Any], Answer]]
 
@@ -146,3 +146,15 @@ def test_a_log_that_a_process_uses_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(LogError, match="used by a process"):
             merge_logs([good], tmp_path / "all")
     assert added(merge_logs([good], tmp_path / "all")) == [1, 1]
+
+
+def test_an_engine_with_the_merged_log_asks_nothing(tmp_path: Path) -> None:
+    for name, asked in (("a", (1, 2)), ("b", (2, 3))):
+        with AnswerLog(tmp_path / name) as log, Engine(log=log) as engine:
+            run_all(engine, [asks(*asked)], Fake(known))
+    merge_logs([tmp_path / "a", tmp_path / "b"], tmp_path / "all")
+    with AnswerLog(tmp_path / "all") as log, Engine(log=log) as engine:
+        expert = Fake(known)
+        (score,) = run_all(engine, [asks(1, 2, 3)], expert)
+    assert score == alone(asks(1, 2, 3), known)
+    assert expert.calls == []

@@ -309,3 +309,22 @@ def test_a_metric_with_other_options_has_a_card_of_its_own():
     ]
     plain = [PlanPreservation(), FollowedAndPreserved()]
     assert ["features.face" in one.card.roles for one in (*plain, *changed)] == [False, False, True, True]
+
+
+@given(SOME, st.lists(st.floats(0.01, 100), min_size=5, max_size=5))
+def test_weights_count(scores, numbers):
+    weights = dict(zip("abcde"[: len(scores)], numbers, strict=False))
+    total = sum(weight * score.value for weight, score in zip(weights.values(), scores, strict=True))
+    value = over(WeightedMean, *scores, weights=weights).value
+    assert value == pytest.approx(total / sum(weights.values()))
+    assert min(score.value for score in scores) - 1e-9 <= value <= max(score.value for score in scores) + 1e-9
+
+
+@pytest.mark.parametrize("kind", [GeometricMean, Product, Minimum])
+@pytest.mark.parametrize("unknown", [FAILED, ABSTAINED])
+def test_a_part_at_the_lower_bound_decides_whatever_the_others_would_have_been(kind, unknown):
+    score = over(kind, unknown, Score.of(0, "a copy"), Score.of(0.7))
+    assert (score.status, score.value) == ("scored", 0.0)
+    assert score.parts["a"].status == unknown.status
+    assert over(kind, unknown, Score.of(0.01)).value is None
+    assert over(WeightedMean, unknown, Score.of(0)).value is None

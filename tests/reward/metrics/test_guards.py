@@ -11,7 +11,7 @@ import skimage.data
 
 from editcritic.reward import Box, Engine, Evidence, Image, Score, Task, default_experts
 from editcritic.reward.metrics import all_guards
-from editcritic.reward.metrics.guards import NoPromptInjection, NotBlank, SameAspect
+from editcritic.reward.metrics.guards import NoPromptInjection, NotACopy, NotBlank, NotCollage, SameAspect
 from editcritic.reward.queries import Measurement, RecognizedText
 from editcritic.reward.queries.answers import Detections, TextLine
 
@@ -370,3 +370,10 @@ def test_a_guard_that_cannot_tell_leaves_it_open_and_without_a_reader_none_reads
     ).with_signature("guard-not-a-copy@1")
     assert "reader.guard" in all_guards().card.roles
     assert "reader.guard" not in all_guards(prompt_injection_guard=False).card.roles
+
+
+def test_an_edit_of_another_size_is_compared_at_the_size_of_its_source(engine, experts):
+    photograph = PHOTOGRAPHS["coffee"]
+    for metric in (NotACopy(), NotCollage()):
+        edit = sample(sources=(Image.of(photograph),), edited=Image.of(larger(photograph)))
+        assert engine.submit(metric(edit), experts, edit).result(60).value == 1.0

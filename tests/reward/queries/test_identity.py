@@ -9,12 +9,15 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import PIL.Image
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from editcritic.reward import Card, Reward, SpecError
 from editcritic.reward.config import build
@@ -238,3 +241,51 @@ def test_options_whose_state_cannot_be_seen_share_no_identity(one, other):
     first, second = Reward(Words(one), {}), Reward(Words(other), {})
     assert not first.is_repeatable
     assert first.identity != second.identity
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(PLAIN, min_size=2, max_size=4))
+def test_different_data_has_different_digests(values):
+    for one, other in combinations(values, 2):
+        assert (content_digest(one) == content_digest(other)) == (repr(one) == repr(other))
+
+
+LEAVES = st.builds(Tuned, st.sampled_from([None, 1, 2, "1"]), st.sampled_from([1, 2]))
+
+
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(
+            lambda kind, parts: kind(parts),
+            st.sampled_from([WeightedMean, GeometricMean, Product, Minimum]),
+            st.dictionaries(st.sampled_from("ab"), inner, min_size=1),
+        ),
+        st.builds(Gate, inner, inner),
+        st.builds(Threshold, inner, st.sampled_from([0.25, 0.5])),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TREES, TREES, st.sampled_from("xy"), st.sampled_from("xy"))
+def test_rewards_that_can_differ_never_share_an_identity(one, other, first_expert, second_expert):
+    def reward(metric, expert):
+        asking = WeightedMean({"metric": metric, "rated": Rated()})
+        return Reward(asking, {"preference": Fake(name=expert)})
+
+    same = repr(one) == repr(other) and first_expert == second_expert
+    assert (reward(one, first_expert).identity == reward(other, second_expert).identity) == same

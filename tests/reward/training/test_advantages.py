@@ -243,3 +243,29 @@ def test_what_means_nothing_is_refused(scores, options, says):
         advantages(scores, ["a", "a"], **options)
     with pytest.raises(ValueError, match="1 scores and 2 groups"):
         credit_advantages([credited(1.0)], ["a", "b"])
+
+
+@given(ROWS, OPTIONS, st.sampled_from([2.0**-20, 0.25, 3.0, 1024.0]))
+def test_the_unit_of_scores_does_not_matter_once_it_is_divided_by(rows, options, unit):
+    scaled = {**options, "judge_std": options["judge_std"] * unit}
+    plain, scaled_result = of(rows, **options), of([(None if v is None else v * unit, g) for v, g in rows], **scaled)
+    np.testing.assert_allclose(
+        plain.values * (unit if options["scale_rewards"] == "none" else 1), scaled_result.values, atol=1e-9 * unit
+    )
+    assert plain.noise_variance_share == pytest.approx(scaled_result.noise_variance_share)
+
+
+@given(ROWS, OPTIONS, st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(rows, options, random):
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    original, shuffled = of(rows, **options), of([rows[index] for index in order], **options)
+    np.testing.assert_allclose(original.values[order], shuffled.values, atol=1e-12)
+    for name, number in original.metrics.items():
+        assert number == pytest.approx(shuffled.metrics[name])
+
+
+@given(ROWS, st.sampled_from([0.1, 0.5, 2.0]), st.sampled_from(["group", "batch"]))
+def test_shrinking_divides_by_twice_the_noise_at_least(rows, noise, scale):
+    result, apart = of(rows, judge_std=noise, scale_rewards=scale), of(rows, scale_rewards="none")
+    assert (np.abs(result.values) <= np.abs(apart.values) / (2 * noise) + 1e-12).all()

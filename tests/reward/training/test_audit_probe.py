@@ -341,3 +341,14 @@ def test_the_monitor_takes_gains_as_numbers_of_a_step():
     for step in range(21, 30):
         monitor.observe_hacks(10 * step, HackGains({"blurred": [0.5, 0.25]}))
     assert [alarm.step for alarm in monitor.alarms] == [40, 250]  # again only after it did not pay
+
+
+def test_a_hack_that_did_not_pay_in_one_of_the_last_probes_raises_no_alarm():
+    tracker = HackTracker(5, 3.0)
+    paid = [0.5, 0.5, 0.5, 0.0, 0.5, 0.5, 0.5, 0.5, 0.5]
+    alarms = [
+        alarm
+        for step, gain in enumerate(paid)
+        for alarm in tracker.observe(step, HackGains({"blank": [gain + 0.01, gain - 0.01]}))[1]
+    ]
+    assert [alarm.step for alarm in alarms] == [8]  # the fifth probe after the one without a gain

@@ -284,3 +284,26 @@ def test_a_watch_that_was_saved_goes_on_as_if_it_had_never_stopped():
         assert second.alarms == uninterrupted.alarms
     assert uninterrupted.alarms
     assert all(isinstance(alarm, Alarm) for alarm in uninterrupted.alarms)
+
+
+def test_a_policy_that_learns_to_do_as_it_is_told_raises_no_alarm():
+    honest = [case.sample for case in edits() if not case.mode]
+    flawed = [case.sample for case in edits() if case.mode]
+    random = np.random.default_rng(0)
+    monitor, good, bad = RewardHackingMonitor(), batches(1, of=honest, size=1), batches(2, of=flawed, size=1)
+    for step in range(60):
+        share = 0.4 + 0.5 * min(1.0, step / 40)
+        batch = [(good if random.random() < share else bad)()[0] for _ in range(16)]
+        monitor.observe(step, batch, [1.0] * 16)
+    assert monitor.alarms == []
+
+
+def test_a_hack_that_spreads_slowly_is_heard_of_before_all_pictures_have_it():
+    monitor, batch, random = RewardHackingMonitor(), batches(4), np.random.default_rng(0)
+    for step in range(100):
+        share = (step - 20) / 100
+        monitor.observe(
+            step, [HACKS["copied"][1](edit) if random.random() < share else edit for edit in batch()], [1.0] * 16
+        )
+    assert names(monitor) == {"difference"}
+    assert monitor.alarms[0].step < 90  # seven of ten

@@ -213,3 +213,16 @@ def test_a_forked_child_uses_the_journal_while_a_thread_of_the_parent_writes(tmp
         finally:
             stop.set()
             thread.join()
+
+
+def test_what_was_kept_outlives_the_process(tmp_path: Path) -> None:
+    with Journal(tmp_path) as first:
+        first.put_image("a", picture(1), Cost(8), ARRAYS)
+        first.put_score("a", SCORE, Cost())
+    with Journal(tmp_path) as second:
+        image, arrays = second.get_image("a"), second.get_state("a")
+        assert image is not None
+        assert np.array_equal(image[0].pixels, picture(1).pixels)
+        assert arrays is not None
+        assert np.array_equal(arrays["latents"], ARRAYS["latents"])
+        assert second.get_score("a") == (SCORE, Cost())

@@ -270,3 +270,17 @@ def test_calibrations_that_say_nothing_are_refused():
     long, short = ((0.5, 0.5),) * 10_000, ((0.5, 0.5),)
     with pytest.raises(ValueError, match="too many"):
         PastPrompts(PreviewCalibration("e", {}, (1, 8), {"long": long, **{f"{n}": short for n in range(1000)}}), 1)
+
+
+def test_before_anything_is_seen_all_past_prompts_count_alike():
+    past = PastPrompts(recorded(HOPELESS, RARE, EASY, steps=(8,)), 0)
+    rate, paused = past.gain_rates([], 0.0, None, {})
+    assert rate == pytest.approx((0 + 0.25 + 1) / 3 * (1 - least(HOPELESS, RARE, EASY)) / 8)
+    assert not paused
+
+
+def test_prompts_may_have_lost_candidates():
+    calibration = recorded([0, 0, 0, 1], [1, 1], steps=(8,))
+    calibration = PreviewCalibration("painter", {}, (8,), {**calibration.values, "none": ()})
+    rate = PastPrompts(calibration, 0).gain_rates([], 0.0, None, {})[0]
+    assert rate == pytest.approx((0.25 + 1) / 2 * (1 - 0.1 * float(np.std([0, 0, 0, 1, 1, 1]))) / 8)

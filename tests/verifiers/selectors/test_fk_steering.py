@@ -184,3 +184,21 @@ def test_a_failed_particle_never_wins_and_its_place_is_filled_if_there_is_reason
     (result,) = pick(FKSteering(8, reward_scale=1e-9), editor=Painter(bad_seeds={1, 2, 3, 4, 5}))
     assert [one.status for one in result.candidates].count("made") == 3
     assert len(result.candidates) == 8
+
+
+def test_differences_add_up_to_the_last_reward_whatever_came_before():
+    _, first = particles([0.9, 0.1], scale=3.0)
+    kept = {name: [getattr(one, name) for one in first] for name in ("log_weight", "log_potential")}
+    assert log_weights(particles([0.2, 0.4], scale=3.0, **kept)[1]) == pytest.approx([3 * 0.2, 3 * 0.4])
+
+
+def test_a_preview_without_a_value_is_made_good_by_the_next_one():
+    _, first = particles([0.6, None], scale=2.0)
+    kept = {name: [getattr(one, name) for one in first] for name in ("log_weight", "log_potential", "max_reward")}
+    assert shares(particles([0.6, 0.6], scale=2.0, **kept)[1]) == pytest.approx([0.5, 0.5])
+
+
+def test_resampling_is_unbiased():
+    weights = np.array([0.07, 0.53, 0.0, 0.4])
+    counts = [systematic_resample(weights, first) for first in (np.arange(1000) + 0.5) / 1000]
+    assert np.mean(counts, 0) == pytest.approx(4 * weights, abs=2e-3)

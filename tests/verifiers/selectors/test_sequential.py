@@ -327,3 +327,11 @@ def test_what_a_guard_rejected_does_not_go_on_beside_others():
         assert rejected
         assert parents
         assert not parents & rejected
+
+
+def test_a_chain_ends_where_no_candidate_of_a_turn_has_a_score():
+    painter = Painter(bad_seeds={2 * STEP_SEED_STRIDE, 2 * STEP_SEED_STRIDE + 1})
+    (one,) = pick(MultiTurnEditing(2), compounds(), editor=painter)
+    assert one.winner is None
+    assert "step 3 of 3" in one.reason
+    assert [chosen.step for chosen in one.steps] == [1, 2]

@@ -18,8 +18,8 @@ from editcritic.reward import (
     Target,
     Task,
 )
-from editcritic.reward.edit_plan import plan_from_json
-from editcritic.reward.metrics.any_edit.plan_of_sample import UNCERTAIN, plan_of, plans_agree
+from editcritic.reward.edit_plan import OPERATION_TYPES, plan_from_json
+from editcritic.reward.metrics.any_edit.plan_of_sample import _SENSES, UNCERTAIN, plan_of, plans_agree
 from editcritic.reward.metrics.any_edit.plans import words_of_plan
 from editcritic.reward.queries import Abstention, Detect, Detections, Failure, Judge, Plan, Reply
 from editcritic.reward.queries.response_formats import parse_reply
@@ -413,3 +413,7 @@ ADD_HAT, LEFT_ONE, RIGHT_ONE = (
 )
 def test_careful_readers_may_differ_in_a_type_but_not_in_objects_values_and_places(first, second, same):
     assert plans_agree(first, second) is plans_agree(second, first) is same
+
+
+def test_every_type_has_a_sense_or_may_be_anything():
+    assert set(OPERATION_TYPES).difference(*_SENSES.values()) == {"composition", "reasoning", "other"}

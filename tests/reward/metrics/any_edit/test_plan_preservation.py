@@ -173,3 +173,11 @@ def test_another_background_keeps_who_is_there_and_a_replacement_stands_in_its_p
     elsewhere[:150, 430:] = 255 - elsewhere[:150, 430:]
     instruction = "Replace the person with a mannequin in a blue suit."
     assert preserved(elsewhere, instruction) < 0.6 < 0.95 < preserved(dressed, instruction)
+
+
+def test_another_style_keeps_what_is_where():
+    painting = np.ascontiguousarray(cv2.stylization(ASTRONAUT[:, :, ::-1].copy())[:, :, ::-1])
+    gone, (x0, y0, x1, y1) = painting.copy(), PERSON
+    gone[y0:y1, x0:x1] = painting[:, 440:].mean((0, 1))
+    there, lost = (preserved(edited, "Make it a watercolor painting.") for edited in (painting, gone))
+    assert lost < 0.3 < 0.9 < there

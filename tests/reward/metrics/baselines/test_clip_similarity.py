@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from editcritic.reward import Reward, Score, Task, default_experts
 from editcritic.reward.metrics.baselines.clip_similarity import ClipDirectional, ClipImage, tuned_thresholds
@@ -116,3 +118,11 @@ def test_types_are_tuned_apart_and_what_has_no_value_or_type_is_left_out():
     assert tuned_thresholds(samples, scores, [True, False, True, True]) == expected
     with pytest.raises(ValueError, match="zip"):
         tuned_thresholds(samples, scores, [True])
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.booleans()), min_size=1, max_size=12))
+def test_no_threshold_agrees_more_often(labelled):
+    def right(threshold):
+        return sum((value >= threshold) == good for value, good in labelled)
+
+    assert right(tuned(*labelled)) == max(map(right, [-2.0, 2.0, *(value for value, _ in labelled)]))

@@ -24,7 +24,7 @@ from editcritic.reward.score import Score
 
 from ...fakes import alone
 from ..scripted import numbers
-from .scripted_judges import OPERATIONS, asked, drawn, edit, known, score_of
+from .scripted_judges import OPERATIONS, asked, drawn, edit, known, score_of, verdict
 
 ALL = [ComplexEditInstructionFollowing, IdentityPreservation, PerceptualQuality, ComplexEditOverall]
 REFUSED = Failure("I do not rate pictures", raw="Sorry, no.")
@@ -183,3 +183,10 @@ def test_what_is_no_answer_or_several_is_a_failed_measurement_with_the_words(nam
         assert (score.status, score.value) == ("failed", None)
         assert "the judge gave no answer" in score.reason
         assert [item.text for item in score.evidence] == ([text] if text else [])
+
+
+def test_a_judgement_is_not_mixed_from_draws_of_other_samples():
+    rule = lambda query: verdict(9, 9) if query.images[1] == edit().edited else verdict(1, 1)  # noqa: E731
+    other = edit("b", edited=edit().source)
+    scores, _ = asked(ComplexEditInstructionFollowing(n=5), rule, edit("a"), other)
+    assert [score.value for score in scores] == [9.0, 1.0]

@@ -8,6 +8,7 @@ from editcritic.reward.experts.pixel_differences import PixelDifferences
 from editcritic.reward.metrics.dlebench.tools import (
     ToolError,
     check_context,
+    context_factor,
     crop_corners,
     detect_object,
     enlarge_small_crops,
@@ -201,3 +202,10 @@ def test_only_small_crops_are_enlarged_and_none_beyond_bounds():
     nobody = Experts()
     assert value_alone(enlarge_small_crops([noise(1, (300, 300))], 256), nobody, "enhancer")
     assert nobody.queries == []
+
+
+@pytest.mark.parametrize(
+    ("shorter", "factor"), [(1, 6.0), (16, 6.0), (32, 6.0), (88, 4.575), (144, 3.15), (256, 0.3), (400, 0.3)]
+)
+def test_the_factor_falls_from_6_at_32_pixels_to_03_at_256(shorter, factor):
+    assert context_factor(shorter) == pytest.approx(factor)

@@ -331,3 +331,9 @@ def test_by_levels_one_question_is_asked_of_all_samples():
     assert (score.value, dict(question.slots)["dimension"]) == (0.75, "Inter-Subject Consistency")
     protocols = [of(name).card.protocols for name in (CONSISTENCY, TRANSFER, "physical-plausibility")]
     assert protocols == [("questions", "five_levels", "two_levels"), ("questions", "two_levels"), ()]
+
+
+def test_the_module_names_all_dimensions_and_nothing_else():
+    assert [getattr(overall, name.replace("-", "_"))().dimension for name in ALL] == list(ALL)
+    with pytest.raises(AttributeError, match="has no attribute 'world_knowlege'"):
+        _ = overall.world_knowlege

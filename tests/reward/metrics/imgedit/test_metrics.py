@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from editcritic.reward import EditSample, Operation, Score, Task
 from editcritic.reward.metrics.imgedit.metrics import (
@@ -263,3 +266,10 @@ def test_replies_that_leave_something_open_fail(text: str, official: float | Non
     as_released, _ = scored(ImgEditUge("official"), text, edit())
     assert as_released.value == official
     assert as_released.status == ("failed" if official is None else "scored")
+
+
+@given(st.text(alphabet="Prompt Complianc:12345/.\n*- ", max_size=300))
+def test_whatever_a_judge_writes_is_grades_or_an_error(reply: str) -> None:
+    for name in (NAMES, ("Score",)):
+        with suppress(ValueError):
+            assert all(1 <= grade <= 5 for grade in read_grades(reply, name))

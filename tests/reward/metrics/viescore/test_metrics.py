@@ -127,6 +127,7 @@ def test_official_reads_the_grades_that_the_released_code_reads(case: dict[str, 
 @pytest.mark.parametrize(
     ("reply", "grade"),
     [
+        *((r"{score: \x, score: 7}", None), ("{score: 5, score: 7}", 7)),
         *(("{score: 7, reasoning: a {small seam}", 7), ("{score: 7, reasoning: :all clean}", 7)),
         *(("{score: 6, reasoning:: all clean}", 6), ('{"score": 7, reasoning: a { b}', 7)),
         *(("{score: 7, reasoning: fine: no seams}", None), ("{score: 7, reasoning: a {small} seam}", None)),
