@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from editcritic.benchmarks.run.scoring_run import profile_table
-from editcritic.reward import EditSample
+from editcritic.reward import AnswerLog, EditSample
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
@@ -337,6 +337,21 @@ def test_in_an_engine_failures_keep_their_words_and_stats_tell_tokens_and_cost_u
     table = console.export_text()
     assert "900 prompt tokens, 18 completion tokens, 18 images sent" in table
     assert "720 cached tokens, 0.000432 USD" in table
+
+
+def test_a_spent_budget_stops_asking_and_a_later_run_pays_for_the_rest_only(tmp_path):
+    with serving(lambda *_: Answer(completion("7"), after_s=0.01)) as server:
+        runs = []
+        for options in ({"max_requests": 10, "concurrency": 4}, {}):
+            with AnswerLog(tmp_path / "log") as log:
+                (scores,) = scored(judge(server, **options), samples(25), log=log, on_failures="none")
+                runs.append((scores, len(server.requests)))
+    (first, sent), (second, in_all) = runs
+    assert (sent, in_all) == (10, 25)
+    assert [score.status for score in first].count("scored") == 10
+    reasons = {score.reason for score in first if score.status == "failed"}
+    assert all("request budget of 10 requests is spent" in reason for reason in reasons)
+    assert [score.value for score in second] == [0.7] * 25
 
 
 def test_a_question_that_finds_no_server_does_not_stop_the_others_and_a_dead_server_is_soon_left_alone():
