@@ -1,5 +1,6 @@
 """OpenAIJudge: what it asks for, and what of a reply is an answer. Errors of servers: judging/test_http_endpoint."""
 
+import base64
 import io
 import json
 import re
@@ -10,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from editcritic.benchmarks.run.scoring_run import profile_table
-from editcritic.reward import AnswerLog, EditSample
+from editcritic.reward import AnswerLog, EditSample, Image
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
+from editcritic.reward.experts.judging.sent_images import after_jpeg
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 from editcritic.reward.queries.response_formats import Tool, ToolCall
@@ -44,6 +46,17 @@ def body_of(query: Judge, **options: Any) -> dict[str, Any]:
     with serving(lambda *_: Answer(completion())) as server:
         judge(server, **options)([query])
         return dict(server.requests[0].body)
+
+
+def test_jpeg_is_that_of_pil_whose_default_quality_is_75():
+    image = picture(1, 37, 53)
+    body = body_of(question(None, 0, image, " good?"), image_format="jpeg", jpeg_quality=75)
+    data = base64.b64decode(body["messages"][0]["content"][0]["image_url"]["url"].split(",")[1])
+    expected = io.BytesIO()
+    image.pil().save(expected, "JPEG")
+    assert data == expected.getvalue()
+    assert after_jpeg(image, 75) == Image.of(data)
+    assert after_jpeg(image, None) is image
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg"])
@@ -298,6 +311,14 @@ def test_refuses_options_that_mean_nothing(options, says):
 
 def samples(count: int) -> list[EditSample]:
     return [sample(f"s{n}", instruction=f"make it {n}") for n in range(count)]
+
+
+def test_thirty_two_edits_of_a_source_at_once_are_encoded_once_each_and_the_source_once():
+    with serving(lambda *_: Answer(completion())) as server:
+        expert = judge(server, concurrency=32)
+        expert([question(None, draw, picture(1, 64, 64), picture(2 + n), "?") for n in range(32) for draw in range(2)])
+        assert expert.image_cache.encoded == 33
+        assert expert.usage()["images_sent"] == 128
 
 
 def test_two_hundred_questions_sixteen_at_a_time_each_gets_its_own_answer():
