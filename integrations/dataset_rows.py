@@ -3,8 +3,7 @@
 A row that is no edit by its own content, such as one with a picture of NaN or an empty prompt, fails alone: in a batch
 it is the reason, a string, in place of its image or sample. What is wrong with a whole batch or data set is raised.
 Edits are grouped as `EditSample` does it, not by the trainers' own ids. Strings in metadata are never read as file
-names.
-"""
+names."""
 
 from __future__ import annotations
 
@@ -187,8 +186,7 @@ def image_or_reason(value: object) -> Image | str:
 
 def images_from_batch(batch: Any) -> list[Image | str]:
     """One image per row, or the reason why it is none: of tensors N x C x H x W, arrays N x H x W x C (uint8, or floats
-    in [0, 1]), or a list of anything `Image.of` takes. Raises PixelFormatError for another shape, type or scale.
-    """
+    in [0, 1]), or a list of anything `Image.of` takes. Raises PixelFormatError for another shape, type or scale."""
     if hasattr(batch, "detach"):
         batch = batch.detach().cpu()
     return [image_or_reason(row) for row in batch]
@@ -203,9 +201,9 @@ def sample_from_row(row: DatasetRow) -> EditSample:
     Judged by `instruction`. The sources are the first that is present of `source`, `sources`, `image` and `images` (TRL
     passes the last two to the policy). `edited`: if a completion is neither an image nor an instruction. `id`, `group`,
     `mask`, `reference`, and the fields of `METADATA_FIELDS`, as columns (but `metadata`) or in a table `editcritic`.
+    Images are anything `Image.of` takes, or the undecoded images of `datasets`.
     Raises ValueError naming missing columns or an invalid field, ImageError, `SampleTooLarge`, and `UnusableRow` for
-    what is empty or nested too deeply.
-    """
+    what is empty or nested too deeply."""
     columns = {name: value for name, value in row.items() if not is_absent(value)}
     column = next((name for name in SOURCE_COLUMNS if name in columns), "")
     pictures = _listed(columns.get(column))

@@ -66,7 +66,7 @@ def render(renderable: RenderableType, *, stderr: bool = False) -> None:
 
 
 @dataclass(frozen=True)
-class _Escaped:
+class _Escaped:  # without control characters of its texts; those that rich writes for colours stay
     renderable: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:

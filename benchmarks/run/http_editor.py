@@ -36,9 +36,9 @@ class HttpEditor:
     """Requests edits from `url`, `batch_size` requests concurrently.
 
     name: of the model, for results; the address by default. key_env: variable with an API key, sent as a bearer token.
-    retries: after a lost connection, a time-out, HTTP 408, 429 and 5xx, with pauses of 1 s, 2 s, 4 s, … Raises
-    `InputError` for an invalid URL, and for one with a password or a query: those would be in results.
-    """
+    timeout_s: seconds, of one request. retries: after a lost connection, a time-out, HTTP 408, 429 and 5xx, with
+    pauses of 1 s, 2 s, 4 s, … Raises `InputError` for an invalid URL, and for one with a password or a query: those
+    would be in results."""
 
     nfe = 0
 
@@ -155,7 +155,7 @@ class _TransientError(RuntimeError):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: Any) -> None:  # pictures and keys go to the address that was given only
         return None
 
 

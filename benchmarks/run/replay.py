@@ -43,7 +43,8 @@ _SIZE = (512, 512)
 
 @dataclass(frozen=True, slots=True)
 class GoldenCase:
-    """A line of the file. `calls`: the detector calls of the released code, in order."""
+    """A JSON line of the file. detections: image -> phrase -> [cx, cy, w, h, score]. vlm: question -> image or phrase
+    -> answer. calls: the detector calls of the released code, in order. expected: its verdict, 0 or 1."""
 
     id: str
     instruction: str

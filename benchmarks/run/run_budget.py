@@ -85,10 +85,10 @@ class BudgetTracker:
     """Counts expert calls, and rejects calls beyond the budget. Thread-safe.
 
     prices: role -> price per call, the more specific role first (`judge.quality` before `judge`); without one, the cost
-    that the expert reports (`usd`) counts, and an expert whose cost became unknown is asked nothing more. An expert
-    that asks another bound one makes calls of that one, at its price. before, before_s: of earlier runs. share: 1 /
-    number of processes. Raises `InputError` for a price without an expert, and for a limit of an unreported cost.
-    """
+    that the expert reports (`usd`) counts, and an expert whose cost became unknown is asked nothing more; where that
+    was in an earlier run, which does not say whose it was, no served expert without a price is asked. An expert that
+    asks another bound one makes calls of that one, at its price. before, before_s: of earlier runs. share: 1 / number
+    of processes. Raises `InputError` for a price without an expert, and for a limit of an unreported cost."""
 
     def __init__(
         self,

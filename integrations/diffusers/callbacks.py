@@ -1,9 +1,10 @@
 """Score and stop edits during a direct call of a diffusers pipeline, from previews of the expected result.
 
-verifier = Verifier(reward, at_least(0.3))
-with VerifierCallback(pipeline, verifier, sample, preview_steps=(2, 4), stop_on_reject=True) as callback:
-    pipeline(…, callback_on_step_end=callback, callback_on_step_end_tensor_inputs=callback.tensor_inputs)
-"""
+    verifier = Verifier(reward, at_least(0.3))
+    with VerifierCallback(pipeline, verifier, sample, preview_steps=(2, 4), stop_on_reject=True) as callback:
+        pipeline(…, callback_on_step_end=callback, callback_on_step_end_tensor_inputs=callback.tensor_inputs)
+
+The selectors of `editcritic.verifiers` go further: they spend the saved evaluations on other candidates."""
 
 from __future__ import annotations
 
@@ -30,8 +31,7 @@ class PreviewScorer:
     """Scores previews of the rows of a batch at some steps, and decides when to stop it; see `VerifierCallback`.
 
     Of the last call: previews, one per row for each scored step; decisions of a verifier, likewise; stopped_at: the
-    number of evaluations after which the batch was stopped, or None.
-    """
+    number of evaluations after which the batch was stopped, or None."""
 
     def __init__(
         self,
@@ -155,8 +155,7 @@ class VerifierCallback(PreviewScorer):
         stop_on_reject: Whether to stop a batch that a verifier rejects: the remaining steps are skipped, and the
             preview is returned. A batch stops only if all its rows are rejected; undecided rows, e.g. after a failed
             judge, are not rejected.
-        log: Receives the values as `metric/sample/row`; rows without a value are missing.
-    """
+        log: Receives the values as `metric/sample/row`; rows without a value are missing."""
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
 """Previews: the result that a pipeline's latents are expected to become, decoded by the pipelines' private methods as
-at the end of a call. For each pipeline a test fails if an upgrade of diffusers has changed them.
-"""
+at the end of a call. For each pipeline a test fails if an upgrade of diffusers has changed them."""
 
 from __future__ import annotations
 
@@ -71,7 +70,8 @@ class SchedulerTracker:
 
     @property
     def pred_original_sample(self) -> torch.Tensor:
-        """As the scheduler reports them, or from the model's output (Salimans and Ho 2022, appendix D)."""
+        """As the scheduler reports them, or from the model's output (Salimans and Ho 2022, appendix D); in its shape
+        and dtype. Sigma is the share of noise in a flow, and the ratio of noise to image elsewhere."""
         if self._last is None:
             raise RuntimeError(f"no step of {type(self._scheduler).__name__} was taken in this context")
         output, sample, result = self._last
@@ -112,7 +112,8 @@ def latent_decoder_of(pipeline: Any) -> LatentDecoder:
 
 @torch.no_grad()
 def decode_latents(pipeline: Any, latents: torch.Tensor, **variables: Any) -> list[Image | str]:
-    """One image per row as the pipeline would return it, or why it is none. Raises TypeError and ValueError."""
+    """One image per row as the pipeline would return it (before a safety checker), or why it is none. variables: those
+    of `latent_decoder_of`. Raises TypeError for an unknown pipeline, and ValueError for missing variables."""
     decoder = latent_decoder_of(pipeline)
     if missing := [name for name in decoder.variables if variables.get(name) is None]:
         raise ValueError(f"{type(pipeline).__name__} decodes latents with {', '.join(missing)}: pass them by name")

@@ -1,8 +1,9 @@
 """Previews for diffusers' modular pipelines, which have no callbacks: blocks inside the denoising loop.
 
-scorer = PreviewScorer(verifier, sample, preview_steps=(2, 4), stop_on_reject=True)
-pipeline = with_previews(FluxKontextAutoBlocks(), scorer).init_pipeline(folder)
-"""
+    scorer = PreviewScorer(verifier, sample, preview_steps=(2, 4), stop_on_reject=True)
+    pipeline = with_previews(FluxKontextAutoBlocks(), scorer).init_pipeline(folder)
+
+Previews are decoded by the pipeline's own blocks, after the loop."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ _LOOP_OUTPUTS = ("latents", "images", "output_type")
 
 
 def with_previews(blocks: Any, scorer: PreviewScorer, *, workflow: str | None = "image_conditioned") -> Any:
-    """A copy of a modular pipeline's blocks with previews. workflow: one of `blocks.available_workflows`, if there are
-    any. Raises ValueError unless it has exactly one denoising loop, followed by blocks that produce `images`.
-    """
+    """A copy of a modular pipeline's blocks with previews. workflow: one of `blocks.available_workflows`; None for
+    blocks with a single workflow. Raises ValueError unless it has exactly one denoising loop, followed by blocks that
+    produce `images`."""
     copied = deepcopy(blocks)
     execution = copied.get_execution_blocks() if workflow is None else copied.get_workflow(workflow)
     ordered = list(execution.sub_blocks.values())

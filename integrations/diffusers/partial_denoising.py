@@ -2,8 +2,7 @@
 
 During a call, public methods are patched. `prepare_latents` gives the loop the latents of a paused state in place of
 noise; `set_timesteps` restricts it to the steps of this part; `step` stores the true state and passes the predicted
-final latents on, so that the pipeline decodes the preview. Only for `RESUMABLE_SCHEDULERS`.
-"""
+final latents on, so that the pipeline decodes the preview. Only for `RESUMABLE_SCHEDULERS`."""
 
 from __future__ import annotations
 
@@ -46,12 +45,12 @@ def not_resumable_reason(pipeline: Any) -> str:
 
 
 class PartialDenoising:
-    """A context for one pipeline call that runs the steps from the states' own to `until_step`, one row per state.
+    """A context for one pipeline call that runs the steps from the states' own to `until_step`, one row per state
+    in their order; a state without arrays starts from its noise.
 
-    with PartialDenoising(pipeline, states, until_step) as run:
-        images = pipeline(…, generator=run.generators).images
-    states = run.states
-    """
+        with PartialDenoising(pipeline, states, until_step) as run:
+            images = pipeline(…, generator=run.generators).images
+        states = run.states"""
 
     def __init__(self, pipeline: Any, states: Sequence[DenoisingState], until_step: int) -> None:
         if reason := not_resumable_reason(pipeline):

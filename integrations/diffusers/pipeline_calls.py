@@ -36,8 +36,7 @@ _locks_guard = threading.Lock()
 
 class PipelineCaller:
     """A pipeline and its call convention: `map_batches` splits states into batches that `generate` runs in one call.
-    nfe: per image. single_pass_reason: why the pipeline cannot pause; empty if it can.
-    """
+    nfe: per image. single_pass_reason: why the pipeline cannot pause; empty if it can."""
 
     def __init__(self, pipeline: Any, family: PipelineFamily, batch: int, settings: Mapping[str, Any]) -> None:
         parameters = inspect.signature(type(pipeline).__call__).parameters
@@ -180,7 +179,8 @@ class _SilentProgressBar:
 
 @contextmanager
 def finite_images(owner: Any) -> Iterator[Callable[[Sequence[Any]], list[Image | str]]]:
-    """A context for one call; yields a function of its PIL images: one image per row, or the reason why it is none."""
+    """A context for one call; yields a function of its PIL images: one image per row, or the reason why it is none.
+    owner: has the `image_processor`; without one, images are taken as they are."""
     finite: list[bool] = []
 
     def postprocess(original: Callable[..., Any], image: Any, *args: Any, **kwargs: Any) -> Any:

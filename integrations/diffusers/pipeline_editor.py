@@ -1,6 +1,5 @@
 """Editors from diffusers pipelines and from functions. Pipelines are called unmodified, one call at a time, and keep
-their progress bar, their methods and torch's global RNG state.
-"""
+their progress bar, their methods and torch's global RNG state."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def make_editor(
             this after adapters and scheduler are set.
 
     Raises:
-        ValueError: For an unsupported object.
-    """
+        ValueError: For an unsupported object."""
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     class_names = [cls.__name__ for cls in type(pipeline_or_function).__mro__]
@@ -83,8 +81,7 @@ class DiffusersEditor(_PipelineEditor):
     """A pipeline that can pause after any step: a `StepwiseEditor`. Created by `make_editor`.
 
     A candidate's noise is sampled on the CPU from its own seed, so that it depends neither on its batch nor on the
-    device.
-    """
+    device."""
 
     def edit(
         self,
@@ -222,7 +219,8 @@ def _unknown_pipeline_message(pipeline: Any) -> str:
 
 
 def pipeline_id(pipeline: Any, settings: Mapping[str, Any]) -> str:
-    """Class, origin, settings, weights, solver and library. Raises ValueError for settings without an id."""
+    """Class, origin, settings, weights, solver and library, but not the scale of adapters that are not fused. Raises
+    ValueError for settings without an id."""
     scheduler = pipeline.scheduler
     settings_json = json.dumps(dict(settings), sort_keys=True, default=_setting_id)
     # Without diffusers' own notes, whose order differs between processes.

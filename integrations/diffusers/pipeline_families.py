@@ -1,6 +1,5 @@
 """Call conventions of pipelines: where sources and instructions go, and how many rows a call holds. A pipeline belongs
-to the family that names its class, or its nearest base class.
-"""
+to the family that names its class, or its nearest base class."""
 
 from __future__ import annotations
 
@@ -68,8 +67,7 @@ def concepts(instruction: str) -> list[Concept]:
 
     Removed things are pushed away, and so is what a replacement replaces; what is added, or comes in its place, is
     pulled in, as are "V X" of a changed colour or material and a new background. Any other clause stands as it is,
-    pushed away if it begins with a verb of removal. The forms are those of EdiVal's `parse_task`.
-    """
+    pushed away if it begins with a verb of removal. The forms are those of EdiVal's `parse_task`."""
     concept_list: list[Concept] = []
     for part in _NEXT.split(" ".join(instruction.split())):
         clause = part.strip().rstrip(".!").strip()
@@ -177,8 +175,7 @@ class PipelineFamily:
             earlier turns.
         single_pass_reason: Why the pipeline cannot pause, whatever the solver; empty if it can.
         call_fn: Called instead of the pipeline, with the pipeline and these arguments.
-        nfe: Per image, from pipeline and settings, if it is not the number of solver steps.
-    """
+        nfe: Per image, from pipeline and settings, if it is not the number of solver steps."""
 
     pipelines: tuple[str, ...]
     arguments: CallArgumentsFn
@@ -261,13 +258,11 @@ def _has_size(settings: Mapping[str, Any]) -> bool:
 
 KONTEXT = PipelineFamily(("FluxKontextPipeline",), _kontext, batched_rows=True)
 """FLUX.1 Kontext. The output has the size to which the pipeline resizes the source, unless `height` and `width` are set
-(its own default is square, whatever the source).
-"""
+(its own default is square, whatever the source)."""
 
 QWEN_EDIT = PipelineFamily(("QwenImageEditPipeline",), _one_source)
 """Qwen-Image-Edit. A call holds one source and one instruction, repeated: others would be seen or padded otherwise. The
-output has the aspect ratio of the source, unless `height` and `width` are set.
-"""
+output has the aspect ratio of the source, unless `height` and `width` are set."""
 
 QWEN_EDIT_PLUS = PipelineFamily(("QwenImageEditPlusPipeline",), _first_decides_size, multi_source=True, in_context=True)
 """Qwen-Image-Edit-2509 and later. The aspect ratio is that of the first source, unless `height` and `width` are set."""
@@ -285,12 +280,12 @@ INSTRUCT_PIX2PIX = PipelineFamily(("StableDiffusionInstructPix2PixPipeline",), _
 """InstructPix2Pix. The output has the size of the source, sides rounded down to multiples of 8."""
 
 INSTRUCT_PIX2PIX_XL = PipelineFamily(("StableDiffusionXLInstructPix2PixPipeline",), _instruct_xl, batched_rows=True)
-"""InstructPix2Pix on Stable Diffusion XL, also CosXL Edit. Sides of the source are rounded down to multiples of 8."""
+"""InstructPix2Pix on Stable Diffusion XL, also CosXL Edit. Sides are rounded down to multiples of 8,
+unless `height` and `width` are set."""
 
 OMNIGEN = PipelineFamily(("OmniGenPipeline",), omnigen_arguments, multi_source=True, call_fn=call_omnigen)
 """OmniGen. Token positions are those of the first prompt, so a call holds one, repeated. Sources are cropped to
-multiples of 16 pixels; earlier turns have no placeholder.
-"""
+multiples of 16 pixels; earlier turns have no placeholder."""
 
 LEDITS = PipelineFamily(
     ("LEditsPPPipelineStableDiffusion", "LEditsPPPipelineStableDiffusionXL"),
@@ -301,8 +296,8 @@ LEDITS = PipelineFamily(
     nfe=ledits_nfe,
 )
 """LEDITS++, which takes `concepts`, the settings of the pipeline's `invert`, and those of its call; sides are rounded
-down to multiples of 32. `num_inversion_steps` counts for the inversion, and again for denoising.
-"""
+down to multiples of 32, unless `height` and `width` are set. `num_inversion_steps` counts for the inversion, and again
+for denoising."""
 
 FAMILIES: tuple[PipelineFamily, ...] = (
     *(KONTEXT, QWEN_EDIT, QWEN_EDIT_PLUS, FLUX2, FLUX2_CACHED),

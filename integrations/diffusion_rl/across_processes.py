@@ -1,6 +1,5 @@
 """What all processes call together: advantages, gradients, means, and whether an update is made. One that would make
-the weights NaN is skipped on all alike, and after three in a row the run ends.
-"""
+the weights NaN is skipped on all alike, and after three in a row the run ends."""
 
 from __future__ import annotations
 
@@ -26,9 +25,9 @@ _log = logging.getLogger("editcritic.trainers")
 def batch_advantages(
     batch: RolloutBatch, scores: Sequence[Score], config: DiffusionConfig, process: int, lowest: float | None
 ) -> tuple[Advantages, dict[str, float]]:
-    """Advantages of the rows of this process, and metrics of the scores of all. The same edit in two processes is two
-    groups. A row whose latents are NaN has no value, whatever its score. lowest: of the reward's range, or None.
-    """
+    """Advantages of the rows of this process, and metrics of the scores of all, each with as many rows, in whole
+    groups. The same edit in two processes is two groups. A row whose latents are NaN has no value, whatever its score.
+    lowest: of the reward's range, or None."""
     count, nonfinite = len(batch.samples), batch.nonfinite
     gathered: list[tuple[str, Score, str]] = gather_object(
         [
@@ -107,7 +106,8 @@ class UpdateGuard:
         self._in_a_row = 0
 
     def skips(self, norm: float, place: str, losses: Sequence[str]) -> bool:
-        """Whether the gradient, or the loss of a row of any process, is NaN or infinite. Raises as `skip`."""
+        """Whether the gradient, or the loss of a row of any process, is NaN or infinite. norm: of the gradient of all,
+        not yet clipped. losses: the rows of this process whose loss is. Raises as `skip`."""
         is_bad = torch.tensor(float(bool(losses) or not math.isfinite(norm)), device=self._accelerator.device)
         if not float(self._accelerator.reduce(is_bad, "sum")):
             self._in_a_row = 0

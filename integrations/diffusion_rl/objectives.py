@@ -17,8 +17,7 @@ from .transitions import log_likelihood
 
 Objective = Literal["grpo", "nft", "raft"]
 """grpo: raise the likelihood of the sampled steps of good images. nft: move the denoiser towards good images and away
-from others. raft: train the noise of a bad image to become the nearest good image of its group.
-"""
+from others. raft: train the noise of a bad image to become the nearest good image of its group."""
 
 ReferencePolicy = Callable[[], AbstractContextManager[None]]
 """A context in which the denoiser has its weights from before training."""
@@ -39,8 +38,8 @@ def grpo(
     """The clipped likelihood ratio and a KL divergence (Flow-GRPO, equations 4 and 5), at a step sampled with noise.
 
     transition_kl_beta weighs the divergence of the step's normal distributions, as in the paper; beta what the released
-    code computes, which leaves dt out of the variance. Both are means over the elements of a latent.
-    """
+    code computes, which leaves dt out of the variance: the former times `step.dt`. Both are means over the elements of
+    a latent."""
     selected = list(rows)
     reference = None
     if beta or transition_kl_beta:  # first, since a LoRA must not be switched off and on within a graph
@@ -75,8 +74,8 @@ def nft(
     """Negative-aware fine-tuning (DiffusionNFT: arXiv 2509.16117, section 3.2), at the row's image noised to this step.
 
     Beyond the current and the initial prediction one is extrapolated each, and fitted to good and to bad images: the
-    prediction moves by `nft_beta` times the mean of (2 optimality - 1) times its error. optimality: (N,), in [0, 1].
-    """
+    prediction moves by `nft_beta` times the mean of (2 optimality - 1) times its error. optimality: (N,), in [0, 1],
+    1 for images to reproduce."""
     selected = list(rows)
     clean = trajectory.final[selected].float()
     generator = torch.Generator().manual_seed(seed)
@@ -111,8 +110,7 @@ def raft(
     image's own noise is trained to become its target, since with new noise an editor forgets its mapping, and blurs.
 
     targets: (N, …), see `nearest_winners`. huber_c: larger errors count linearly (pseudo-Huber). beta: weight of the
-    distance from the denoiser before training, which prevents drift where no other image is the target.
-    """
+    distance from the denoiser before training, which prevents drift where no other image is the target."""
     selected = list(rows)
     clean, noise = targets.float(), trajectory.start[selected].float()
     state = (step.forward_process.signal * clean + step.forward_process.noise * noise).to(step.state.dtype)
@@ -137,8 +135,7 @@ def raft(
 def nearest_winners(images: Tensor, advantages: NDArray[np.float64], max_spread_ratio: float) -> list[int | None]:
     """The target of each image of a group: good images themselves, for others the nearest good one. Good: an advantage
     above 0 and half of the maximum. None where the good ones are fewer than two, or as far apart (`max_spread_ratio`)
-    as the image is from them: they define no target. images: (N, …), final states. advantages: (N,).
-    """
+    as the image is from them: they define no target. images: (N, …), final states. advantages: (N,)."""
     good = np.flatnonzero(advantages > max(0.0, advantages.max() / 2))
     flat = images.float().flatten(1)
     distances = torch.cdist(flat, flat, compute_mode="donot_use_mm_for_euclid_dist").cpu().numpy()

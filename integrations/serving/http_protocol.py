@@ -14,8 +14,9 @@ referenced by digest, `{"digest": ..., "size": [w, h]}`; then the digest is its 
 under it. One with a colour profile has `"raw"` too, the digest of its numbers without it, and the name `DIGEST-RAW`.
 
 key: idempotency key: a request repeated with it is not scored again, unless a sample failed; another content is another
-request. deadline_s: samples not scored by then return as `failed` with `"late": true`. detail: `value`, `parts` for
-those of the parts too, `all` for evidence too. reward: its name; optional if there is one.
+request. deadline_s: samples not scored by then return as `failed` with `"late": true`. detail: `value` for values,
+statuses and reasons, `parts` for those of the parts too, `all` for evidence too. reward: its name; optional if there is
+one.
 
 The response has one score per sample, in order, as in `Score.to_json`, with the sample's `id`; and the identity of the
 reward (`BaseReward.identity`). A client refuses another one than before:

@@ -11,8 +11,7 @@ what a model returns beside its rewards is dropped. `install` therefore wraps th
 - `RewardProcessor._compute_pointwise_batch` keeps the columns of each sample as an attribute, which is not gathered.
 - `AdvantageProcessor.compute_advantages` is run on the rows without NaN (of `collect_group_rewards`; `_to_local` puts 0
   for the others). In the newer commit a reward that does not apply to a data set is NaN, too; such a row stays.
-- `AdvantageProcessor.pop_advantage_metrics` logs the means of the columns over all processes.
-"""
+- `AdvantageProcessor.pop_advantage_metrics` logs the means of the columns over all processes."""
 
 from __future__ import annotations
 
@@ -79,7 +78,8 @@ class _Hooks:
 
 
 def install(columns: Sequence[str], *, leave_out: bool) -> None:
-    """Wrap the installed Flow-Factory, once. columns: added to others'. leave_out: once asked for, it stays."""
+    """Wrap the installed Flow-Factory, once. columns: added to others'. leave_out: once asked for, it stays.
+    Raises `UnknownTrainerError`."""
     processors = {
         "RewardProcessor": _CODE.attribute("flow_factory.rewards", "RewardProcessor"),
         "AdvantageProcessor": _CODE.attribute("flow_factory.advantage", "AdvantageProcessor"),
@@ -317,8 +317,7 @@ class FlowFactoryReward(_Model, RecordedReward):
     Raises:
         ValueError: For unknown options and values.
         UnknownTrainerError: If `missing: nan` cannot be made harmless in the Flow-Factory that is installed; with
-            `missing: raise` that is a warning, and no columns are logged.
-    """
+            `missing: raise` that is a warning, and no columns are logged."""
 
     required_fields = ("prompt", "image", "condition_images")
     use_tensor_inputs = True
@@ -365,8 +364,7 @@ class FlowFactoryReward(_Model, RecordedReward):
             image: 3 x H x W tensors in [0, 1], or anything `Image.of` takes.
             condition_images: The sources of each edit.
             metadata: JSON, one per row.
-            editcritic: What `editcritic` is in the metadata, as commits between the two that were read pass it.
-        """
+            editcritic: What `editcritic` is in the metadata, as commits between the two that were read pass it."""
         import torch
 
         if image is None or condition_images is None:

@@ -7,8 +7,7 @@ row. The recipe writes the name of the source's file into `extra_info`: it is re
 
 An edit without a value raises `UnscoredError`, of which `MultiVisualRewardManager` makes 0.0 unless `required=true` is
 set. `missing=nan` is for the estimator in `verl_omni_advantages`. The other keys of the result are logged: they are the
-same and numbers for every sample, or verl-omni drops them for the step, or stops.
-"""
+same and numbers for every sample, or verl-omni drops them for the step, or stops."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ class CoalescedCalls(Generic[Row, Result]):
     """Gathers calls until none has come for `quiet_s`, or for `longest_s` in all, and runs them together in a thread.
 
     run: rows to a result, or an exception, for each; what it raises is raised by all calls. concurrency: of `run`;
-    while all are under way, calls wait. A call that is cancelled before it is run is left out.
-    """
+    while all are under way, calls wait. A call that is cancelled before it is run is left out."""
 
     def __init__(
         self,
@@ -107,8 +105,8 @@ _KEPT_SOURCES = 32  # a group of rollouts shares one
 
 class SourcePictures:
     """Finds the sources of a sample. image_root: `INPUT_DIR/images` of `prepare_data.py`, or empty if `extra_info` has
-    `source_img`. image_size: its `--image_size`; default: the generated picture's side. Raises ValueError.
-    """
+    `source_img`. image_size: its `--image_size`; default: the side of the generated picture, which has to be
+    square. Raises ValueError for a folder that is none."""
 
     def __init__(self, image_root: str = "", image_size: int | str | None = None) -> None:
         self._root = Path(image_root).expanduser() if image_root else None
@@ -124,8 +122,7 @@ class SourcePictures:
     def of(self, extra_info: Mapping[str, Any], edited: Image | str) -> list[Image | str]:
         """The sources, each an image or the reason why it is none: `source_img` of extra_info, as `Image.of` takes it
         or as a list, else the file `image` in `image_root`. Raises ValueError if it has neither, or the file cannot be
-        read or is elsewhere.
-        """
+        read or is elsewhere."""
         given = extra_info.get("source_img")
         if isinstance(given, np.ndarray) and given.dtype == object:  # a list, as pandas reads it
             given = given.tolist()
@@ -205,8 +202,7 @@ async def compute_score(
         image_size: See `SourcePictures`.
         missing: See `TrainerReward`; `nan` needs the estimator. One scorer is made for each set of these, and kept for
             the process. data_source and verl-omni's own reward model are not used.
-        options: See `missing`.
-    """
+        options: See `missing`."""
     word = checked_missing(missing)
     # In a thread: building a reward may take long, and the event loop has the other calls.
     scorer = await asyncio.to_thread(

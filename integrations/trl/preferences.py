@@ -1,8 +1,9 @@
 """Preference pairs from scored candidates: for TRL's `DPOTrainer` and `RewardTrainer`, and for diffusion-DPO.
 
-pairs = make_preference_pairs(select(BestOfN(8), samples, editor=editor, reward=reward), margin=0.1)
-rows = Dataset.from_list(pairs.to_comparison_rows())  # or .to_image_rows(), or .to_text_rows()
-"""
+    pairs = make_preference_pairs(select(BestOfN(8), samples, editor=editor, reward=reward), margin=0.1)
+    rows = Dataset.from_list(pairs.to_comparison_rows())  # or .to_image_rows(), or .to_text_rows()
+
+Neither TRL nor datasets is imported."""
 
 from __future__ import annotations
 
@@ -53,8 +54,7 @@ class PreferencePairs:
 
     Args:
         dropped: `unscored` counts candidates without a value; `same`, `near ties` and `unbalanced` (also: above
-            `max_per_group`) count pairs.
-    """
+            `max_per_group`) count pairs."""
 
     pairs: tuple[PreferencePair, ...]
     dropped: dict[str, int]
@@ -67,8 +67,7 @@ class PreferencePairs:
         are messages), `margin` and `id`. `DPOTrainer` and `RewardTrainer` take them; only the latter uses the margin.
 
         Raises:
-            ValueError: If candidates differ only by their images.
-        """
+            ValueError: If candidates differ only by their images."""
         rows = []
         for pair in self.pairs:
             if not pair.chosen.text and not pair.rejected.text:
@@ -89,8 +88,7 @@ class PreferencePairs:
         second row.
 
         Args:
-            prompts: A folder whose `pairwise.txt` replaces the built-in prompt.
-        """
+            prompts: A folder whose `pairwise.txt` replaces the built-in prompt."""
         prompt_files = Prompts("editcritic.reward.metrics.baselines", prompts)
         rows = []
         for number, pair in enumerate(self.pairs):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 import pandas  # type: ignore[import-untyped]
@@ -18,8 +20,14 @@ from editcritic.integrations.dataset_rows import (
     sample_from_row,
     split_instructions,
 )
-from editcritic.integrations.trainers.trainer_reward import resolve_scorer, score_samples, scorer_name
-from editcritic.reward import Box, EditPlan, Kept, PlannedOperation, Reward, SpecError, Target
+from editcritic.integrations.trainers.trainer_reward import (
+    TrainerReward,
+    UnscoredError,
+    resolve_scorer,
+    score_samples,
+    scorer_name,
+)
+from editcritic.reward import Box, EditPlan, EditSample, Kept, PlannedOperation, Reward, Score, SpecError, Target
 from editcritic.reward.edit_plan import plan_to_json
 from editcritic.reward.image import PixelFormatError
 from tests.reward.fakes import picture, sample
@@ -196,6 +204,31 @@ def test_pixels_of_another_scale_or_shape_are_refused_and_not_clipped(convert):
     for batch in (convert(floats), convert(floats).bfloat16(), list(convert(floats).numpy().transpose(0, 2, 3, 1))):
         with pytest.raises(PixelFormatError, match=r"float pixels must lie in \[0, 1\], got|expected an array of"):
             images_from_batch(batch)
+
+
+def test_a_row_that_is_no_edit_is_a_failed_score_and_the_others_are_scored():
+    floats = torch.from_numpy(np.stack([A.pixels] * 6)).permute(0, 3, 1, 2) / 255
+    floats[1, 0, 0, 0] = math.nan
+    floats[2, 0, 0, 0] = math.inf
+    sources: list[list[Any]] = [[B], [B], [B], [], [B], images_from_batch([B.pil(), b"no picture"])]
+    rows = build_samples(["x", "x", "x", "x", " ", "x"], images_from_batch(floats), sources)
+    seen: list[EditSample] = []
+
+    def scorer(samples: Any) -> list[Score]:
+        seen.extend(samples)
+        return [Score.of(0.5) for _ in samples]
+
+    scores = score_samples(scorer, rows)
+    assert [score.status for score in scores] == ["scored"] + ["failed"] * 5
+    assert [one.id for one in seen] == ["edit-0"]
+    reasons = ["NaN or infinite", "NaN or infinite", "no source image", "must not be empty", "encoded image is not an"]
+    for score, reason in zip(scores[1:], reasons, strict=True):
+        assert reason in score.reason
+    with pytest.raises(UnscoredError, match=r"5 of 6 edits have no score: edit-1: failed \(the image edited: 1 of 192"):
+        TrainerReward(scorer)(rows)
+    values = TrainerReward(scorer, missing="nan")(rows).values
+    assert values[0] == 0.5
+    assert all(math.isnan(value) for value in values[1:])
 
 
 def test_a_batch_without_any_edit_asks_no_scorer_and_too_few_scores_are_none():

@@ -60,10 +60,9 @@ class Intake(Protocol):
 
 
 class AuthAndLimitsMiddleware:
-    """ASGI middleware: token, foreign pages (403; loopback: see `foreign_page`), and slow bodies (408 after
+    """ASGI middleware: token, without one foreign pages (403; loopback: see `foreign_page`), and slow bodies (408 after
     `body_timeout_s`). The bytes of a body count against the service's capacity from their arrival until the request is
-    answered. `scope["state"]["authorized"]` tells whether the request may have more than a probe.
-    """
+    answered. `scope["state"]["authorized"]` tells whether the request may have more than a probe."""
 
     def __init__(self, app: ASGIApp, service: Intake, token: str, loopback: bool, body_timeout_s: float) -> None:
         self.app = app

@@ -19,7 +19,8 @@ _CLOSE_S = 10.0
 
 
 class RewardMonitors:
-    """One `StepMonitor` per reward, in a thread; steps complete while two wait are dropped, and counted."""
+    """One `StepMonitor` per reward, in a thread. While one step is observed and one waits, complete ones are dropped
+    and counted: images of three steps are in memory at most. Raises ValueError for the name of no reward."""
 
     def __init__(self, rewards: Mapping[str, Reward], monitors: Mapping[str, StepMonitor]) -> None:
         if unknown := [name for name in monitors if name not in rewards]:

@@ -1,8 +1,7 @@
 """A pickle reader that cannot execute code: containers, strings, bytes, numbers and None.
 
 Some trainers send pickles to their judges, and Python's own reader runs what they name (CVE-2026-25873). This one has
-only the opcodes that build plain values; where images are allowed, a pickled `PIL.Image.Image` is what it holds.
-"""
+only the opcodes that build plain values; where images are allowed, a pickled `PIL.Image.Image` is what it holds."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def loads(data: bytes | bytearray, *, max_items: int = MAX_ITEMS, images: bool =
 
     Raises `PickleError` for anything but plain values, for damage, for more than `max_items` opcodes, and for strings
     of more than `MAX_TEXT_LENGTH` characters. A value may be there many times, also inside of itself.
-    """
+    Bytes in pickles of protocols below 3 are function calls, and refused."""
     machine = _StackMachine()
     operations = _OPCODES | _IMAGE_OPCODES if images else _OPCODES
     count = 0
@@ -82,7 +81,7 @@ def dumps(value: Any) -> bytes:
 
 
 def error_pickle(message: str) -> bytes:
-    """Python's reader refuses it with an AttributeError with this message; it calls nothing."""
+    """Python's reader refuses it with an AttributeError with this message, of one line; it calls nothing."""
     return b"cbuiltins\n" + message.encode("utf-8", "backslashreplace") + b"\n."
 
 

@@ -1,6 +1,5 @@
 """Scoring for many clients: a bounded queue before the engine, which batches over all of them. For clients that cannot
-leave a sample out, failed ones are asked again in the rounds of `reward.retry`; a pause holds no place in the queue.
-"""
+leave a sample out, failed ones are asked again in the rounds of `reward.retry`; a pause holds no place in the queue."""
 
 from __future__ import annotations
 
@@ -36,7 +35,8 @@ RequestId = tuple[str, str]
 
 
 def fingerprint(request: ScoreRequest) -> str:
-    """A digest of a request's content: samples with the digests of their images, and the reward."""
+    """A digest of a request's content: samples with the digests of their images, and the reward; not its
+    deadline, detail and image encoding."""
     rows = [sample_to_json(sample) for sample in request.samples]
     return hashlib.sha256(json.dumps([request.reward, rows], sort_keys=True).encode()).hexdigest()
 
@@ -118,8 +118,7 @@ class ScoringService:
             of `reward(samples)`, except that too many failures raise nothing: each sample has its own score or reason.
             See `ServerLimits` for rejected requests.
         monitors: By the names of rewards, which need not all have one; each sees every edit that its reward scores, in
-            a thread of their own.
-    """
+            a thread of their own."""
 
     def __init__(
         self,
@@ -200,8 +199,7 @@ class ScoringService:
         Raises `ServerBusy` and `APIError`. If cancelled, it stops scoring what no other caller waits for.
 
         Args:
-            received_at: When the request arrived, by `time.monotonic`; default: now.
-        """
+            received_at: When the request arrived, by `time.monotonic`; default: now."""
         start = time.monotonic() if received_at is None else received_at
         reward = self.reward(request.reward)
         if not request.samples:
@@ -232,8 +230,7 @@ class ScoringService:
         """Refuse new requests and finish accepted ones. After `timeout_s` the remaining samples are answered as late.
 
         Returns:
-            Whether all were finished.
-        """
+            Whether all were finished."""
         self.draining = True
         deadline = time.monotonic() + timeout_s
         while (self.active_requests or self._active_jobs) and time.monotonic() < deadline:
@@ -388,8 +385,7 @@ async def score_with_retries(
     service: ScoringService, request: ScoreRequest, *, received_at: float, client_timeout_s: float
 ) -> list[Score]:
     """One score per sample, in order; one that is late has failed for reasons of infrastructure. received_at: by
-    `time.monotonic`. client_timeout_s: how long its client waits. Raises as `ScoringService.score`.
-    """
+    `time.monotonic`. client_timeout_s: how long its client waits. Raises as `ScoringService.score`."""
     until = received_at + _ANSWER_SHARE * client_timeout_s
     late = Score.failed(f"late: not scored within {until - received_at:g} s", cause="infrastructure")
 

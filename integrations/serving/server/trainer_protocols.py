@@ -19,10 +19,10 @@ Errors, in the words that each client shows:
 - Edit-R1 unpickles any response: an error is a pickle that Python's reader refuses with its words. The client repeats a
   500 for hours: an error of this server is a 501. It sends all prompts with each part of 64 images.
 - verl-omni raises RuntimeError with the `error` of a pickled dict. It sends no source: `metadata` needs `ref_images`.
+  An older client (2fbad52) makes 0.0 of a rejection, and must not be used.
 - OmniGen2-RL logs what unpickling raises of a 200, which errors but 401 have; `/metrics` counts their own status.
 
-Clients without headers bear the token in their URL: http://any:token@host:8321.
-"""
+Clients without headers bear the token in their URL: http://any:token@host:8321."""
 
 from __future__ import annotations
 
@@ -71,8 +71,7 @@ log = logging.getLogger("editcritic.serving")
 @dataclass(frozen=True, slots=True)
 class _PickledProtocol:
     """read: a value and limits to a request. answer: of scores, values, and seconds. format_error: see
-    `middleware.ErrorFormat`. client_timeout_s: how long the client waits. images: whether images of PIL are read.
-    """
+    `middleware.ErrorFormat`. client_timeout_s: how long the client waits. images: whether images of PIL are read."""
 
     paths: tuple[str, ...]
     read: Callable[[Any, ServerLimits], ScoreRequest]
@@ -119,8 +118,7 @@ def add_trainer_protocols(
     Args:
         protocols: Of `TRAINER_PROTOCOLS`, comma-separated or a list.
         on_unscored: See the module; UniRL reports unscored samples itself. Protocols with pickles need a service with
-            one reward: they cannot name one.
-    """
+            one reward: they cannot name one."""
     from fastapi import Response
     from starlette.routing import Route
 

@@ -10,11 +10,11 @@ before; a history of two with different texts is rejected. Only images in base64
 
 Failed samples are asked again before the answer. An item that still has no value is missing from `results`, with the
 reason in `errors`: UniRL then ends the run. A reward has one number in `results`, since the client makes one of all
-that it finds. It does not retry 4xx except 429, and 503 three times, a second apart.
+that it finds. It does not retry 4xx except 429, and 503 three times, a second apart, unless
+`max_retries` and `retry_delay` are larger, as a server that loads for minutes needs.
 
 Identities are echoed. `scorer_version` is the reward's signature, joined by + for several; another one that is expected
-is rejected. Items that all have an `idempotency_key` are scored once. Groups are of text and images.
-"""
+is rejected. Items that all have an `idempotency_key` are scored once. Groups are of text and images."""
 
 from __future__ import annotations
 

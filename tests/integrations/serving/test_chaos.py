@@ -32,6 +32,19 @@ def test_a_server_that_is_killed_is_replaced_by_the_other():
     assert set(scores.stats["retries"]) & {"connection_lost", "unreachable"}
 
 
+def test_servers_that_are_killed_in_turn_lose_nothing():
+    with SyntheticServer(seconds=0.04, life=90) as first, SyntheticServer(seconds=0.04, life=90) as second:
+        remote = RemoteReward([first.url, second.url], chunk_size=4)
+        remote(BATCH[:8])
+        scoring = THREADS.submit(remote, BATCH)
+        for server in (first, second, first):
+            eventually(lambda up=server: scored_by(up) >= 12)  # since it was started
+            server.kill()
+            server.restart()
+        scores = scoring.result(60)
+    assert scores.values == CALM
+
+
 def test_a_slow_server_holds_up_its_own_requests_only():
     with SyntheticServer(life=90) as slow, SyntheticServer(life=90) as quick:
         remote = RemoteReward([slow.url, quick.url], chunk_size=4, max_concurrency=4, timeout_s=1.5)

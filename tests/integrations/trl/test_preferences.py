@@ -44,6 +44,24 @@ def test_an_edit_is_compared_with_edits_of_the_same_picture_by_the_same_words_on
     assert len(make_preference_pairs(some, balanced=False)) == 0
 
 
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=6))
+def test_without_a_value_nothing_is_chosen_and_no_other_pair_changes(drawn):
+    hidden = {number for number, (_, hides) in enumerate(drawn) if hides}
+    whole, partial = (
+        make_preference_pairs(
+            rollouts(*(None if number in without else value for number, (value, _) in enumerate(drawn))),
+            balanced=False,
+            max_per_group=100,
+        )
+        for without in (set(), hidden)
+    )
+
+    def positions(pairs):
+        return {(pair.chosen.position, pair.rejected.position) for pair in pairs.pairs}
+
+    assert positions(partial) == {pair for pair in positions(whole) if not hidden & set(pair)}
+
+
 @pytest.mark.parametrize(
     ("margin", "noise", "count"), [(0, 0, 3), (0.1, 0, 3), (0.11, 0, 2), (0, 0.05, 2), (0.5, 0, 1)]
 )

@@ -68,6 +68,19 @@ def test_in_the_base_picture_the_drawn_boxes_come_back_and_a_recoloured_thing_is
         Annotated(min_score=1)
 
 
+def test_a_thing_painted_over_is_not_found():
+    assert not look(inpainted(COFFEE, CUP), "cup").above(0.3)
+    assert look(inpainted(COFFEE, SPOON), "cup").above(0.3)
+
+
+def test_a_moved_thing_is_found_in_its_new_place():
+    x0, y0, x1, y1 = head = (178, 70, 278, 185)
+    edited = inpainted(ASTRONAUT, head)
+    edited[300 : 300 + y1 - y0, 60 : 60 + x1 - x0] = ASTRONAUT[y0:y1, x0:x1]
+    (box,) = look(edited, "head", base=ASTRONAUT, head=(drawn(head, ASTRONAUT),)).above(FOUND)
+    assert box.iou(drawn((60, 300, 160, 415), ASTRONAUT)) > 0.7
+
+
 def test_several_boxes_of_one_name_are_several_things_of_a_kind_each_found_once_and_so_is_a_copy():
     random = np.random.default_rng(4)
     room = np.clip(150 + random.normal(0, 3, (300, 500, 3)), 0, 255).astype(np.uint8)

@@ -1,5 +1,6 @@
 """OpenAIJudge: what it asks for, and what of a reply is an answer. Errors of servers: judging/test_http_endpoint."""
 
+import base64
 import io
 import json
 import re
@@ -10,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from editcritic.benchmarks.run.scoring_run import profile_table
-from editcritic.reward import EditSample
+from editcritic.reward import AnswerLog, EditSample, Image
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
+from editcritic.reward.experts.judging.sent_images import after_jpeg
 from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Json, Judge, Levels, Message, Reply, YesNo
 from editcritic.reward.queries.response_formats import Tool, ToolCall
@@ -44,6 +46,17 @@ def body_of(query: Judge, **options: Any) -> dict[str, Any]:
     with serving(lambda *_: Answer(completion())) as server:
         judge(server, **options)([query])
         return dict(server.requests[0].body)
+
+
+def test_jpeg_is_that_of_pil_whose_default_quality_is_75():
+    image = picture(1, 37, 53)
+    body = body_of(question(None, 0, image, " good?"), image_format="jpeg", jpeg_quality=75)
+    data = base64.b64decode(body["messages"][0]["content"][0]["image_url"]["url"].split(",")[1])
+    expected = io.BytesIO()
+    image.pil().save(expected, "JPEG")
+    assert data == expected.getvalue()
+    assert after_jpeg(image, 75) == Image.of(data)
+    assert after_jpeg(image, None) is image
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg"])
@@ -300,6 +313,14 @@ def samples(count: int) -> list[EditSample]:
     return [sample(f"s{n}", instruction=f"make it {n}") for n in range(count)]
 
 
+def test_thirty_two_edits_of_a_source_at_once_are_encoded_once_each_and_the_source_once():
+    with serving(lambda *_: Answer(completion())) as server:
+        expert = judge(server, concurrency=32)
+        expert([question(None, draw, picture(1, 64, 64), picture(2 + n), "?") for n in range(32) for draw in range(2)])
+        assert expert.image_cache.encoded == 33
+        assert expert.usage()["images_sent"] == 128
+
+
 def test_two_hundred_questions_sixteen_at_a_time_each_gets_its_own_answer():
     def echo(request: Any, number: int) -> Answer:
         return Answer(completion(f"about {words_of(request.body)}"), after_s=0.002 * (number % 7))
@@ -337,6 +358,21 @@ def test_in_an_engine_failures_keep_their_words_and_stats_tell_tokens_and_cost_u
     table = console.export_text()
     assert "900 prompt tokens, 18 completion tokens, 18 images sent" in table
     assert "720 cached tokens, 0.000432 USD" in table
+
+
+def test_a_spent_budget_stops_asking_and_a_later_run_pays_for_the_rest_only(tmp_path):
+    with serving(lambda *_: Answer(completion("7"), after_s=0.01)) as server:
+        runs = []
+        for options in ({"max_requests": 10, "concurrency": 4}, {}):
+            with AnswerLog(tmp_path / "log") as log:
+                (scores,) = scored(judge(server, **options), samples(25), log=log, on_failures="none")
+                runs.append((scores, len(server.requests)))
+    (first, sent), (second, in_all) = runs
+    assert (sent, in_all) == (10, 25)
+    assert [score.status for score in first].count("scored") == 10
+    reasons = {score.reason for score in first if score.status == "failed"}
+    assert all("request budget of 10 requests is spent" in reason for reason in reasons)
+    assert [score.value for score in second] == [0.7] * 25
 
 
 def test_a_question_that_finds_no_server_does_not_stop_the_others_and_a_dead_server_is_soon_left_alone():

@@ -454,6 +454,20 @@ def test_an_answer_of_another_identity_than_the_first_is_no_score():
     assert "rehearsal@1#bbbbbbbb instead of rehearsal@1#aaaaaaaa" in late[0].reason
 
 
+def test_a_server_that_was_restarted_with_other_weights_gives_no_score():
+    with SyntheticServer(life=60) as before:
+        remote = RemoteReward(before.url, on_failures="none", outage_timeout_s=20, chunk_size=2)
+        assert remote(synthetic_samples(2, size=TINY)).count("scored") == 2
+        first = remote.identity
+    port = int(before.url.rpartition(":")[2])
+    other = synthetic_reward(seconds=0.001)  # its expert has another id, as one with other weights
+    with serve_in_thread(ScoringService(other), ServerConfig(port=port)):
+        scores = remote(synthetic_samples(2, size=TINY, start=4))
+    assert scores.count("failed") == 2
+    assert scores[0].cause == "infrastructure"
+    assert f"rehearsal@1#{first[:8]} and rehearsal@1#{other.identity[:8]}" in scores[0].reason
+
+
 def test_a_client_keeps_its_identity_when_it_is_closed_and_when_it_is_pickled():
     first, other = synthetic_reward(), synthetic_reward(seconds=0.001)
     with serve_in_thread(ScoringService(first)) as url:

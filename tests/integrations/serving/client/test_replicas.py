@@ -179,6 +179,22 @@ def test_one_that_comes_back_with_another_reward_is_not_asked_until_it_has_the_f
     connected(test)
 
 
+def test_an_answer_of_another_identity_is_no_score_and_its_server_is_not_used_again():
+    async def test(net, replicas):
+        home = replicas.pick("group", 1)
+        net.about[home.url] = {**ABOUT, "identity": "c" * 64}
+        replicas.mark_down(home, "it scored with another")
+        await asyncio.sleep(0.3)
+        assert home.other_identity
+        for other in [one for one in replicas.all if one is not home]:
+            net.about[other.url] = net.about[home.url]
+            replicas.mark_down(other, "restarted")
+        await asyncio.sleep(0.5)
+        assert "rehearsal@1#aaaaaaaa and rehearsal@1#cccccccc" in replicas.permanent_failure
+
+    connected(test)
+
+
 def test_servers_of_two_rewards_are_refused_by_name():
     different = pytest.raises(RemoteError, match="different rewards")
     with SyntheticServer(life=60) as first, SyntheticServer(life=60, seconds=0.001) as second:

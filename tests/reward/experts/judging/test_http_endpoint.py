@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import build, load_experts, spec_of
+from editcritic.reward import AnswerLog, build, load_experts, spec_of
 from editcritic.reward.experts.judging import addresses, http_errors
 from editcritic.reward.experts.judging.addresses import PrefixGroups
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
@@ -296,6 +296,24 @@ def test_questions_about_one_source_meet_at_one_server_with_those_about_its_edit
     assert of(groups, third) == third.digest
     assert of(groups, fourth, edit) == fourth.digest  # the same edit of another source
     assert of(groups) == Judge((Message(("?",)),), YesNo()).digest
+
+
+def test_more_questions_about_one_source_than_a_share_go_to_the_other_server_too():
+    with Servers(2) as servers:
+        servers.judge(concurrency=32)([about(1, number) for number in range(96)])
+        counts = sorted(len(server.requests) for server in servers.all)
+    assert counts[0] > 0
+    assert sum(counts) == 96
+
+
+def test_answers_stay_known_when_a_server_is_added(tmp_path):
+    edits = [sample(f"s{number}", instruction=f"make it {number}") for number in range(8)]
+    with Servers(2) as servers:
+        for urls in (servers.urls[0], servers.urls):
+            with AnswerLog(tmp_path / "log") as log:
+                (scores,) = scored(OpenAIJudge("m", urls), edits, log=log)
+                assert list(scores.values) == [0.7] * 8
+        assert [len(server.requests) for server in servers.all] == [8, 0]
 
 
 def test_a_server_that_fails_in_mid_run_loses_no_question_and_is_used_again_when_it_answers():

@@ -118,6 +118,14 @@ def test_only_once_and_the_failure_says_what_was_tried_and_it_counts_towards_the
     assert "asked again" not in words.reason
 
 
+def test_several_servers_share_what_is_asked_again() -> None:
+    with serving(takes(LIMIT, NGINX)) as one, serving(takes(LIMIT, NGINX)) as other:
+        expert = OpenAIJudge("m", [one.url, other.url], timeout_s=10.0)
+        replies = expert([question(image, COFFEE) for image in (CAT, CAT.turned(1), CAT.turned(2), CAT.turned(3))])
+        assert texts(replies) == ["Yes"] * 4
+        assert len(one.requests) + len(other.requests) == 8
+
+
 def test_the_note_is_in_the_evidence_also_of_an_answer_from_the_log(tmp_path: Any) -> None:
     sample = EditSample("s", instruction="make it a cup", sources=(CAT,), edited=COFFEE)
     scores = []

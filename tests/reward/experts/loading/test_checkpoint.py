@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import pickle
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 import torch
 from transformers import Dinov2Model, ViTImageProcessorPil
 
-from editcritic.reward import Reward
+from editcritic.reward import Reward, load_experts
 from editcritic.reward.experts.dino import Dino
 from editcritic.reward.experts.loading.checkpoint import Checkpoint
 from editcritic.reward.experts.loading.hub_files import folder_digest
@@ -350,6 +351,14 @@ def test_the_last_expert_takes_the_weights_with_it(folder):
     del other
     gc.collect()
     assert gone() is None
+
+
+def test_roles_with_equal_specs_share_the_expert_also_after_pickling(folder):
+    features = f"{folder}?device=cpu"
+    line = f"detector=annotated features={features} features.other={features} pixels=pixels reader=rapidocr"
+    for experts in (load_experts(line), pickle.loads(pickle.dumps(Reward.of("edival-cc", line))).experts):
+        assert isinstance(experts["features"], Dino)
+        assert experts["features"] is experts["features.other"]
 
 
 def test_two_threads_that_ask_and_drop_always_get_an_answer(folder):
