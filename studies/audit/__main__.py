@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from editcritic.benchmarks.common import terminal
 
-terminal.limit_library_threads()  # before numpy and OpenCV are imported
+if __name__ == "__main__":
+    terminal.limit_library_threads()  # before numpy and OpenCV are imported
 
-# ruff: noqa: E402
 from editcritic.benchmarks.audit import report_text
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.inputs import load_reward, spec_argument

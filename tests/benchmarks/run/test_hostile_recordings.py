@@ -241,6 +241,15 @@ def test_a_signal_ends_a_statement_and_is_no_damage(number, code, recording):
     assert (process.returncode, errors) == (code, "editcritic: interrupted\n")
 
 
+def test_every_entry_of_a_schema_of_ours_is_known():
+    """Otherwise everything would be refused, or what a table of ours is made of would not be compared."""
+    with AnswerLog(":memory:") as log:
+        entries = log._db.execute("select name, sql from sqlite_master").fetchall()
+    assert {name for name, _ in entries if not name.startswith("sqlite_")} == {
+        *("answers", "derived_images", "experts", "image_files", "meta", "queries", "rewritings", "samples")
+    }
+
+
 # -- what is no file --------------------------------------------------------------------------------------------------
 
 
