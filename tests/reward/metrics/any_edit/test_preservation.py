@@ -52,6 +52,13 @@ def test_damage_is_graded_without_a_step_by_its_share_and_severity():
     assert falls([preservation(damaged(60, strength)).value for strength in (0, 1, 2, 3, 4, 6, 8)])
 
 
+def test_another_light_is_less_than_other_content():
+    colour = np.zeros((*SHAPE, 3), np.float32)
+    colour.reshape(-1, 3)[:16, 0] = -20.0
+    relit = preservation(replace(unchanged(), colour=colour)).value
+    assert preservation(damaged(16)).value < relit - 0.1 < 1 - 0.1
+
+
 def test_damage_in_an_exempt_box_is_free_but_boxes_are_capped_and_objects_that_stay_are_compared():
     assert preservation(damaged(8), [CORNER]).value == 1.0
     assert preservation(damaged(8), [FAR]).value < 0.7
@@ -90,3 +97,16 @@ def test_drift_is_charged_and_more_of_it_costs_more(kind):
     values = [preservation(DRIFTS[kind](strength)).value for strength in (0, 0.5, 1, 2, 4, 8, 16, 32)]
     assert falls(values)
     assert (values[0], values[-1] < 0.1, preservation(DRIFTS[kind](8)).local) == (1.0, True, 1.0)
+
+
+@given(
+    arrays.arrays(np.float32, (5, 7), elements=st.floats(0, 1e4, width=32)),
+    arrays.arrays(np.float32, (5, 7, 3), elements=st.floats(-200, 200, width=32)),
+    st.lists(st.builds(Box, *[st.floats(0, 1)] * 4), max_size=3),
+)
+def test_values_lie_between_0_and_1_and_more_change_never_pays(features, colour, boxes):
+    changes = replace(unchanged((5, 7)), features=features, colour=colour)
+    result = preservation(changes, boxes)
+    assert 0 <= result.value <= 1
+    assert np.isfinite([result.excess, result.lost, *result.drift_values.values()]).all()
+    assert preservation(replace(changes, features=features * 2), boxes).value <= result.value + 1e-6
