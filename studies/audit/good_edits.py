@@ -116,8 +116,7 @@ class Recolouring:
 @dataclass(frozen=True)
 class Removal:
     """What is inside of an outline, and `margin` px around it, gives way to its surroundings. donor, apart: as in
-    `retouch.inpaint`.
-    """
+    `retouch.inpaint`."""
 
     hole: str
     donor: Offset | None = None
@@ -175,8 +174,7 @@ class Move:
 @dataclass(frozen=True)
 class Writing:
     """A text. centre, height: of its capitals, in pixels. rim: width of the outline around letters, in the colour
-    `edge`. angle: in degrees, counter-clockwise. old: outline of a text that is removed first.
-    """
+    `edge`. angle: in degrees, counter-clockwise. old: outline of a text that is removed first."""
 
     text: str
     centre: tuple[float, float]

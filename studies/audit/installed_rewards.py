@@ -16,12 +16,16 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from editcritic.benchmarks.common.terminal import echo, limit_library_threads
+
+if __name__ == "__main__":
+    limit_library_threads()  # before numpy and OpenCV are imported
+
 import cv2
 import numpy as np
 
 from editcritic.benchmarks.common.argument_types import at_least_one
 from editcritic.benchmarks.common.markdown import table_lines
-from editcritic.benchmarks.common.terminal import echo, limit_library_threads
 from editcritic.benchmarks.sceneedit.cases import Case, case_of, seeded_rng
 from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
@@ -172,8 +176,7 @@ def audit_edit(
     number: int, edits: EditSet, specs: Sequence[str], families: Sequence[str], folder: Path
 ) -> dict[str, EditTrials]:
     """Spec -> trials on the edit of this number. Variants are made once. specs: of installed rewards, or `PIXELS`.
-    folder: of the experts' answers, which are kept.
-    """
+    folder: of the experts' answers, which are kept."""
     cv2.setNumThreads(1)
     samples, experts = samples_of(edits), scene_experts()
     found = {}
@@ -362,7 +365,6 @@ def write_section(path: Path, name: str, lines: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the study; tables as Markdown on standard output or in a document, all numbers as JSON in the folder."""
-    limit_library_threads()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("out/audit-rewards"), help="folder for scores and numbers")
     parser.add_argument("--seeds", type=int, nargs="+", default=[SEED], help=f"of the edits; default: {SEED}")

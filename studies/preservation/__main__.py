@@ -86,8 +86,7 @@ _DRAWS = 500
 def separation(measured: Sequence[Measured], name: str, threshold: float) -> list[str]:
     """Of one measure, cells with 95 % bootstrap intervals over photographs: AUC; the share of damage above all harmless
     pairs, and above 99 % of them; the shares of damage and of harmless pairs above a fixed threshold. threshold: of
-    preservation's value; other measures have none.
-    """
+    preservation's value; other measures have none."""
     photos = sorted({one.pair.photo for one in measured})
     parts = {
         photo: (

@@ -186,8 +186,7 @@ def _shadows(pixels: Pixels, scene: Scene, target: Corners, turn: int) -> list[R
 @cache
 def _without(scene: Scene, boxes: tuple[Corners, ...]) -> Pixels:
     """The photograph without what stands in the boxes: filled tile by tile, those with most known around them first,
-    from where the scene's plain places are most like what is around the tile, in the tile's light. Read-only.
-    """
+    from where the scene's plain places are most like what is around the tile, in the tile's light. Read-only."""
     photo = photograph(scene.photo).astype(np.float32)
     result, known = photo.copy(), np.ones(photo.shape[:2], np.float32)
     for box in boxes:
@@ -328,8 +327,7 @@ def values_of(ladder: Ladder) -> dict[str, float]:
 
 def summary(half: str, climbed: Sequence[Climbed]) -> Iterator[str]:
     """Neighbouring pairs in order, of all and by kind, with 95 % intervals over photographs; medians by rung; the
-    fullest bin; and the pairs that are out of order.
-    """
+    fullest bin; and the pairs that are out of order."""
     rows = [
         (ladder.scene.photo, f"{lower.kind} > {upper.kind}", values[lower.kind] > values[upper.kind])
         for ladder, values in climbed

@@ -16,8 +16,7 @@ class Scene:
     """photo: its name. targets: objects that an edit may recolour, by name. small: objects whose loss is noticed, 0.5
     to 2.5 % of the picture. large: pieces of furniture and the like, 4 to 15 %, in one or more boxes. plain: background
     that may show where something is lost. places: where a shadow may fall. lit: where one is. faces: from the eyebrows
-    to the chin; frontal: seen from the front.
-    """
+    to the chin; frontal: seen from the front."""
 
     photo: str
     targets: tuple[tuple[str, Corners], ...]

@@ -43,8 +43,7 @@ class Scored(NamedTuple):
 
 class Separation(NamedTuple):
     """Of good and bad edits by a number. auc: None where one of the two is missing. low, high: 95 % over base
-    photographs, or None.
-    """
+    photographs, or None."""
 
     good: int
     bad: int

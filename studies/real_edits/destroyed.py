@@ -74,8 +74,7 @@ def destroyed(reward: Reward, edits: Iterable[RealEdit], kinds: Sequence[FillKin
 @dataclass(frozen=True)
 class Payment:
     """Of a set of fills. pays: how many are worth the honest edit. missing: how many have no value, which counts as 0.
-    median, high: of their values, 95 % are below.
-    """
+    median, high: of their values, 95 % are below."""
 
     name: str
     count: int
@@ -160,8 +159,7 @@ def pools(edits: Iterable[RealEdit], kinds: Sequence[FillKind]) -> list[Pool]:
 @dataclass(frozen=True)
 class Course:
     """A policy's way on one reward. good, fills, paid: at each step, the expected shares of good edits and fills, and
-    the expected reward. alarms: (seed, step, name). values: of each image of each pool, None without one.
-    """
+    the expected reward. alarms: (seed, step, name). values: of each image of each pool, None without one."""
 
     reward: str
     good: list[float]
@@ -187,8 +185,7 @@ def course(
     steps: int = STEPS,
 ) -> Course:
     """scores, heldout: of the trained and of a held-out reward, for each image of each pool; an image without a value
-    has 0. seeds: of the draws that the monitor sees; the shares need none.
-    """
+    has 0. seeds: of the draws that the monitor sees; the shares need none."""
     values = [np.array([score.value or 0.0 for score in row]) for row in scores]
     policies = [
         [_tilted(one, row, number * _INVERSE_BETA) for one, row in zip(pool, values, strict=True)]

@@ -95,8 +95,7 @@ def remnant(place: Place, box: Corners, values: Values, rng: Generator) -> Plane
 
 def copied_patch(place: Place, box: Corners, values: Values, rng: Generator) -> Plane:
     """Another part of the source of the same size. `unlike`: of twelve, from the one most like the surroundings (0) to
-    the one least like them (1).
-    """
+    the one least like them (1)."""
     x0, y0, x1, y1 = box
     height, width = place.source.shape[:2]
     mean = place.ring(box).mean(axis=0)
@@ -228,8 +227,7 @@ class FillKind:
 
     def fill(self, place: Place, seed: int = 0) -> Image:
         """The source with the place destroyed; the same for the same arguments. Raises ValueError without an honest
-        edit where it needs one.
-        """
+        edit where it needs one."""
         values = self.values
         result = (_honest(place) if self.over_honest else place.source).copy()
         rng = np.random.default_rng([seed, *self.name.encode()])
@@ -405,3 +403,4 @@ LATER_KINDS = (
         over_honest=True,
     ),
 )
+"""Nobody had seen them while the rating of places was made; they were looked at once. Who changes it needs others."""

@@ -26,8 +26,7 @@ from .real_edit import Corners
 @dataclass(frozen=True)
 class HandEdit:
     """One edit. photo: a name for `source`. fault: what is wrong with it; empty for an honest one. boxes: of objects
-    that the photograph shows, as a user would give them.
-    """
+    that the photograph shows, as a user would give them."""
 
     id: str
     photo: str

@@ -78,8 +78,7 @@ class RealEdit:
     @property
     def is_good(self) -> bool | None:
         """Followed, the rest not damaged and the place not broken; False: not followed, or one of these. None: between
-        the two, or without labels.
-        """
+        the two, or without labels."""
         if self.followed is None:
             return None
         if self.followed == "no" or self.preserved == "damaged" or self.place == "broken":
@@ -147,8 +146,7 @@ class Place:
     @staticmethod
     def of(edit: RealEdit) -> Place | None:
         """The place of an edit that is taken to be honest. Without boxes of the target, it is where the edit differs
-        most from its source. None where there is no such place, or none of at least 2 px.
-        """
+        most from its source. None where there is no such place, or none of at least 2 px."""
         source = np.asarray(edit.source.pixels, np.float32)
         honest = np.asarray(edit.edited.resized(*edit.source.size).pixels, np.float32)
         boxes = edit.target_boxes or _changed_boxes(source, honest)
@@ -183,8 +181,7 @@ class Place:
     @cached_property
     def new_colour(self) -> NDArray[np.float32]:
         """(3,): the mean colour of what the honest edit made of the object, weighed by how much it changed it; of the
-        source without one.
-        """
+        source without one."""
         shown = self.source if self.honest is None else self.honest
         weight = (self.object * self.inside * (1 + _difference(self.source, shown)))[..., None]
         return np.asarray((shown * weight).sum((0, 1)) / max(1e-6, float(weight.sum())), np.float32)
@@ -269,8 +266,7 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 @dataclass(frozen=True)
 class Clones:
     """A folder of clones, bare or with a work tree, as `owner+name` or `owner/name`; also with `.git`, or with the
-    repository in a folder `repo` of it.
-    """
+    repository in a folder `repo` of it."""
 
     folder: Path
     _read: dict[tuple[str, str, str], bytes] = field(default_factory=dict)
@@ -351,8 +347,7 @@ def repository_rows() -> list[dict[str, Any]]:
 
 def read_edit(row: Mapping[str, Any], clones: Clones) -> RealEdit:
     """The edit of a row with its pictures and its sentence. Raises `InputError` as `Clones.read`, for a picture that is
-    none, and for a sentence that is another one.
-    """
+    none, and for a sentence that is another one."""
     labels, second = row["labels"], row.get("second")
     try:
         source, edited = (_picture(row, row[side], clones) for side in ("source", "edited"))
@@ -391,8 +386,7 @@ def _sentence(row: Mapping[str, Any], clones: Clones) -> str:
 
 def sentence_of(data: bytes) -> str:
     """The sentence that bytes of a text file hold, without spaces and quotes around it, without escapes of JSON and
-    HTML. Raises ValueError for what is no text.
-    """
+    HTML. Raises ValueError for what is no text."""
     text = data.decode("utf-8").strip().strip(_QUOTES)
     if "\\" in text:
         text = json.loads(f'"{text}"')

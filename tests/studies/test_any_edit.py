@@ -20,6 +20,7 @@ from editcritic.reward.metrics.edival.task_parser import parse_task
 from studies import five_editors
 from studies.any_edit import __main__ as study
 from studies.any_edit.attack_recipes import (
+    FILTERS,
     PERFECT,
     SOURCE,
     Darkroom,
@@ -134,6 +135,17 @@ CONFIG = SceneConfig.for_size(32)
 def darkroom():
     before, request = random_scene_request(random.Random(0), CONFIG, "color_alter")
     return Darkroom(ScenePrompt(request, before), CONFIG)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_keep_the_size_and_their_input(name):
+    pixels = render(darkroom().prompt.before).pixels.astype(np.float64)
+    before = pixels.copy()
+    for amount in (0.0, 0.3, 1.0):
+        filtered = FILTERS[name](pixels, amount, random.Random(1))
+        assert filtered.shape == pixels.shape
+        assert np.isfinite(filtered).all()
+    assert (pixels == before).all()
 
 
 def test_recipes_are_repeatable_and_layers_lie_over_each_other():

@@ -173,7 +173,7 @@ class SceneReader(PerceptiveExpert):
         )
 
 
-_SAME_PLACE = 0.7  # ioU of the boxes from which on an object stands where one stood before
+_SAME_PLACE = 0.7  # IoU of the boxes from which on an object stands where one stood before
 
 
 class SceneChanges(PixelChanges):

@@ -80,7 +80,7 @@ def read_split(data: Path, split: str) -> SplitData:
 
 
 def _plain(edit: Any) -> Any:
-    if isinstance(edit, str):
+    if isinstance(edit, str):  # some exports have JSON
         try:
             return parse_json(edit)
         except ValueError:
@@ -90,6 +90,7 @@ def _plain(edit: Any) -> Any:
 
 def _records(edit: Any, name: str, where: str, problems: Problems[DataProblem]) -> list[tuple[int, Mapping[str, Any]]]:
     records = edit.get(name) if isinstance(edit, Mapping) else None
+    # Older versions of `datasets` write a struct of lists.
     if isinstance(records, Mapping) and all(isinstance(values, list) for values in records.values()):
         records = [dict(zip(records, row, strict=True)) for row in zip(*records.values(), strict=False)]
     if not isinstance(records, list) or not records or not all(isinstance(record, Mapping) for record in records):

@@ -119,8 +119,9 @@ def parse_sentence(reply: str, *, max_words: int = MAX_WORDS) -> str:
 def garbled_reason(text: str) -> str:
     """Why a text looks garbled, as replies at a high temperature can be; empty if it does not.
 
-    Outside of quotation marks: control, private or replacement characters; brackets and back slashes of code; a word of
-    over 30 letters, or three times in a row; two scripts; `cAmElcAsE`; less than half letters or blanks.
+    Anywhere: control, private or replacement characters. Outside of quotation marks: brackets and back slashes of code;
+    no word at all; one of over 30 letters, three times in a row, or with two capitals after small letters; letters of
+    two scripts; less than half letters or blanks.
     """
     if any(unicodedata.category(letter) in ("Cc", "Co", "Cs", "Cn") or letter == "\ufffd" for letter in text):
         return "it contains invalid characters"

@@ -1,4 +1,10 @@
-"""`bench build dlebench`: edits of small objects with reference images, in the layout of the published DLEBench."""
+"""`bench build dlebench`: edits of small objects with reference images, in the layout of the published DLEBench.
+
+Each crop by Eq. 1 (section 3.1) is edited, verified by a judge and pasted back. Running the command again applies the
+decisions of `review.jsonl`, or of labels of the kind `reference`: a sample to regenerate gets another reference (rounds
+2 to 4), one that is discarded or rejected in round 4 is left out. What a reviewer corrects (`CORRECTABLE`) goes into
+the data; a reference that is accepted stays, any other is made anew from the correction.
+"""
 
 from __future__ import annotations
 

@@ -150,9 +150,9 @@ def read_questions(
 ) -> Iterator[VisualQuestion | tuple[str, str]]:
     """The questions of a file or folder, see `question_rows`; id and problem of an invalid one.
 
-    boxes: of questions without their own, by id, in pixels: see `labelled_boxes`. Fields: `image`, `question`,
-    `options` (a list, or letter -> text), `answer` (a text or a letter), `boxes` (corners of each target) and `id`;
-    common aliases are accepted. Raises `InputError`.
+    boxes: of questions without their own, by id, in pixels: see `labelled_boxes`. Fields: `image` (a path beside
+    the file), `question`, `options` (a list, or letter -> text), `answer` (a text or a letter), `boxes` (pixel corners
+    of each target) and `id`; common aliases are accepted. Raises `InputError`.
     """
     ids: set[str] = set()
     for question in question_rows(path):

@@ -281,10 +281,11 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class SizeCurve:
-    """Score by target size. areas, widths, heights: of the smallest target of each sample, as shares of the image,
-    ascending by area. window_areas, window_scores: moving averages over `window` samples; r, p: their Pearson
-    correlation, as in the paper (windows overlap, so p is far too small). sample_r, sample_p: of the samples
-    themselves. None if undefined. num_missing: samples without a score or a box."""
+    """Score, 0 to 100, by target size. areas, widths, heights, scores: of each sample with its smallest target, in
+    shares of the image and of its sides, ascending by area; (samples,). window_areas, window_scores: moving averages
+    over `window` samples, (samples - window + 1,). r, p: their Pearson correlation, as in the paper (windows overlap,
+    so p is far too small). sample_r, sample_p: of the samples themselves. None if undefined: fewer than three values,
+    or constant ones. num_missing: samples without a score or a box."""
 
     areas: NDArray[np.float64]
     widths: NDArray[np.float64]

@@ -22,7 +22,7 @@ from ....reward.sample import POSITIONS, TaskType
 from ..construction.reply_rules import parse_fields, parse_name, parse_rendered_text, reject_refusals
 from ..construction.workspace import ConstructionRejected, RejectionLog, ask_until_valid
 
-TEMPERATURE = 0.7
+TEMPERATURE = 0.7  # of all queries, as in the released code
 
 Oversized = Literal["either", "both"]
 OVERSIZED: Mapping[str, Oversized] = {"either": "either", "both": "both"}

@@ -3,7 +3,8 @@
 `{index}_input_raw.json` (singlepass: per turn, `..._turn_{turn}`), `image_rate.json` and `task_rate.json`. As in the
 released code, images that lack a turn's output are not included. A failed score is null in an image's file and absent
 from the others, where the released code would have written 0. In protocol `official`, an image with two base pictures
-stands twice in `task_rate.json`, and one that the instruction file lacks has an empty list in `image_rate.json`.
+stands twice in `task_rate.json`, and one that the instruction file lacks has an empty list in `image_rate.json`
+(and in multipass a file, without the quality of its base picture, which is not measured).
 """
 
 from __future__ import annotations

@@ -281,8 +281,9 @@ def construct_suite(
     """Construct a suite from a folder of images: `prompts.jsonl`, `images/`, and `rejections.jsonl`.
 
     single, multi: scenes of each half, five prompts each; by default 100, or as many as the images allow. sources:
-    numbers of images of multi-image scenes. quotas: keep the shares of dimensions to those of the paper. step: called
-    after each scene. The same call resumes, without repeating queries. Raises `InputError`.
+    numbers of images of multi-image scenes. seed: of the drawn scenes, and of the judge's samples. quotas: keep the
+    shares of dimensions to those of the paper. step: called after each scene. The same call resumes, without repeating
+    queries. Raises `InputError`.
     """
     prompt_templates = load_prompts(prompts)
     scenes = sample_scenes(list_numbered_images(images), single, multi, sources, seed)
@@ -361,4 +362,4 @@ def _copy_source(source: NumberedImage, out: Path) -> None:
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
         with atomic_replacement(path) as temporary:
-            shutil.copyfile(source.path, temporary)
+            shutil.copyfile(source.path, temporary)  # unchanged: readers see what the judge saw

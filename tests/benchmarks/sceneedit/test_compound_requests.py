@@ -74,3 +74,8 @@ def test_compositions_have_two_sources_and_take_from_the_second():
         if case.mode in ("wrong_source", "nothing"):
             assert not case.truth.followed
     assert {"", "wrong_source"} < {case.mode for case in edits}
+
+
+def test_there_is_no_ninth_level():
+    with pytest.raises(ValueError, match="there is no level 9: compounds have 1 to 8 steps"):
+        random_compound(seeded_rng("test", 0, "x", 0), 9, SceneConfig())

@@ -8,6 +8,7 @@ import pytest
 from editcritic.benchmarks.sceneedit.cases import cases
 from editcritic.benchmarks.sceneedit.compound_requests import composition_cases, compound_cases
 from editcritic.benchmarks.sceneedit.ground_truth import GroundTruth, followed, kept
+from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject
 from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
@@ -131,3 +132,20 @@ def test_targets_are_the_things_a_request_is_about():
         if task.type in ("subject_remove", "color_alter", "material_alter", "subject_replace"):
             assert boxes == tuple(obj.box for obj in case.before.named(task.object or ""))
         assert all(0 <= box.cx <= 1 and 0 <= box.cy <= 1 for box in boxes)
+
+
+def test_the_reference_is_a_perfect_edit():
+    for case in single_edits():
+        assert case.sample.reference is not None
+        assert case.sample.reference.size == case.sample.source.size
+        assert case.before is not None
+        assert case.sample.reference != render(case.before)
+
+
+def test_compounds_have_an_operation_a_step_and_a_hint_for_each():
+    for case in compounds():
+        sample = case.sample
+        assert len(sample.operations) == len(case.steps_followed)
+        assert all(operation.name and operation.task for operation in sample.operations)
+        assert len(sample.hint.split(". ")) >= len(sample.operations)
+        assert sample.pools is not None

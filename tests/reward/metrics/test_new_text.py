@@ -1,7 +1,12 @@
 """New text that nobody asked for fails; requested text, the source's text and honest edits pass."""
 
+import cv2
 import numpy as np
+import PIL.Image
+import PIL.ImageDraw
+import PIL.ImageFont
 import pytest
+import skimage.data
 
 from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.sceneedit.cases import cases
@@ -139,3 +144,22 @@ def test_honest_edits_of_scenes_pass_and_orders_fail():
     scores = Reward(NoUnrequestedText(), scene_experts())([case.sample for case in edits])
     assert scores.values == [0.0 if case.mode else 1.0 for case in edits]
     assert 0.0 in scores.values
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_letters_that_an_editor_has_garbled_are_no_new_text(seed):
+    drawn = PIL.Image.fromarray(cv2.resize(skimage.data.rocket(), (384, 256), interpolation=cv2.INTER_AREA))
+    pen = PIL.ImageDraw.Draw(drawn)
+    pen.rectangle((120, 60, 290, 140), fill=(20, 40, 60))
+    font = PIL.ImageFont.load_default(size=24)
+    pen.multiline_text((132, 70), "Room 12\nMonday 9:30", font=font, fill=(190, 210, 200))
+    source = np.asarray(drawn)
+    panel = cv2.GaussianBlur(source[60:140, 120:290].astype(np.float32), (0, 0), 1.0)
+    noise = np.random.RandomState(seed).normal(0, 6, (9, 17, 2)).astype(np.float32)
+    waves = cv2.resize(noise, (170, 80), interpolation=cv2.INTER_CUBIC)
+    y, x = np.mgrid[0:80, 0:170].astype(np.float32)
+    garbled = source.copy()
+    places = x + waves[..., 0], y + waves[..., 1]
+    garbled[60:140, 120:290] = cv2.remap(panel, *places, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    score = real_guard("Paint the cup blue", source, garbled, plan=EditPlan((BLUE,)))
+    assert score.value == 1.0, score.reason

@@ -271,3 +271,24 @@ def test_a_label_becomes_that_of_the_other_end(scale):
         assert text.startswith(f"<Start Thinking>{label}?")
     reply = Reply(f"<Start Final Answer>{scale.labels[-1]}</Start Final Answer>")
     assert scale.labels[0] in spoilt(FreeText(), reply, bias=0.1, biased=True).text
+
+
+@pytest.mark.parametrize(
+    ("queries", "answer"),
+    [(DETECTS, Detections((STRONG, OTHER, WEAK))), (JUDGES, Reply("Yes.", {"yes": 0.8, "no": 0.2}))],
+)
+def test_without_noise_answers_stay_as_they_are(queries, answer):
+    assert noisy(answer, queries) == [answer] * MANY
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (FreeText(), "Please segment the red circle"),
+        (Json.from_schema({"type": "array"}), '["Please segment the red circle"]'),
+        (Json.from_schema({"type": "object"}), '{"questions": ["Is it 5?"]}'),
+    ],
+)
+def test_what_a_judge_writes_is_left_alone(form, text):
+    reply = Reply(text)
+    assert spoilt(form, reply, flipped=True, bias=1.0, biased=True) is reply

@@ -286,3 +286,16 @@ def test_other_qualities_are_abstained_on():
     assert answer(perception_experts.ScenePreference(), Rate(Image.of(PICTURES[0]), quality="depth")) == Abstention(
         "a scene preference cannot rate 'depth': it knows preference, image quality, aesthetics"
     )
+
+
+def test_the_preference_for_an_edit_is_the_mean_of_both_qualities():
+    one = single_edits()[0].sample
+    names = ("instruction following", "visual quality", "preference")
+    following, looks, both = (rated(one, one.edited, name).value for name in names)
+    assert both == pytest.approx((following + looks) / 2)
+    assert 0 <= both <= 4
+
+
+@pytest.mark.parametrize("grey", [0, 1, 128, 255])
+def test_a_blank_picture_is_worse_than_any_scene(grey):
+    assert quality(np.full((64, 64, 3), grey, np.uint8)) < min(quality(pixels) for pixels in PICTURES)

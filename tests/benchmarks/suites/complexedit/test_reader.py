@@ -128,7 +128,7 @@ def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are
 
 
 @pytest.mark.parametrize("other", ["json", "columns", "bytes"])
-def test_other_spellings_of_the_same_row_are_read_split(tmp_path, other):
+def test_other_spellings_of_the_same_row_are_read(tmp_path, other):
     plain = edit(0)
     columns = {name: {key: [one[key] for one in plain[name]] for key in plain[name][0]} for name in plain}
     image: Any = cell(0)["bytes"] if other == "bytes" else cell(0)

@@ -10,7 +10,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_selector
 from editcritic.benchmarks.run.output_generation import SelectionConfig, generate_outputs
-from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve, level_folder
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.benchmarks.suites.tables import ComputedTable
@@ -282,3 +282,10 @@ def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path):
     with pytest.raises(InputError, match="several images of row 0"):
         images_by_row(named(tmp_path / "twice", "0000.png", "0.png"), 3)
     assert images_by_row(tmp_path / "none", 3) == {}
+
+
+def test_one_level_may_lie_flat_or_in_its_folder(tmp_path):
+    assert level_folder(tmp_path, 3, alone=True) == tmp_path
+    assert level_folder(tmp_path, 3, alone=False) == tmp_path / "C3"
+    (tmp_path / "C3").mkdir()
+    assert level_folder(tmp_path, 3, alone=True) == tmp_path / "C3"

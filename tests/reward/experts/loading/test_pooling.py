@@ -69,6 +69,15 @@ def test_pools_differ_in_the_tokens_they_take_and_those_that_do_not_fit_are_refu
     assert not vector.any()
 
 
+@given(st.permutations(range(196)))
+def test_the_order_of_patches_does_not_matter_to_their_mean(order):
+    token_map = tokens()
+    shuffled = np.concatenate([token_map[:5], token_map[5:][list(order)]])
+    for region in (Region("patches"), Region("tokens"), Region(exclude=())):
+        before, after = (pool_region(each, 4, (14, 14), region, (9, 9))[0] for each in (token_map, shuffled))
+        assert after == pytest.approx(before, abs=1e-6)
+
+
 @pytest.mark.parametrize("grid", ["true", "guessed"])
 def test_nothing_left_is_a_zero_vector_of_no_patches(grid):
     region = Region(exclude=(Box(0.5, 0.5, 1, 1),), grid=grid)

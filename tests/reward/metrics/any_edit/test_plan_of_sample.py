@@ -14,17 +14,23 @@ from editcritic.reward import (
     PlannedOperation,
     Question,
     Relation,
+    Reward,
     Score,
     Target,
     Task,
+    default_experts,
+    score,
 )
 from editcritic.reward.edit_plan import OPERATION_TYPES, plan_from_json
+from editcritic.reward.experts.openai_judge import OpenAIJudge
 from editcritic.reward.metrics.any_edit.plan_of_sample import _SENSES, UNCERTAIN, plan_of, plans_agree
 from editcritic.reward.metrics.any_edit.plans import words_of_plan
 from editcritic.reward.queries import Abstention, Detect, Detections, Failure, Judge, Plan, Reply
 from editcritic.reward.queries.response_formats import parse_reply
+from tests.reward.experts.http_server import Answer, completion, serving
 
 from ...fakes import Fake, picture, sample
+from .conftest import PHOTO, painted
 
 CUP, PLATE = Target("cup"), Target("plate")
 
@@ -417,3 +423,55 @@ def test_careful_readers_may_differ_in_a_type_but_not_in_objects_values_and_plac
 
 def test_every_type_has_a_sense_or_may_be_anything():
     assert set(OPERATION_TYPES).difference(*_SENSES.values()) == {"composition", "reasoning", "other"}
+
+
+# -- a judge behind a real server  --
+
+GERMAN = "Färbe die Tasse blau"
+
+
+def texts(request):
+    """The words of a request, those of its last message last."""
+    parts = [message["content"] for message in request.body["messages"]]
+    return " ".join(part if isinstance(part, str) else " ".join(one.get("text", "") for one in part) for part in parts)
+
+
+def obliging(plan):
+    """A judge that plans, says yes about the pair of source and edit, and no about the source alone."""
+
+    def rule(request, number):
+        asked = texts(request)
+        if "sources of an edit" in asked:
+            return Answer(completion(json.dumps(plan)))
+        if "A reader says" in asked:
+            return Answer(completion("yes" if GERMAN in asked and "cup -> blue" in asked else "no"))
+        if "List everything" in asked:
+            return Answer(completion(json.dumps({"differences": [{"what": "a blue cup", "operation": 1}]})))
+        images = [part["image_url"]["url"] for part in request.body["messages"][0]["content"] if "image_url" in part]
+        is_change = len(set(images)) > 1 and GERMAN in asked
+        return Answer(completion("yes" if is_change or "same individual" in asked else "no"))
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("sentence", "plan"),
+    [
+        (GERMAN, {"operations": [{**BLUE_CUP, "words": GERMAN}], "language": "de"}),
+        (ORDERS[1], {"operations": [{"type": "light", "value": "good"}], "language": "de"}),
+    ],
+)
+def test_a_sentence_in_another_language_becomes_a_score_and_an_order_does_not(sentence, plan):
+    with serving(obliging(plan)) as server:
+        experts = {**default_experts(), "judge": OpenAIJudge("m", server.url, timeout_s=10.0, retries=1)}
+        edited, reward = painted(Box(0.48, 0.4, 0.3, 0.5)), Reward.of("any-edit", experts, on_failures="none")
+        result = score(PHOTO, edited, sentence, reward=reward)
+    if sentence is not GERMAN:
+        assert (result.value, result.status, "rejected twice" in result.reason) == (None, "failed", True)
+        return
+    following = result.parts["reward"].parts["following"]
+    assert (following.value or 0) > 0.9
+    assert [one.text for one in following.evidence if one.what == "plan"] == ["color_alter: cup -> blue"]
+    (planning,) = (one for one in server.requests if "sources of an edit" in texts(one))  # all parts share it
+    assert sum(part.get("type") == "image_url" for part in planning.body["messages"][0]["content"]) == 1
+    assert planning.body["response_format"]["type"] == "json_schema"

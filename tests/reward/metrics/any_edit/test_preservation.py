@@ -52,6 +52,13 @@ def test_damage_is_graded_without_a_step_by_its_share_and_severity():
     assert falls([preservation(damaged(60, strength)).value for strength in (0, 1, 2, 3, 4, 6, 8)])
 
 
+def test_another_light_is_less_than_other_content():
+    colour = np.zeros((*SHAPE, 3), np.float32)
+    colour.reshape(-1, 3)[:16, 0] = -20.0
+    relit = preservation(replace(unchanged(), colour=colour)).value
+    assert preservation(damaged(16)).value < relit - 0.1 < 1 - 0.1
+
+
 def test_damage_in_an_exempt_box_is_free_but_boxes_are_capped_and_objects_that_stay_are_compared():
     assert preservation(damaged(8), [CORNER]).value == 1.0
     assert preservation(damaged(8), [FAR]).value < 0.7

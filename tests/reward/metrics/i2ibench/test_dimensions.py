@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
 import pytest
 
+from editcritic.reward import build, spec_of
 from editcritic.reward.metrics.i2ibench import overall
 from editcritic.reward.metrics.i2ibench.dimensions import DIMENSIONS
-from editcritic.reward.queries import Failure, Judge, Levels, Reply
+from editcritic.reward.queries import Failure, Judge, Levels, Reply, YesNo
 from tests.reward.fakes import picture
 from tests.reward.metrics.i2ibench.scripted_i2ibench import (
     EDITED,
@@ -337,3 +339,62 @@ def test_the_module_names_all_dimensions_and_nothing_else():
     assert [getattr(overall, name.replace("-", "_"))().dimension for name in ALL] == list(ALL)
     with pytest.raises(AttributeError, match="has no attribute 'world_knowlege'"):
         _ = overall.world_knowlege
+
+
+OPTIONS = {
+    "blending-naturalness": {"shown_images": "edited"},
+    "composition-interaction": {"answering_view": "edited"},
+    "multi-inter-subject-consistency": {"protocol": "five_levels"},
+    "multi-cross-source-attribute": {"protocol": "two_levels", "answering_view": "edited"},
+    "multi-non-edited-fidelity": {"inverted": True},
+    "text-content-style": {"content": "part"},
+    "image-quality": {"scale": [1, 10]},
+}
+
+
+@DIMENSION
+def test_it_can_be_written_down_and_built_again_and_refuses_the_dimensions_of_other_pipelines(dimension, tmp_path):
+    (tmp_path / "success.txt").write_text("{instruction}?", encoding="utf-8")
+    variants: list[Any] = [{}, {"judge_only": True}, {"prompts": str(tmp_path)}, OPTIONS.get(dimension, {})]
+    metrics = [of(dimension, **options) for options in variants]
+    for metric in metrics:
+        again = build(json.loads(json.dumps(spec_of(metric))))
+        assert (again, again.signature, hash(again)) == (metric, metric.signature, hash(metric))
+    assert len({metric.signature for metric in metrics}) == len({json.dumps(options) for options in variants})
+    other = next(name for name in ALL if DIMENSIONS[name].pipeline != DIMENSIONS[dimension].pipeline)
+    with pytest.raises(ValueError, match=f"has no dimension '{other}': it has .*{dimension}"):
+        type(metrics[0])(other)
+
+
+def test_options_in_a_string_reach_it_and_the_ablation_takes_none_of_the_pipeline_it_replaces():
+    assert build("i2i-image-quality?scale=[0,10]") == of("image-quality", scale=(0, 10))
+    assert build("i2i-object-manipulation?judge_only=true") == of("object-manipulation", judge_only=True)
+    with pytest.raises(ValueError, match="judge_only takes no other options, got answering_view=edited"):
+        of("physical-plausibility", judge_only=True, answering_view="edited")
+
+
+def share(digest):
+    """A number in [0, 1) that a question or an image has for itself."""
+    return int(digest[:4], 16) / 65536
+
+
+def vary(question):
+    sure = share(question.digest)
+    if isinstance(question.form, YesNo):
+        return Reply("yes" if sure > 0.5 else "no", {"yes": sure, "no": 1 - sure})
+    return question.form.options[int(sure * 5)]
+
+
+VARIED = dict.fromkeys(("success", "knowledge", "answer", "count", "blending", "artifacts", "following"), vary)
+
+
+@DIMENSION
+def test_scores_belong_to_their_samples(dimension):
+    ratings = dict.fromkeys(("quality", "aesthetics"), lambda image: 1 + share(image.digest))
+    read = lambda image: "open" if share(image.digest) > 0.5 else "closed"  # noqa: E731
+    edits = [sample_for(dimension, name=f"e{n}", edited=picture(20 + n, 9, 9)) for n in range(6)]
+    forward, backward = (
+        World(says=VARIED, read=read, ratings=ratings).score(of(dimension), *each) for each in (edits, edits[::-1])
+    )
+    assert [score.value for score in forward] == [score.value for score in reversed(backward)]
+    assert len({score.value for score in forward}) > 1
