@@ -15,8 +15,8 @@ from .options import Json, Trust
 def doctor(
     experts: list[str] | None = typer.Option(
         None,
-        help="Show what models need of these experts (source, licence, gate, precision, download, memory) without "
-        "loading them: a bundle such as small, `role=spec ...`, a TOML file, or `module:function`. Repeatable.",
+        help="Show what the models of these experts need (source, licence, gate, precision, download, memory) "
+        "without loading them: a bundle such as small, `role=spec ...`, a TOML file, or `module:function`. Repeatable.",
     ),
     query_servers: bool = typer.Option(
         False, "--query-servers", help="With --experts: query each server for the name of its model."

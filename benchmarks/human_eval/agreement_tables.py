@@ -79,10 +79,11 @@ def agreement_tables(
     min_raters: int = 1,
     average_metrics: Sequence[tuple[str, ...]] = (),
 ) -> list[Table]:
-    """Every table that these labels allow, without intervals (see `ComputedTable.compute`). metrics: of dimensions;
-    others use the metric of their name. min_raters: items with fewer annotators are skipped. average_metrics: parts
-    whose arithmetic and geometric means are compared with the overall preference. Raises `InputError` if no label
-    matches an item, or if a metric is missing."""
+    """Every table that these labels allow, without intervals (see `ComputedTable.compute`). metrics: dimension ->
+    metric; other dimensions use the metric of their name. group_by: item labels. pool: one value per judgement, or one
+    per item. min_raters: items with fewer annotators are skipped. average_metrics: parts whose arithmetic and geometric
+    means are compared with the overall preference. Raises `InputError` if no label matches an item, or if a metric is
+    missing."""
     counted = [label for label in effective_labels(labels) if label.phase == "main"]
     if not counted:
         raise InputError(f"none of the {len(labels)} labels is of the main phase: nothing to compare")

@@ -1,9 +1,10 @@
-"""Annotation plan: which questions annotators are asked, in which order; and checks of what they answered.
+"""Annotation schedule: which questions annotators are asked, in which order; and checks of what they answered.
 
-I2I-Bench, section 3.3 and appendix B: one dimension at a time, about 30 practice questions first, 20 % checked, and a
-dimension with more than 10 % errors void; a set of editors of its own for each dimension of one source. EdiVal,
-appendix Q: yes or no. Complex-Edit, section 4.1: two images of one instruction, one metric at a time and overall.
-DLEBench, section 3 and 5.3: boxes, references, four levels.
+I2I-Bench, section 3.3 and appendix B: one dimension at a time, about 30 practice questions first; the authors answer
+a random 20 % of the questions of each dimension themselves, and where more than 10 % of the annotator's labels differ,
+all of that dimension is void, and another annotator labels it; a set of editors of its own for each dimension of one
+source. EdiVal, appendix Q: yes or no. Complex-Edit, section 4.1: two images of one instruction, one metric at a time
+and overall. DLEBench, section 3 and 5.3: boxes, references, four levels.
 """
 
 from __future__ import annotations

@@ -96,6 +96,7 @@ def fit_points(
 
 
 def _isotonic(x: Numbers, y: Numbers, w: Numbers) -> tuple[Numbers, Numbers]:
+    """Knots at the ends of the fitted steps, and their heights."""
     places, inverse = np.unique(x, return_inverse=True)
     weight = np.bincount(inverse, w)
     means = np.bincount(inverse, w * y) / weight

@@ -230,6 +230,7 @@ def _packed_pairs(item: _Opened) -> tuple[dict[object, EditSample], dict[object,
 
 
 def _content(sample: EditSample) -> str:
+    """Digest of all that the set gives to score; of a pair, the first edit is in the history."""
     parts = [sample.instruction, *(image.digest for image in sample.sources), sample.edited.digest]
     parts += [turn.edited.digest for turn in sample.history]
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

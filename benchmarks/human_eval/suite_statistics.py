@@ -82,6 +82,7 @@ def _sizes(suite: Suite) -> CountTable:
 
 
 def _types(items: Sequence[SuiteItem]) -> CountTable:
+    """EdiVal's table 2: one row per type, one column per turn."""
     turns = sorted({int(item.labels["turn"]) for item in items if isinstance(item.labels.get("turn"), int)})
     counts = Counter((_type(item), item.labels.get("turn")) for item in items)
     columns = [*(f"turn {turn}" for turn in turns), "all"]

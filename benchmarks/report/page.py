@@ -82,6 +82,7 @@ def write_page(
             title=f"{report.suite.info.title or report.suite.name}: {_counted(report)}",
             sections=list(build_sections(report)),
             style=page_style(),
+            # What is not escaped is our own, or JSON without `<`.
             script=Markup(script),
             allowed=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
             folder=folder is not None,

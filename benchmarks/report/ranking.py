@@ -21,8 +21,9 @@ SCHEMA = 3  # version of the JSON form of rankings
 @dataclass(frozen=True, slots=True)
 class RankedCandidate:
     """A candidate with its rank, 1 is the best; None without a score, and in a ranking without a best candidate.
-    margin: value minus that of the next candidate. deciding_parts: where it is furthest behind the best candidate (for
-    the best: ahead of the second), as path of the part -> (own value, other value)."""
+    margin: value minus that of the next candidate; None for the last one with a rank. deciding_parts: where it is
+    furthest behind the best candidate (for the best: ahead of the second), as path of the part -> (own value, other
+    value)."""
 
     rank: int | None
     sample: EditSample
@@ -54,8 +55,8 @@ class RankedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRanking:
-    """The candidates of one group, best first; those without a score come last. no_best: why no candidate has a rank
-    although some have a score; see `SelectionRun.contenders`."""
+    """The candidates of one group, in the order of `rank_group`. no_best: why no candidate has a rank although some
+    have a score; see `contenders`."""
 
     group: str
     candidates: tuple[RankedCandidate, ...]
@@ -95,7 +96,8 @@ def rank_candidates(
 def rank_group(members: Sequence[tuple[EditSample, Score]], has_best: bool) -> Iterator[RankedCandidate]:
     """The candidates of one group in the order of `rank_candidates`; they get ranks if one of them is the best.
 
-    Otherwise those with a value, which is the lowest, come last, and the others by what they can reach at most.
+    Otherwise those with a value, all rejected or with the lowest one, come last, and the others by what they can reach
+    at most.
     """
     ordered = sorted(members, key=_order if has_best else _worst_last)
     ranked = [score for _, score in ordered if score.value is not None] if has_best else []

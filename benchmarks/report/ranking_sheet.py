@@ -126,7 +126,7 @@ def evidence(score: Score, name: str = "") -> Iterator[tuple[str, Evidence]]:
     """The evidence of a score and its parts, each with the path of its part."""
     for item in score.evidence:
         yield name, item
-    for part, child in {**score.parts, **score.credits}.items():
+    for part, child in (*score.parts.items(), *score.credits.items()):  # both may have one of the same name
         yield from evidence(child, f"{name} / {part}" if name else part)
 
 

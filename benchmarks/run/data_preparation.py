@@ -173,7 +173,7 @@ def format_megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def download_plan(prepared: PreparedDataset) -> list[str]:
+def download_lines(prepared: PreparedDataset) -> list[str]:
     """Lines that list the missing files, their sources, and what to do."""
     source, data = prepared.source, prepared.data
     lacking = [file.path for file in prepared.missing or ()]

@@ -33,4 +33,3 @@ function addBox(frame, [x0, y0, x1, y1]) {
   frame.append(node);
   return node;
 }
-

@@ -67,7 +67,7 @@ def prepare(
 
 
 def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_json: bool) -> int:
-    from ...benchmarks.run.data_preparation import download_plan, prepare_dataset
+    from ...benchmarks.run.data_preparation import download_lines, prepare_dataset
     from ...benchmarks.suites.construction.download import find_source
     from ...benchmarks.suites.suite import protocol_text
 
@@ -78,7 +78,7 @@ def _prepare(suite: str, data: Path, sources: Path | None, download: bool, as_js
         print_json({**dataset.to_json(), "exit_code": code})
         return code
     if not dataset.is_complete:
-        for line in download_plan(dataset):
+        for line in download_lines(dataset):
             echo(line, stderr=False)
     for one in dataset.opened_suites:
         echo(f"{one.suite_spec}: {one.items} items in {data}", stderr=False)

@@ -1,4 +1,4 @@
-"""the faults of a judge: all probes on the same samples, each with its cost; its advice and its report."""
+"""The faults of a judge: all probes on the same samples, each with its cost; its advice and its report."""
 
 from __future__ import annotations
 

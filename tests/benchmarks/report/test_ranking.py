@@ -322,3 +322,12 @@ def test_a_picture_that_is_gone_by_then_is_left_out(editcritic: Command, folder:
     from editcritic.benchmarks.report.ranking_sheet import data_uri
 
     assert data_uri(PICTURE) == ""
+
+
+def test_the_evidence_of_a_part_and_of_a_credit_of_one_name_is_both():
+    from editcritic.benchmarks.report.ranking_sheet import evidence
+    from editcritic.reward.score import Evidence
+
+    part, credit = (Score.of(0.5, evidence=(Evidence(what),)) for what in ("of a part", "of a credit"))
+    found = list(evidence(Score.of(0.5, parts={"following": part}, credits={"following": credit})))
+    assert found == [("following", Evidence("of a part")), ("following", Evidence("of a credit"))]
