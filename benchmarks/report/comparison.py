@@ -48,14 +48,15 @@ class ItemChange:
 @dataclass(frozen=True)
 class MetricComparison:
     """One metric. both: items with a value in both; before, after: their means. significance: their difference.
-    crossed_up, crossed_down: items that crossed the threshold, for metrics in [0, 1]. mcnemar: p-value, for scores of 0
-    or 1. status_changes: items whose status changed. largest_changes: all changed items, largest change first."""
+    is_share: whether the metric is in [0, 1]; only then crossed_up, crossed_down are the items that crossed the
+    threshold, and mcnemar is a p-value, for scores of 0 or 1. status_changes: items whose status changed. largest_changes: all changed items, largest change first."""
 
     metric: str
     both: int
     before: float | None
     after: float | None
     significance: SignificanceTest
+    is_share: bool
     crossed_up: Sequence[ItemChange]
     crossed_down: Sequence[ItemChange]
     mcnemar: float | None
@@ -150,7 +151,7 @@ def compare_results(
     clusters = [len({a.case for a, b in group if _difference(a, b, metric) is not None}) for metric, _, group in groups]
     tests = significance_tests(statistics, bootstrap_weights(len(cases), count), clusters)
     metric_comparisons = [
-        replace(_metric(group, metric, test, threshold), metric=metric + suffix)
+        replace(_metric(group, metric, test, threshold, ranges.of(metric)), metric=metric + suffix)
         for (metric, suffix, group), test in zip(groups, tests, strict=True)
     ]
     editors = (first.editor, second.editor)
@@ -218,7 +219,13 @@ def _tables(
     return EditorComparison.of(suite, [after, before], count=count).differences
 
 
-def _metric(pairs: Sequence[RowPair], metric: str, test: SignificanceTest, threshold: float) -> MetricComparison:
+def _metric(
+    pairs: Sequence[RowPair],
+    metric: str,
+    test: SignificanceTest,
+    threshold: float,
+    span: tuple[float, float] | None,
+) -> MetricComparison:
     changes = [
         ItemChange(
             a.id,
@@ -231,16 +238,17 @@ def _metric(pairs: Sequence[RowPair], metric: str, test: SignificanceTest, thres
     ]
     valued = [one for one in changes if one.before is not None and one.after is not None]
     before, after = ([one.before or 0.0 for one in valued], [one.after or 0.0 for one in valued])
-    is_share = all(0 <= value <= 1 for value in (*before, *after))
+    is_share = span is not None and 0 <= span[0] and span[1] <= 1
     crossed_up = [one for one, x, y in zip(valued, before, after, strict=True) if is_share and x < threshold <= y]
     crossed_down = [one for one, x, y in zip(valued, before, after, strict=True) if is_share and y < threshold <= x]
-    is_binary = bool(valued) and {*before, *after} <= {0.0, 1.0}
+    is_binary = is_share and bool(valued) and {*before, *after} <= {0.0, 1.0}
     return MetricComparison(
         metric,
         len(valued),
         sum(before) / len(before) if before else None,
         sum(after) / len(after) if after else None,
         test,
+        is_share,
         crossed_up,
         crossed_down,
         mcnemar(len(crossed_up), len(crossed_down)) if is_binary and len(valued) == len(changes) else None,
@@ -319,11 +327,12 @@ def _metrics(comparison: ResultsComparison) -> RenderableType:
     )  # fmt: skip
     for metric in comparison.metrics:
         test = metric.significance
+        crossed = [str(len(one)) if metric.is_share else "–" for one in (metric.crossed_up, metric.crossed_down)]
         lines.add_row(
             Text(metric.metric), str(metric.both), number_text(metric.before), number_text(metric.after),
             number_text(test.value, sign=True), interval_text(test.simultaneous_low, test.simultaneous_high),
-            number_text(test.adjusted_p), _verdict(metric.is_significant), str(len(metric.crossed_up)),
-            str(len(metric.crossed_down)), number_text(metric.mcnemar), str(len(metric.status_changes)),
+            number_text(test.adjusted_p), _verdict(metric.is_significant), *crossed,
+            number_text(metric.mcnemar), str(len(metric.status_changes)),
         )  # fmt: skip
     return lines
 

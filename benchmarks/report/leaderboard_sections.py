@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..suites.bootstrap import PairedDifference
-from ..suites.tables import ComputedTable, Table, TableCell, bounds_text
+from ..suites.tables import ComputedTable, Table, TableCell, missing_text, no_mean_text
 from .charts import CellContent, Chart, ColumnHead, Point, Series, TableView, grouped_interval_chart, radar_chart
 from .report_data import ReportData, ReportSection, display_name, point, with_unit
 
@@ -73,13 +73,11 @@ def format_cell(cell: TableCell | None, table: Table) -> tuple[str, str, float |
         return ("", "", None)
     digits = table.digits
     if cell.value is None:
-        return ("–", (f"none of {cell.num_missing}" if cell.num_missing else "") + bounds_text(cell, digits), None)
+        return ("–", no_mean_text(cell, digits), None)
     interval = "" if cell.low is None else f"{cell.low:.{digits}f} to {cell.high:.{digits}f}"
-    if cell.num_missing:
-        interval += f"{'; ' if interval else ''}{cell.num_missing} without"
-    interval += bounds_text(cell, digits)
+    below = "; ".join(filter(None, [interval, missing_text(cell, digits)]))
     share = cell.value / table.scale
-    return (f"{cell.value:.{digits}f}", interval, share if 0 <= share <= 1 else None)
+    return (f"{cell.value:.{digits}f}", below, share if 0 <= share <= 1 else None)
 
 
 def _table_caption(table: Table) -> Iterator[str]:

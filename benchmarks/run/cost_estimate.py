@@ -208,7 +208,7 @@ def _scaled(figure: Figure, name: str, factor: float, source: str) -> Figure:
     return Figure(name, "", factor * figure.value, interval, source)
 
 
-SCHEMA = "editcritic.plan/1"
+SCHEMA = "editcritic.estimate/1"
 
 
 def estimate_table(title: str, costs: MeasuredCosts, figures: Sequence[Figure]) -> Table:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,27 @@ class RunResult:
         """Items that were not scored."""
         return sum(bool(row.missing_reason) for row in self.results.rows)
 
+    @cached_property
+    def without_value(self) -> Mapping[str, str]:
+        """Metrics that abstained from every edit they apply to, with the reason of the first, e.g. for want of a
+        judge."""
+        scores: dict[str, list[Score]] = {}
+        for row in self.results.rows:
+            for name, score in row.scores.items():
+                scores.setdefault(name, []).append(score)
+        asked = {name: [one for one in given if one.status != "not_applicable"] for name, given in scores.items()}
+        return {
+            name: given[0].reason
+            for name, given in asked.items()
+            if given and all(one.status == "abstained" for one in given)
+        }
+
     @property
     def exit_code(self) -> int:
-        """0 if complete; 1 if scores failed, items are missing, or the run ended early."""
-        return int(bool(self.stop_reason or self.failed or self.missing))
+        """0 if complete; 1 if scores failed, items are missing, the run ended early, or no metric has any value."""
+        names = {name for row in self.results.rows for name in row.scores}
+        is_void = bool(names) and names == set(self.without_value)
+        return int(bool(self.stop_reason or self.failed or self.missing or is_void))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ Numbers = NDArray[np.float64]
 
 SHARE = 0.95
 """Of bootstrap samples, or of a distribution, in an interval."""
+MIN_CLUSTERS = 10
+"""Fewest clusters for an interval or a p-value: resampling fewer gives intervals that are too narrow."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,9 @@ class Statistic:
         return None if np.isnan(number) else number
 
     def interval(self, weights: Numbers) -> tuple[float, float] | None:
-        """The central 95 % interval of the bootstrap samples; None if fewer than half of them are defined."""
-        return percentile_interval(self.evaluate(weights), SHARE)
+        """The central 95 % interval of the bootstrap samples; None below `MIN_CLUSTERS`, or if fewer than half of the
+        samples are defined."""
+        return percentile_interval(self.evaluate(weights), SHARE) if self.num_clusters >= MIN_CLUSTERS else None
 
 
 def bootstrap_weights(cases: int, count: int = BOOTSTRAP_SAMPLES, *, seed: int = 0) -> Numbers:
@@ -170,10 +173,6 @@ def pooled_mean(means: Sequence[ArrayLike], counts: Sequence[ArrayLike]) -> Numb
     with np.errstate(invalid="ignore", divide="ignore"):
         pooled: Numbers = np.where(total > 0, sums.sum(axis=0) / total, np.nan)
     return pooled
-
-
-MIN_CLUSTERS = 10
-"""Fewest clusters for an interval or a p-value of a difference."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -382,10 +382,11 @@ def _rank(values: Numbers, samples: Numbers, number: int) -> TableCell:
 
 
 def _first(values: Numbers, samples: Numbers, number: int) -> TableCell:
+    samples = samples[:, ~np.isnan(samples).all(axis=0)]  # in the others nobody is first
     best = samples == np.fmax.reduce(samples, axis=0)
-    num_best = best.sum(axis=0)
-    share = np.where(best[number], 1 / np.maximum(num_best, 1), 0.0)
-    return TableCell(100 * float(share.mean()), None, None, samples.shape[1], 0)
+    share = best[number] / best.sum(axis=0)
+    value = 100 * float(share.mean()) if len(share) else None
+    return TableCell(value, None, None, len(share), 0)
 
 
 def format_tables(tables: Sequence[ComputedTable], kind: str) -> str:

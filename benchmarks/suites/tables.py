@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from ...reward.atomic_files import write_atomically
 from ...reward.plain_text import one_line
 from ..common.csv_text import csv_text
 from ..common.markdown import markdown_text, table_lines
-from .bootstrap import Numbers, Statistic
+from .bootstrap import MIN_CLUSTERS, Numbers, Statistic
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,16 @@ class ComputedTable:
 
     @staticmethod
     def compute(table: Table, weights: Numbers | None) -> ComputedTable:
-        return ComputedTable(
-            table,
-            {
-                name: {column: TableCell.of(figure, weights, table.scale) for column, figure in row.items()}
-                for name, row in table.rows.items()
-            },
-        )
+        """Its cells; a note says why some have no interval."""
+        cells = {
+            name: {column: TableCell.of(figure, weights, table.scale) for column, figure in row.items()}
+            for name, row in table.rows.items()
+        }
+        figures = [figure for row in table.rows.values() for figure in row.values() if figure.value is not None]
+        if weights is not None and any(figure.num_clusters < MIN_CLUSTERS for figure in figures):
+            note = f"no interval of fewer than {MIN_CLUSTERS} cases (source images): it would be too narrow"
+            table = replace(table, notes=(*table.notes, note))
+        return ComputedTable(table, cells)
 
     def to_json(self) -> dict[str, Any]:
         table = self.table
@@ -154,25 +157,30 @@ class ComputedTable:
         if cell is None:
             return ""
         if cell.value is None:
-            has_bounds = cell.lowest is not None and cell.highest is not None
-            shown = f"none of {cell.num_missing}" if cell.num_missing else "none" if has_bounds else ""
-        else:
-            shown = self._number(cell.value)
-            if cell.low is not None:
-                shown += f" ({self._number(cell.low)} to {self._number(cell.high)})"
-            shown += f", {cell.num_missing} missing" if cell.num_missing else ""
-        return shown + bounds_text(cell, self.table.digits)
+            return no_mean_text(cell, self.table.digits)
+        shown = self._number(cell.value)
+        if cell.low is not None:
+            shown += f" ({self._number(cell.low)} to {self._number(cell.high)})"
+        missing = missing_text(cell, self.table.digits)
+        return f"{shown}, {missing}" if missing else shown
 
     def _number(self, value: float | None) -> str:
         return "" if value is None else f"{value:.{self.table.digits}f}"
 
 
-def bounds_text(cell: TableCell, digits: int) -> str:
-    """The bounds that missing values allow, as text behind their number; empty without bounds."""
-    if cell.lowest is None or cell.highest is None:
-        return ""
-    bounds = f"{cell.lowest:.{digits}f} to {cell.highest:.{digits}f}"
-    return f": {bounds}" if cell.num_missing else f", {bounds} with what is missing"
+def no_mean_text(cell: TableCell, digits: int) -> str:
+    """What stands in place of a value: "no mean: 1 missing, between 2.33 and 5.67"; empty if nothing is missing."""
+    missing = missing_text(cell, digits)
+    return f"no mean: {missing}" if missing else ""
+
+
+def missing_text(cell: TableCell, digits: int) -> str:
+    """How many values are missing, and between which bounds the figure is with them; empty if none is."""
+    parts = [f"{cell.num_missing} missing"] if cell.num_missing else []
+    if cell.lowest is not None and cell.highest is not None:
+        bounds = f"between {cell.lowest:.{digits}f} and {cell.highest:.{digits}f}"
+        parts.append(bounds if cell.num_missing else f"{bounds} with what is missing")
+    return ", ".join(parts)
 
 
 _TEX = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

@@ -260,7 +260,7 @@ def metrics_text(compared: ComparedResults) -> str:
                 interval_text(test.simultaneous_low, test.simultaneous_high),
                 p_text(test.adjusted_p),
                 "**yes**" if metric.is_significant else "no",
-                f"{len(metric.crossed_up):,} up, {len(metric.crossed_down):,} down",
+                f"{len(metric.crossed_up):,} up, {len(metric.crossed_down):,} down" if metric.is_share else "–",
                 f"{len(metric.status_changes):,}",
             )
         )

@@ -107,7 +107,8 @@ def run(
 
     Running the same command again resumes: answers are cached, and failed queries are retried. The settings as used
     are written to OUT/run.toml. Under `torchrun` or `accelerate launch` the processes of one machine share the work
-    and write byte-identical results. Exit code 1 if scores failed, outputs are missing, or the run ended early.
+    and write byte-identical results. Exit code 1 if scores failed, outputs are missing, the run ended early,
+    or no metric has a value.
 
     To repeat a run: --config OUT/run.toml. For equal bits with local models: --reproducible. To check a result: `bench
     verify`.
@@ -292,6 +293,7 @@ def print_run(result: RunResult, built: RunConfig, *, as_json: bool) -> int:
             "out": str(built.settings.out),
             "stop_reason": result.stop_reason,
             "counts": counts,
+            "without_value": dict(result.without_value),
             "unnamed_outputs": {"count": unnamed.count, "first": list(unnamed.first)},
             "tables": [computed.to_json() for computed in result.tables],
         }
@@ -311,6 +313,8 @@ def print_run(result: RunResult, built: RunConfig, *, as_json: bool) -> int:
             echo(f"editcritic: {layout_text(built.suite, built.outputs)}")
         elif unnamed.count:
             echo(f"editcritic: {unnamed}")
+    for metric, reason in result.without_value.items():
+        echo(f"editcritic: {metric} has no value, it abstained from every edit: {reason}")
     if result.failed:
         echo(f"editcritic: {result.failed} items have failed scores: run the same command again to retry them")
     if result.tables:

@@ -60,8 +60,17 @@ def test_graded_scores_have_no_mcnemar_and_the_furthest_first() -> None:
 
 def test_scores_that_are_no_shares_cross_nothing() -> None:
     comparison = compare_results(results("a", *values(-2.0, 7.0)), results("b", *values(3.0, 7.0))).metrics[0]
-    assert (comparison.crossed_up, comparison.crossed_down) == ([], [])
+    assert (comparison.is_share, comparison.crossed_up, comparison.crossed_down) == (False, [], [])
     assert comparison.largest_changes[0].delta == 5.0
+
+
+def test_grades_that_happen_to_be_0_and_1_are_no_shares() -> None:
+    ranges = {"metric_ranges": {"followed": [0, 10]}}
+    sides = results("a", *values(0.0, 1.0), **ranges), results("b", *values(1.0, 1.0), **ranges)
+    compared = compare_results(*sides)
+    assert (compared.metrics[0].is_share, compared.metrics[0].mcnemar) == (False, None)
+    row = next(line for line in text(compared, 0).splitlines() if line.lstrip().startswith("followed"))
+    assert row.split()[-4:] == ["–", "–", "–", "0"]
 
 
 def test_statuses_that_changed_are_told_and_are_in_no_mean() -> None:

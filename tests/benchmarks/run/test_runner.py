@@ -186,6 +186,15 @@ def test_the_command_writes_partial_results_when_allowed(bench, tmp_path):
     assert json.loads((tmp_path / "out" / "result.json").read_text())["provenance"]["complete"]
 
 
+def test_a_run_in_which_no_metric_has_a_value_says_why_and_ends_with_1(bench, tmp_path):
+    made = outputs(tmp_path / "outputs", Toy(count=2))
+    command = (TOY.replace("3", "2"), "--outputs", made, "--metric", "following", "-o", tmp_path / "out")
+    told = "following has no value, it abstained from every edit: nobody knows"
+    bench(*command, "--experts", "judge=tests.benchmarks.suites.tiny_suite:AbstainingJudge", says=told, code=1)
+    document = json.loads(bench(*command, "--experts", COIN, "--json").stdout)
+    assert (document["without_value"], document["exit_code"]) == ({}, 0)
+
+
 def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(bench, tmp_path):
     made = outputs(tmp_path / "outputs", Toy(count=3), without=["1/2"])
     (made / "0_turn_2.png").rename(made / "0-turn-2.png")

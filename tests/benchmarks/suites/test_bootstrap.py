@@ -1,5 +1,7 @@
 """Figures: means, what is made of them, and their intervals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,10 +40,20 @@ def test_a_difference_of_two_on_the_same_cases_is_paired():
     assert (low, high) == pytest.approx((0.1, 0.1))
 
 
+def test_of_fewer_than_ten_cases_there_is_no_interval_and_the_table_says_why():
+    table = Table("t", "Title", ["A"], {"few": {"A": ratio(*[6.0] * 9)}})
+    few = ComputedTable.compute(table, bootstrap_weights(9))
+    assert "| few | 6.00 |" in few.markdown()
+    assert "- no interval of fewer than 10 cases (source images): it would be too narrow" in few.markdown()
+    enough = ComputedTable.compute(replace(table, rows={"ten": {"A": ratio(*[6.0] * 10)}}), bootstrap_weights(10))
+    assert "| ten | 6.00 (6.00 to 6.00) |" in enough.markdown()
+    assert "no interval" not in enough.markdown()
+
+
 def test_a_table_is_written_three_ways():
-    row = {"A": ratio(1.0, 0.0, 1.0, 1.0), "B_1": ratio(None, None, None, None)}
+    row = {"A": ratio(*[1.0, 0.0, 1.0, 1.0] * 3), "B_1": ratio(*[None] * 12)}
     table = Table("t", "Title", ["A", "B_1"], {"an & editor": row}, scale=100, unit="percent", notes=["read this"])
-    computed = ComputedTable.compute(table, bootstrap_weights(4))
-    assert "| an & editor | 75.00 (25.00 to 100.00) | none of 4 |" in computed.markdown()
-    assert computed.csv().splitlines()[1].startswith("an & editor,A,75.0,25.0,100.0,4,0")
+    computed = ComputedTable.compute(table, bootstrap_weights(12))
+    assert "| an & editor | 75.00 (50.00 to 100.00) | no mean: 12 missing |" in computed.markdown()
+    assert computed.csv().splitlines()[1].startswith("an & editor,A,75.0,50.0,100.0,12,0")
     assert r"an \& editor & 75.00 &  \\" in computed.latex()

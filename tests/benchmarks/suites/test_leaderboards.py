@@ -11,7 +11,7 @@ import pytest
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights, significance_tests, small_sample_factor
-from editcritic.benchmarks.suites.leaderboards import EditorComparison, format_tables
+from editcritic.benchmarks.suites.leaderboards import EditorComparison, _first, format_tables
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.setting_differences import differing_provenance
 from editcritic.benchmarks.suites.tables import ComputedTable, Table
@@ -106,7 +106,7 @@ def test_a_table_of_one_row_keeps_its_columns_and_others_have_a_row_an_editor():
     alone = side(scored(Toy(), "a", 1.0), suite=said)
     assert alone.headline == "following"
     assert [one.table.name for one in alone.computed] == ["leaderboard", "types"]  # neither ranks nor differences
-    assert "| a | 1.00 (1.00 to 1.00) | 1.00 (1.00 to 1.00) |" in format_tables(alone.computed, "markdown")
+    assert "| a | 1.00 | 1.00 |" in format_tables(alone.computed, "markdown")
     assert "% types: By type\n\\begin{tabular}" in format_tables(alone.computed, "latex")
 
 
@@ -132,6 +132,13 @@ def test_the_best_is_first_in_every_draw_and_less_may_be_better():
     assert (first["high"]["guards"].value, first["low"]["guards"].value) == (0.0, 100.0)
     place = comparison.ranks.cells["low"]["following"]
     assert (place.value, place.low, place.high) == (2.0, 2.0, 2.0)
+
+
+def test_draws_in_which_no_editor_has_a_value_are_not_counted():
+    samples = np.array([[1.0, np.nan, 0.0, np.nan], [np.nan, np.nan, 1.0, np.nan]])
+    cells = [_first(samples, samples, number) for number in (0, 1)]
+    assert [(cell.value, cell.count) for cell in cells] == [(50.0, 2), (50.0, 2)]
+    assert _first(samples, samples[:, 1:2], 0).value is None
 
 
 def test_equals_share_the_first_place_and_do_not_differ():

@@ -100,7 +100,7 @@ def test_a_table_says_how_many_values_are_missing_why_and_what_they_may_change()
         " ".join(table.notes)
     )
     computed = ComputedTable.compute(table, None)
-    assert "25.00, 2 missing: 12.50 to 62.50" in computed.markdown()
+    assert "25.00, 2 missing, between 12.50 and 62.50" in computed.markdown()
     assert computed.to_json()["rows"]["turn 1"]["guards"]["lowest"] == 12.5
     assert "value,low,high,count,num_missing,lowest,highest" in computed.csv()
 

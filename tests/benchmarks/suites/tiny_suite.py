@@ -11,7 +11,7 @@ from editcritic.benchmarks.suites.results import Results
 from editcritic.benchmarks.suites.suite import Suite, SuiteInfo, SuiteItem
 from editcritic.benchmarks.suites.tables import Table
 from editcritic.reward import Expert, Image
-from editcritic.reward.queries import Judge, Reply
+from editcritic.reward.queries import Abstention, Judge, Reply
 from editcritic.reward.queries.specs import Spec
 from editcritic.verifiers import edit_request
 
@@ -73,6 +73,16 @@ def outputs(folder: Path, suite: Suite, *, without: Sequence[str] = ()) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             picture(1000, number).pil().save(path)
     return folder
+
+
+class AbstainingJudge(Expert):
+    """A judge that knows nothing."""
+
+    kinds = (Judge,)
+    id = "abstaining@1"
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Abstention]:
+        return [Abstention("nobody knows") for _ in queries]
 
 
 class Replying(Expert):

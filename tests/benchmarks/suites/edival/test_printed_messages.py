@@ -139,7 +139,7 @@ def test_a_folder_of_another_layout_is_told_what_is_looked_for(run, folder, tmp_
     looked_for = "edival looks for multipass/0_input_raw_turn_1.png, multipass/0_input_raw_turn_2.png, "
     assert looked_for in result.stderr
     assert "holds a.png, b.png" in result.stderr
-    assert "| none, 0.00 to 100.00 with what is missing |" in result.stdout
+    assert "| no mean: between 0.00 and 100.00 with what is missing |" in result.stdout
     (tmp_path / "empty").mkdir()
     assert "holds no file" in run("edival", "empty-out", "--metric", "if", outputs=tmp_path / "empty")[0].stderr
 

@@ -51,7 +51,7 @@ def tables_of(result: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]
     return {table["name"]: table["rows"] for table in result["tables"]}
 
 
-def test_it_runs_from_the_published_layout_to_the_tables_with_intervals(folder, tmp_path):
+def test_it_runs_from_the_published_layout_to_the_tables(folder, tmp_path):
     result = run(GEditBench(folder / "data"), folder / "made", tmp_path / "out")
     tables = tables_of(result)
     assert list(tables) == [
@@ -74,8 +74,6 @@ def test_it_runs_from_the_published_layout_to_the_tables_with_intervals(folder, 
         assert values == {kind: pytest.approx(row) for kind, row in expected.items()}
         whole = tables[board]["all"][f"{language.upper()} O"]["value"]
         assert whole == pytest.approx(expected["Average"]["O"])
-    for cell in (tables["leaderboard"]["all"]["EN O"], tables["types-cn"]["text_change"]["SC"]):
-        assert cell["low"] < cell["value"] < cell["high"]
     assert list(tables["grades"]) == ["English", "Chinese"]
     assert result["provenance"]["protocol"] in (None, "fixed")
     assert result["provenance"]["metric_signatures"]["sc"].startswith("viescore-sc@1")
