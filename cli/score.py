@@ -233,7 +233,7 @@ def _show_edit(sample: EditSample, score: Score, reward: Reward, picture: Path |
     """Print the score of one edit with its parts, and draw it."""
     from rich.text import Text
 
-    from ..benchmarks.report.edit_picture import write_edit_picture
+    from ..benchmarks.report.edit_picture import edit_picture
     from ..reward.missing_inputs import for_command
     from ..reward.score import score_lines
 
@@ -243,7 +243,7 @@ def _show_edit(sample: EditSample, score: Score, reward: Reward, picture: Path |
             table.add_row(name, Text(for_command(text)))
         render(table)
     if picture is not None:
-        write_edit_picture(picture, sample, score, reward.experts.get("changes"))
+        edit_picture(sample, score, reward.experts.get("changes")).save(picture, "PNG")
         echo(f"editcritic: drawn in {picture}")
 
 

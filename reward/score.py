@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from types import UnionType
 from typing import Any, Literal, get_args, overload
 
@@ -156,6 +157,10 @@ class Score:
         """The value, the plan and the parts in lines for people."""
         return "\n".join(f"{name:<13} {text}".rstrip() for name, text in score_lines(self))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the lines of `str`, as a table. Whatever a judge or a file wrote is escaped."""
+        return _html_rows(score_lines(self))
+
     def with_signature(self, metric: str) -> Score:
         """The same score with the signature of a metric."""
         return Score(self.value, self.status, self.reason, self.parts, self.credits, self.evidence, metric, self.cause)
@@ -231,6 +236,10 @@ class Scores(Sequence[Score]):
     def __iter__(self) -> Iterator[Score]:
         return iter(self.scores)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: each edit's id, value or status, and reason."""
+        return _html_rows([(name, _described(one)) for name, one in zip(self.ids, self.scores, strict=True)])
+
     def to_jsonl(self) -> str:
         """One JSON object per line: `id` and the score, with the schema version and the reward's signature."""
         return "".join(score_line(name, score, self.reward) for name, score in zip(self.ids, self.scores, strict=True))
@@ -254,6 +263,12 @@ def score_lines(score: Score) -> list[tuple[str, str]]:
     if (bound := upper_bound(score)) is not None and bound < 0.995:
         lines.append(("known", f"the score cannot exceed {bound:.2f}"))
     return lines
+
+
+def _html_rows(rows: Sequence[tuple[str, str]]) -> str:
+    cell = '<td style="text-align: left; white-space: pre-wrap">'
+    lines = (f"<tr>{cell}{escape(name)}</td>{cell}{escape(text)}</td></tr>" for name, text in rows)
+    return f"<table>{''.join(lines)}</table>"
 
 
 def _value(score: Score) -> str:

@@ -49,7 +49,8 @@ class ItemChange:
 class MetricComparison:
     """One metric. both: items with a value in both; before, after: their means. significance: their difference.
     is_share: whether the metric is in [0, 1]; only then crossed_up, crossed_down are the items that crossed the
-    threshold, and mcnemar is a p-value, for scores of 0 or 1. status_changes: items whose status changed. largest_changes: all changed items, largest change first."""
+    threshold, and mcnemar is a p-value, for scores of 0 or 1. status_changes: items whose status changed.
+    largest_changes: all changed items, largest change first."""
 
     metric: str
     both: int
@@ -238,7 +239,7 @@ def _metric(
     ]
     valued = [one for one in changes if one.before is not None and one.after is not None]
     before, after = ([one.before or 0.0 for one in valued], [one.after or 0.0 for one in valued])
-    is_share = span is not None and 0 <= span[0] and span[1] <= 1
+    is_share = span is not None and span[0] >= 0 and span[1] <= 1
     crossed_up = [one for one, x, y in zip(valued, before, after, strict=True) if is_share and x < threshold <= y]
     crossed_down = [one for one, x, y in zip(valued, before, after, strict=True) if is_share and y < threshold <= x]
     is_binary = is_share and bool(valued) and {*before, *after} <= {0.0, 1.0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import PIL.Image
@@ -25,8 +24,8 @@ _BLUE, _ORANGE, _YELLOW, _INK = (0, 114, 178), (213, 94, 0), (240, 200, 40), (34
 _FULL_HEAT = 6.0  # change, in units of what is harmless, from which on a patch is drawn in the strongest colour
 
 
-def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Expert | None) -> None:
-    """Write a PNG. expert: as in `edit_panels`. Raises OSError for a file that cannot be written."""
+def edit_picture(sample: EditSample, score: Score, expert: Expert | None) -> PIL.Image.Image:
+    """The panels above the lines of the score; a notebook shows it. expert: as in `edit_panels`."""
     panels = edit_panels(sample, score, expert)
     lines = [line for name, text in score_lines(score) for line in _wrapped(name, text)]
     height = max(picture.height for _, picture in panels)
@@ -41,7 +40,7 @@ def write_edit_picture(path: Path, sample: EditSample, score: Score, expert: Exp
         sheet.paste(picture, (left, _GAP + 2 * _LINE))
     for number, line in enumerate(lines):
         draw.text((_GAP, 2 * _GAP + 2 * _LINE + height + number * _LINE), line, _INK, font)
-    sheet.save(path, "PNG")
+    return sheet
 
 
 def edit_panels(sample: EditSample, score: Score, expert: Expert | None) -> list[tuple[str, PIL.Image.Image]]:

@@ -316,7 +316,14 @@ def print_run(result: RunResult, built: RunConfig, *, as_json: bool) -> int:
     for metric, reason in result.without_value.items():
         echo(f"editcritic: {metric} has no value, it abstained from every edit: {reason}")
     if result.failed:
-        echo(f"editcritic: {result.failed} items have failed scores: run the same command again to retry them")
+        id_, reason = next(
+            (row.id, score.reason)
+            for row in result.results.rows
+            for score in row.scores.values()
+            if score.status == "failed"
+        )
+        echo(f"editcritic: {result.failed} items have failed scores, e.g. {id_}: {reason:.400}")
+        echo("editcritic: run the same command again to retry them")
     if result.tables:
         echo(f"editcritic: the results are in {built.settings.out}", stderr=False)
     return result.exit_code

@@ -96,3 +96,15 @@ def test_a_product_that_lacks_a_factor_is_bounded_by_the_others():
     assert upper_bound(Score(None, "abstained", "no box", {"reward": Score(None, "abstained", "x", known)})) == 0.2
     assert upper_bound(Score(None, "abstained", "no box", dict.fromkeys(known, lacking))) == 1.0
     assert upper_bound(Score.of(0.3, parts=known)) is upper_bound(lacking) is None
+
+
+def test_what_a_judge_wrote_is_escaped_in_a_notebook():
+    wrote = "<script>alert(1)</script> & more"
+    parts = {"<b>": Score.of(0.25, wrote, evidence=[Evidence("plan", text=wrote)])}
+    scores = Scores((Score.of(0.5, wrote, parts=parts), Score.failed(wrote)), ("<i>", "2"))
+    for html in (scores._repr_html_(), *(score._repr_html_() for score in scores)):
+        assert "<script>" not in html
+        assert "<b>" not in html
+        assert "<i>" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in scores._repr_html_()
+    assert "0.50" in scores[0]._repr_html_()

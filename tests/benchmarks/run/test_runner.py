@@ -1,6 +1,7 @@
 """Runs of a suite in one process: rows, results, missing images, resuming, other settings."""
 
 import json
+import socket
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -191,8 +192,20 @@ def test_a_run_in_which_no_metric_has_a_value_says_why_and_ends_with_1(bench, tm
     command = (TOY.replace("3", "2"), "--outputs", made, "--metric", "following", "-o", tmp_path / "out")
     told = "following has no value, it abstained from every edit: nobody knows"
     bench(*command, "--experts", "judge=tests.benchmarks.suites.tiny_suite:AbstainingJudge", says=told, code=1)
+    command = (*command[:-1], tmp_path / "judged")
     document = json.loads(bench(*command, "--experts", COIN, "--json").stdout)
     assert (document["without_value"], document["exit_code"]) == ({}, 0)
+
+
+def test_a_judge_that_is_not_there_is_named_with_its_cause(bench, tmp_path):
+    made = outputs(tmp_path / "outputs", Toy(count=1))
+    command = (TOY.replace("3", "1"), "--outputs", made, "--metric", "following", "-o", tmp_path / "out")
+    with socket.socket() as bound:  # to a port at which nobody listens
+        bound.bind(("127.0.0.1", 0))
+        judge = f"judge=openai:http://127.0.0.1:{bound.getsockname()[1]}/v1?model=m&retries=1"
+        told = bench(*command, "--experts", judge, code=1).stderr
+    assert "2 items have failed scores, e.g. 0/1: " in told
+    assert "no connection" in told
 
 
 def test_pictures_that_no_item_names_are_told_beside_the_missing_ones(bench, tmp_path):
