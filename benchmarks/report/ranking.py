@@ -162,10 +162,12 @@ def child_scores(score: Score) -> dict[str, Score]:
 
 
 def render_ranking(ranking: CandidateRanking, spelled: Callable[[str], str] = for_command) -> Table:
-    """A ranking for the terminal. spelled: how a reason says what to type, see `missing_inputs`."""
+    """A ranking for the terminal; a reason that stands above is not repeated. spelled: how a reason says what to type,
+    see `missing_inputs`."""
     numbers = ("score", "margin")
     columns = ("", "candidate", *numbers, "reason")
     table = plain_table(Text(ranking.reference_sample.instruction), *columns, right=("", *numbers), fixed=numbers)
+    above = ""
     for candidate in ranking.candidates:
         value = (
             candidate.score.status.replace("_", " ")
@@ -173,8 +175,12 @@ def render_ranking(ranking: CandidateRanking, spelled: Callable[[str], str] = fo
             else f"{candidate.score.value:.4f}"
         )
         margin = "" if candidate.margin is None else f"{candidate.margin:.4f}"
-        reason = spelled(candidate.reason)
+        reason = "as above" if candidate.reason and candidate.reason == above else spelled(candidate.reason)
+        above = candidate.reason
+        if candidate.score.value is None and (bound := upper_bound(candidate.score)) is not None:
+            reason = f"cannot exceed {bound:.2f}: {reason}"
         table.add_row(*map(Text, (str(candidate.rank or "-"), candidate.sample.id, value, margin, reason)))
     if ranking.no_best:
-        table.caption, table.caption_justify = Text(f"no candidate is the best: {ranking.no_best}"), "left"
+        said = f"no candidate is the best: {spelled(ranking.no_best)}"
+        table.caption, table.caption_justify = Text(said), "left"
     return table

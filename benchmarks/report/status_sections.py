@@ -105,7 +105,8 @@ def status_section(report: ReportData) -> ReportSection | None:
     common = [[str(count), *key] for key, count in reasons.most_common(_MAX_REASONS_SHOWN)]
     if common:
         blocks.append(TableView(["edits", "metric", "status", "reason"], common, title="The most frequent reasons"))
-    introduction = "Edits without a value are in no mean; they are counted here and beside every number, with the bounds that they allow."
+    introduction = "Edits without a value are in no mean; they are counted here and beside every number."
+    introduction += " A table has the bounds that they allow."
     return ReportSection("statuses", "Missing values", introduction, blocks)
 
 

@@ -1,3 +1,4 @@
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -8,9 +9,11 @@ import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from editcritic.benchmarks.report.ranking import rank_candidates
+from editcritic.benchmarks.report.ranking import rank_candidates, render_ranking
 from editcritic.reward import EditSample, Image, Score
+from editcritic.reward.missing_inputs import for_command
 
 from ...verifiers.numpy_editor import rejection
 from ..conftest import Command, Folder, patched
@@ -83,6 +86,20 @@ def test_what_is_known_to_be_bad_is_not_the_best_beside_what_could_not_be_judged
     (ranking,) = rank_candidates(samples, [Score.of(0.1), bad, Score.abstained("too dark")], 0.0)
     assert [(one.sample.id, one.rank) for one in ranking.candidates] == [("a", 1), ("b", 2), ("c", None)]
     assert ranking.no_best == ""
+
+
+def test_in_the_terminal_a_repeated_reason_is_one_line_and_bounds_stand_before_it():
+    def waiting(preservation: float) -> Score:
+        parts = {"following": Score.abstained("who knows"), "preservation": Score.of(preservation)}
+        return Score.abstained("no box of 'cup': give boxes={'cup': ...}", parts=parts)
+
+    (ranking,) = rank_candidates([sample(name) for name in "abc"], [waiting(0.5), waiting(0.25), rejection()], 0.0)
+    written = io.StringIO()
+    Console(width=200, file=written).print(render_ranking(ranking, lambda text: text.replace("boxes=", "--boxes ")))
+    shown = written.getvalue()
+    assert "cannot exceed 0.50: no box of 'cup': give --boxes {'cup': ...}" in shown
+    assert "cannot exceed 0.25: as above" in shown
+    assert "boxes=" not in shown
 
 
 def test_groups_keep_the_order_in_which_they_came():
@@ -197,7 +214,7 @@ def test_a_copy_is_not_the_best_beside_what_could_not_be_judged(editcritic: Comm
     ]
     assert group["no_best"].startswith("1 of 2 candidates were rejected, and the others could not be judged: ")
     shown = " ".join(editcritic(*arguments).stdout.split())
-    assert f"no candidate is the best: {group['no_best']}" in shown
+    assert f"no candidate is the best: {for_command(group['no_best'])}" in shown
     words = re.sub(r"\s+", " ", Reader((folder / "sheet.html").read_text(encoding="utf-8")).words)
     assert f"No candidate is the best: {group['no_best']}" in words
     assert "copy 0.000" in words
