@@ -336,7 +336,7 @@ class Fallback(_OfParts):
 def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
     """The composition that has no value because the part `name` failed or abstained. What the edit may have caused in
     one part, it may have caused in the whole."""
-    reason = f"{name}: {scores[name].reason}"
+    reason = f"{name}: {scores[name].reason.removeprefix(f'{name}: ')}"  # guards in guards say it once
     if scores[name].status == "failed":
         missing = [score for score in scores.values() if score.status in ("failed", "abstained")]
         outage = all(score.cause == "infrastructure" for score in missing)

@@ -193,6 +193,11 @@ def test_a_gate_asks_for_the_reward_only_if_the_guard_passes(passes, query_count
     assert list(score.parts) == ["guard", "reward"][: 1 + query_count]
 
 
+def test_gates_in_gates_name_the_guard_once():
+    gate = Gate(Says(ABSTAINED), Says(Score.of(1)))
+    assert score_of(Gate(gate, Says(Score.of(1)))).reason == f"guard: {ABSTAINED.reason}"
+
+
 def test_a_rejected_edit_says_why_and_reaches_no_threshold():
     score = score_of(Gate(Says(Score.of(0, "it is blank")), Says(Score.of(1))))
     assert "it is blank" in score.reason
