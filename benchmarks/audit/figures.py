@@ -176,7 +176,7 @@ class _Audit(_Part):
         rows = [
             ("reward", self.identity or self.reward),
             ("edits", f"{self.edits:,} of {self.sources:,} sources"),
-            ("edits without a score", f"{self.unscored_edits:,}, compared with nothing" if self.unscored_edits else ""),
+            ("edits without a score", f"{self.unscored_edits:,}, not compared" if self.unscored_edits else ""),
             ("variants", f"{len(self.trials):,} of {len(self.families)} families, seed {self.seed}"),
             ("range", range_text((low, high), self.scale)),
             ("tolerance", f"{percent(self.tolerance)} of the scale, where a variant must score as the edit does"),

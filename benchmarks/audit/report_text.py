@@ -104,13 +104,13 @@ def facts(report: AuditReport) -> list[tuple[str, str]]:
     reasons_shown = report.stopped
     if unscored:
         reason = _reasons(report.edits)
-        rows.insert(2, ("edits without a score", _once(f"{unscored:,}, compared with nothing", reason, report.stopped)))
+        rows.insert(2, ("edits without a score", _once(f"{unscored:,}, not compared", reason, report.stopped)))
         reasons_shown += reason
     if failures := report.infrastructure_failures:
         failed = (*report.edits, *(trial.variant for trial in report.trials))
         reason = _reasons([score for score in failed if score.cause == "infrastructure"])
         rows.append(
-            ("failures of infrastructure", _once(f"{failures:,}, compared with nothing", reason, reasons_shown))
+            ("failures of infrastructure", _once(f"{failures:,}, not compared", reason, reasons_shown))
         )
     if report.unmade:
         rows.append(("variants left out", unmade_text(report)))

@@ -187,7 +187,7 @@ def _figures(costs: MeasuredCosts, edits: int, rollouts: int, replicas: int) -> 
             if counts[expert].get(unit):
                 yield figure(name, expert, "counted", blocks, _counter(expert, unit))
         if expert:
-            yield figure("busy hours", expert, "timed", timed, _counter(expert, "seconds"), 1 / 3600)
+            yield figure("hours of calls", expert, "timed", timed, _counter(expert, "seconds"), 1 / 3600)
     if any("usd" in one for one in counts.values()) and not costs.unpriced:
         cost = lambda work: sum(one.get("usd", 0.0) for one in work.counts.values())  # noqa: E731
         yield figure("cost", "", "counted, times the prices given", blocks, cost)

@@ -33,7 +33,7 @@ def audit(
 ) -> AuditReport:
     """Metamorphic tests of a reward on edits of yours: variants of each whose right order is known without a truth.
 
-    An edit without a score is compared with nothing, so it has no variants.
+    An edit without a score is not compared, so it has no variants.
 
     Args:
         reward: A `Reward`, a `RemoteReward`, a spec (with `experts`, as in `Reward.of`), or any callable that takes a
@@ -125,7 +125,7 @@ class AuditRun:
                 return reason
             self.edits += self.reward(self.maker.samples[start : start + BATCH])
         for number, edit in enumerate(self.edits):
-            if edit.value is not None:  # else they would be compared with nothing
+            if edit.value is not None:  # else they would have nothing to be compared with
                 for batch in variant_batches(self.maker.variants(number, self.unmade.append)):
                     if reason := stop():
                         return reason

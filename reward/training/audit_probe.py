@@ -62,7 +62,7 @@ class AuditProbe:
     steps of 64 edits. If no variant has a score, or the call raises, this is logged, and the next
     1, 2, 4, ... up to 64 probes are left out.
 
-    Edits without a score, or with the lowest of the reward's range, are compared with nothing. A variant without a
+    Edits without a score, or with the lowest of the reward's range, are not compared. A variant without a
     score counts as the lowest; None and failures of infrastructure count nowhere, as in `training_values`. Of an
     unbounded reward the scale is the distance of the 5 % and 95 % quantiles of all scores of the step and its variants.
 

@@ -205,8 +205,8 @@ class FollowedAndPreserved:
             summary="the instruction was carried out, everything else is as it was, and what is new belongs there",
             failure_modes=(
                 "An expert that is missing costs: the planner, all instructions that have no plan of their own; the "
-                "detector, referring expressions, counts and places, so that a judge alone decides; the judge, all "
-                "that is no matter of boxes, text or colours; the reader, text; the segmenter, damage to a "
+                "detector, referring expressions, counts and places, so that a judge alone decides; the judge, what "
+                "boxes, text and colours cannot decide; the reader, text; the segmenter, damage to a "
                 "part of a kept object before another background; `changes`, preservation and region altogether. "
                 "Without a judge, what stands in the region of the edit is known by its texture, colours and seams "
                 "alone. A plan that misreads the instruction rewards another edit. Without a quality rating, bad "

@@ -72,7 +72,7 @@ def test_an_audit_without_scores_has_a_page(tmp_path: Path) -> None:
     stored = read_figures(written(nothing, tmp_path))
     write_figures_page(tmp_path / "audit.html", stored)
     assert "no edit has a score" in (tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert dict(stored.facts)["edits without a score"] == "1, compared with nothing"
+    assert dict(stored.facts)["edits without a score"] == "1, not compared"
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_the_command(tmp_path, editcritic):
     told = editcritic(*run, "--estimate", "4", "--json")
     document = json.loads(told.stdout)
     assert (told.exit_code, document["edits"], document["spent"]["judge_calls"] > 0) == (0, 8, True)
-    assert {"queries", "busy hours", "hours on 1 replica"} <= {one["name"] for one in document["figures"]}
+    assert {"queries", "hours of calls", "hours on 1 replica"} <= {one["name"] for one in document["figures"]}
     assert not (out / "result.json").exists()
     editcritic(*run, "--estimate", "2", says="the same command without --estimate", shows="the other 6 cases")
     assert editcritic(*run).exit_code == 0

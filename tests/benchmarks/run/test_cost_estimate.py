@@ -121,7 +121,7 @@ def test_hours_are_of_the_blocks_after_the_first_and_replicas_divide_them():
     slow = Block(2, Work(2, 1e6, {"x": {"queries": 2, "seconds": 1e6}}))
     fast = Block(2, Work(2, 3600.0, {"x": {"queries": 2, "seconds": 1800.0}}))
     figures = by_name(extrapolate(calibration_of([slow, fast, fast], ["cuda:0", "cuda:1"]), 100, replicas=4))
-    hours = {"hours on 1 replica": 50, "hours on 4 replicas": 12.5, "busy hours": 25, "GPU hours": 100}
+    hours = {"hours on 1 replica": 50, "hours on 4 replicas": 12.5, "hours of calls": 25, "GPU hours": 100}
     assert {name: figures[name].value for name in hours} == pytest.approx(hours)
     assert figures["GPU hours"].source == "hours on 1 replica x 2 GPUs"
     only = by_name(extrapolate(calibration_of([fast]), 100))
