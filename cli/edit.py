@@ -182,9 +182,9 @@ def suite_entries(name: str, outputs: Path, data: Path | None, seed: int, index:
     from ..benchmarks.common.inputs import SampleEntry
     from ..benchmarks.human_eval.measurement_variance import sample_items
     from ..benchmarks.run.editor_outputs import MissingOutput, Outputs, UnnamedOutputs
-    from ..benchmarks.run.suite_loading import load_suite
+    from ..benchmarks.run.suite_loading import default_data, load_suite
 
-    suite = load_suite(name, data)
+    suite = load_suite(name, data or default_data(name))
     editor_outputs, is_missing = Outputs(suite, outputs, index), False
     for item in sample_items(suite.items, len(suite.items), seed):
         try:

@@ -133,7 +133,7 @@ SuiteName = Annotated[
     ),
 ]
 Data = Annotated[
-    Path | None, typer.Option("--data", help="Folder of the suite's data; `sceneedit` is built in and needs none.")
+    Path | None, typer.Option("--data", help="Folder of the suite's data. Default: data/SUITE; `sceneedit` needs none.")
 ]
 SuiteProtocol = Annotated[
     str | None,

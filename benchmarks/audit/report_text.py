@@ -109,9 +109,7 @@ def facts(report: AuditReport) -> list[tuple[str, str]]:
     if failures := report.infrastructure_failures:
         failed = (*report.edits, *(trial.variant for trial in report.trials))
         reason = _reasons([score for score in failed if score.cause == "infrastructure"])
-        rows.append(
-            ("failures of infrastructure", _once(f"{failures:,}, not compared", reason, reasons_shown))
-        )
+        rows.append(("failures of infrastructure", _once(f"{failures:,}, not compared", reason, reasons_shown)))
     if report.unmade:
         rows.append(("variants left out", unmade_text(report)))
     if report.stopped:

@@ -18,7 +18,7 @@ from ...reward.strict_json import read_json
 from ..common.errors import InputError
 from ..common.inputs import SampleSource
 from ..run.editor_outputs import Outputs, UnnamedOutputs
-from ..run.suite_loading import SUITES, load_suite
+from ..run.suite_loading import SUITES, default_data, load_suite
 from ..suites.human_labels import LabelKind
 from ..suites.results import RESULT_FILE, RUN_FILE, ResultRow, Results
 from ..suites.suite import Suite, SuiteItem
@@ -318,7 +318,7 @@ def _suite_source(name: str, data: Path | None, outputs: Sequence[str]) -> Quest
         if editor in editors:
             raise InputError(f"two outputs folders have the name {editor!r}: rename one, as in other=FOLDER")
         editors[editor] = folder
-    return QuestionSource(SuitePool(load_suite(spec, data), editors), tuple(scores))
+    return QuestionSource(SuitePool(load_suite(spec, data or default_data(spec)), editors), tuple(scores))
 
 
 def _recorded_run(folder: Path) -> _RecordedRun:

@@ -43,6 +43,12 @@ def load_suite(spec: Spec, data: Path | None = None) -> Suite:
     return suite
 
 
+def default_data(suite: str) -> Path | None:
+    """`data/SUITE`, where `bench prepare` puts it, if it is there. suite: its spec."""
+    folder = Path("data") / suite.partition("?")[0]
+    return folder if ":" not in suite and folder.is_dir() else None
+
+
 _METRIC_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError)
 """Errors of a metric about one item: the item's score fails, the run continues."""
 

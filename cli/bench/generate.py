@@ -58,10 +58,10 @@ def generate(
     from ...benchmarks.common.inputs import load_reward, load_selector, parse_budget, parse_pipeline_args, spec_argument
     from ...benchmarks.run.http_editor import HttpEditor
     from ...benchmarks.run.output_generation import SelectionConfig, generate_outputs
-    from ...benchmarks.run.suite_loading import load_suite
+    from ...benchmarks.run.suite_loading import default_data, load_suite
     from ..editor_spec import EditorSpec
 
-    loaded = load_suite(suite, data)
+    loaded = load_suite(suite, data or default_data(suite))
     print_problems(loaded)
     if (pipeline is None) == (editor_url is None):
         raise InputError("give an editor: either --pipeline or --editor-url")

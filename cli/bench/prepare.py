@@ -108,12 +108,11 @@ def _check_instruction_file(csv: Path, as_json: bool) -> int:
 
 def _print_statistics(suite: str, data: Path | None, folder: Path | None, experts: list[str], as_json: bool) -> int:
     from ...benchmarks.human_eval.suite_statistics import suite_statistics, target_area_table, target_areas
-    from ...benchmarks.run.suite_loading import load_suite
+    from ...benchmarks.run.suite_loading import default_data, load_suite
     from ...reward import default_experts, load_experts
 
     bound = load_experts(experts, default_experts())
-    default = Path("data") / suite.partition("?")[0]
-    loaded = load_suite(suite, data or (default if default.is_dir() else None))
+    loaded = load_suite(suite, data or default_data(suite))
     with progress_bar(None, "counting"):
         count_tables = suite_statistics(loaded)
     if experts:

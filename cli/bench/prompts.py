@@ -52,6 +52,7 @@ def prompts(
     from ...benchmarks.run.run_config import RunConfig
     from ...benchmarks.run.run_settings import RunSettings, read_run_settings, write_run_settings
     from ...benchmarks.run.runner import SharedSpending, check_folders
+    from ...benchmarks.run.suite_loading import default_data
     from ...reward import default_experts, load_experts
     from .run import execute_with_progress, print_built
 
@@ -67,6 +68,8 @@ def prompts(
     given = {name: value for name, value in typed.items() if value is not None}
     settings = RunSettings() if config is None else read_run_settings(config, (*given, "suite", "out"))
     settings = settings.overridden(given)
+    if settings.data is None and (found := default_data(suite)):
+        settings = settings.overridden({"data": found})
     if of_one := [name for name in ("lock", "journal", "ray") if getattr(settings, name)]:
         raise InputError(f"{', '.join(of_one)}: these belong to one run, and here are two: leave them out")
     loaded = load_experts(settings.experts, default_experts())

@@ -121,7 +121,7 @@ def run(
     from ...benchmarks.run.run_journal import ProcessRank
     from ...benchmarks.run.run_settings import SETTINGS_FILE, RunSettings, read_run_settings, write_run_settings
     from ...benchmarks.run.runner import check_folders
-    from ...benchmarks.run.suite_loading import ALL_SUITES
+    from ...benchmarks.run.suite_loading import ALL_SUITES, default_data
 
     options = {
         "suite": suite,
@@ -140,6 +140,9 @@ def run(
     }
     typed = {name: value for name, value in options.items() if value is not None}
     settings = (RunSettings() if config is None else read_run_settings(config, typed)).overridden(typed)
+    alone = None if settings.lock is not None or settings.suite == ALL_SUITES else settings.suite
+    if settings.data is None and alone is not None and (found := default_data(alone)):
+        settings = settings.overridden({"data": found})
     process = ProcessRank.from_environment(os.environ)
     process.assign_gpu(os.environ)
     if suites and settings.suite != ALL_SUITES:

@@ -65,7 +65,7 @@ def variance(
     from ...benchmarks.common.inputs import require_distinct_files, require_no_picture
     from ...benchmarks.human_eval.measurement_variance import SUBSAMPLE_MEANS, measure_repeatedly
     from ...benchmarks.run.editor_outputs import Outputs
-    from ...benchmarks.run.suite_loading import load_suite
+    from ...benchmarks.run.suite_loading import default_data, load_suite
     from ...reward import AnswerLog, Reward, default_experts, load_experts
 
     counts = _counts(averages)
@@ -73,7 +73,7 @@ def variance(
         raise InputError(f"--target-variation is above 0, got {target_variation:g}")
     editor_outputs: Outputs | None = None
     if outputs is not None:
-        editor_outputs = Outputs(load_suite(suite, data).under(protocol), outputs)
+        editor_outputs = Outputs(load_suite(suite, data or default_data(suite)).under(protocol), outputs)
     elif data is not None or protocol is not None:
         raise InputError(
             "--data and --protocol are of a suite: give --outputs, and the suite's name as SAMPLES; a protocol of a "

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from editcritic.benchmarks.run.suite_loading import default_data
 from editcritic.benchmarks.suites.complexedit.reader import convert_imagefolder
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.construction.download import SOURCES, DatasetFile, DownloadLock, read_lock
@@ -192,3 +193,19 @@ def test_pictures_beside_their_instructions_become_the_columns_that_the_suite_re
         suite = ComplexEdit(tmp_path / "data", split=split)
         assert (len(suite.items), list(suite.problems)) == (16, [])
         assert suite.items[0].sample.instruction == "Write astronaut C0."
+
+
+def test_every_command_looks_for_data_where_prepare_puts_it(editcritic, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "gedit").mkdir(parents=True)
+    assert default_data("gedit?sources=input_image_raw") == Path("data/gedit")
+    assert (default_data("edival"), default_data("module:Suite?data=1")) == (None, None)
+    (tmp_path / "made").mkdir()
+    folders = ("--outputs", "made", "-o", "out")
+    for command in (
+        ("bench", "run", "gedit", *folders),
+        ("bench", "generate", "gedit", "--editor-url", "http://127.0.0.1:9", "-o", "out"),
+        ("bench", "prepare", "gedit", "--stats"),
+        ("judge", "label", "gedit", "--outputs", "mine=made", "-o", "labels.jsonl"),
+    ):
+        assert "data/gedit" in editcritic(*command, code=2).stderr, command
