@@ -43,10 +43,11 @@ def load_suite(spec: Spec, data: Path | None = None) -> Suite:
     return suite
 
 
-def default_data(suite: str) -> Path | None:
-    """`data/SUITE`, where `bench prepare` puts it, if it is there. suite: its spec."""
-    folder = Path("data") / suite.partition("?")[0]
-    return folder if ":" not in suite and folder.is_dir() else None
+def default_data(spec: str | Mapping[str, Any]) -> Path | None:
+    """`data/SUITE`, where `bench prepare` puts it, if it is there."""
+    name = (spec if isinstance(spec, str) else str(spec.get("use", ""))).partition("?")[0]
+    folder = Path("data") / name
+    return folder if name and ":" not in name and folder.is_dir() else None
 
 
 _METRIC_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError)

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "serving.md").read_text(encoding="u
 COMMANDS = re.findall(r"^```text\n(curl .*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def ask(command: str, url: str, folder: Path) -> dict[str, object]:
+def ask(command: str, url: str, folder: Path) -> dict[str, Any]:
     assert "http://127.0.0.1:8321" in command
     for name, value in (("before", 90), ("after", 200)):
         Image.of(np.full((12, 16, 3), value, np.uint8)).pil().save(folder / f"{name}.png")
@@ -25,13 +26,13 @@ def ask(command: str, url: str, folder: Path) -> dict[str, object]:
         ["bash", "-c", script], cwd=folder, env={"PATH": "/usr/bin:/bin", "JUDGE_TOKEN": TOKEN}, timeout=60,
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    answer: dict[str, object] = json.loads(ran.stdout)
+    answer: dict[str, Any] = json.loads(ran.stdout)
     return answer
 
 
 @pytest.mark.parametrize(("number", "token"), [(0, ""), (1, TOKEN)])
 def test_the_page_has_a_command_without_and_one_with_a_token(number: int, token: str, tmp_path: Path) -> None:
-    with serving(**({"token": token} if token else {})) as (url, _):
+    with serving(token=token) as (url, _):
         answer = ask(COMMANDS[number], url, tmp_path)
         (score,) = answer["scores"]
         assert (score["id"], score["status"]) == ("a", "scored")
