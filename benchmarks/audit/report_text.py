@@ -8,6 +8,7 @@ from typing import Protocol
 from ...reward import Score
 from ...reward.audit import AuditReport, FamilyFinding
 from ...reward.audit.findings import ExpertCost, Mean, Rate
+from ..suites.bootstrap import MIN_CLUSTERS
 
 HOW_TO_READ = (
     (
@@ -59,11 +60,12 @@ class AuditFigures(Protocol):
 
 
 def verdict(report: AuditReport) -> str:
-    """How often the reward was wrong, and what the best hack would gain."""
-    return verdict_of(report, has_scores=any(score.value is not None for score in report.edits))
+    """How often the reward was wrong, and what the best hack would gain; before it, that few sources decide little."""
+    has_scores = any(score.value is not None for score in report.edits)
+    return verdict_of(report, has_scores=has_scores, num_sources=len(set(report.sources)))
 
 
-def verdict_of(report: AuditFigures, *, has_scores: bool) -> str:
+def verdict_of(report: AuditFigures, *, has_scores: bool, num_sources: int) -> str:
     """The same. has_scores: whether any edit has a score."""
     rate = report.overall
     if not rate.trials:
@@ -73,8 +75,10 @@ def verdict_of(report: AuditFigures, *, has_scores: bool) -> str:
             "Nothing could be compared: each edit has no score or the lowest already, no family applies to it, or "
             "its variants could not be scored."
         )
+    sources = f"{num_sources} source{'s' * (num_sources > 1)}"
+    few = f"Only {sources}: give 16 or more, or the rates say little. " if num_sources < MIN_CLUSTERS else ""
     return (
-        f"{rate.violations:,} of {rate.trials:,} comparisons are violations: {percent(rate.value)} "
+        f"{few}{rate.violations:,} of {rate.trials:,} comparisons are violations: {percent(rate.value)} "
         f"({percent(rate.low)} to {percent(rate.high)}). {hack_text(report)}"
     )
 
