@@ -39,6 +39,7 @@ class StoredAudit:
     findings: Sequence[FamilyFinding]
     expert_costs: Sequence[ExpertCost]
     has_scores: bool
+    num_sources: int
     facts: Sequence[tuple[str, str]]
     command: str
 
@@ -166,6 +167,7 @@ class _Audit(_Part):
             [one.finding() for one in self.families],
             [one.cost() for one in self.expert_costs],
             self.edits > self.unscored_edits,
+            self.sources,
             list(self.facts()),
             self.command,
         )

@@ -308,7 +308,7 @@ def write_audit_page(
 
 def write_figures_page(path: Path, stored: StoredAudit) -> None:
     """Write a page of figures that were read from a file: without pictures and examples. Raises OSError."""
-    text = verdict_of(stored, has_scores=stored.has_scores, num_sources=stored.sources)
+    text = verdict_of(stored, has_scores=stored.has_scores, num_sources=stored.num_sources)
     _write(path, stored, verdict=text, facts=stored.facts, command=stored.command, sample=None)
 
 

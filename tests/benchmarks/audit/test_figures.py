@@ -38,7 +38,7 @@ def written(report: AuditReport, folder: Path, **changed: Any) -> Path:
 
 def test_what_is_read_is_what_was_written(report: AuditReport, tmp_path: Path) -> None:
     stored = read_figures(written(report, tmp_path))
-    assert verdict_of(stored, has_scores=stored.has_scores, num_sources=stored.sources) == verdict(report)
+    assert verdict_of(stored, has_scores=stored.has_scores, num_sources=stored.num_sources) == verdict(report)
     assert list(map(finding_cells, stored.findings)) == list(map(finding_cells, report.findings))
     assert sensitivity_rows(stored) == sensitivity_rows(report)
     assert list(cost_rows(stored)) == list(cost_rows(report))
