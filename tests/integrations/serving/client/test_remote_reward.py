@@ -29,8 +29,6 @@ from editcritic.verifiers import BestOfN, Budget, Journal, Verifier, at_least, s
 from studies.load_test.synthetic_reward import SyntheticExpert, SyntheticServer, synthetic_reward, synthetic_samples
 
 TINY = 8
-
-
 IDENTITY = "a" * 64
 
 
@@ -458,13 +456,11 @@ def test_a_server_that_was_restarted_with_other_weights_gives_no_score():
     with SyntheticServer(life=60) as before:
         remote = RemoteReward(before.url, on_failures="none", outage_timeout_s=20, chunk_size=2)
         assert remote(synthetic_samples(2, size=TINY)).count("scored") == 2
-        first = remote.identity
-    port = int(before.url.rpartition(":")[2])
+    first, port = remote.identity, int(before.url.rpartition(":")[2])
     other = synthetic_reward(seconds=0.001)  # its expert has another id, as one with other weights
     with serve_in_thread(ScoringService(other), ServerConfig(port=port)):
         scores = remote(synthetic_samples(2, size=TINY, start=4))
-    assert scores.count("failed") == 2
-    assert scores[0].cause == "infrastructure"
+    assert (scores.count("failed"), scores[0].cause) == (2, "infrastructure")
     assert f"rehearsal@1#{first[:8]} and rehearsal@1#{other.identity[:8]}" in scores[0].reason
 
 
