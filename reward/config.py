@@ -154,6 +154,11 @@ def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:
         key for key, option in known_options.items() if option.default is option.empty and option.kind not in variadic
     ]
     if missing := [key for key in required if key not in arguments]:
+        if group == "editcritic.rewards" and inspect.isfunction(target) and ":" in name and not options:
+            raise SpecError(
+                f"{name} is a function that takes {', '.join(missing)}: a reward is a metric, a class with a `card`, "
+                "or a function of options that returns one; only `editcritic audit` takes a function of samples"
+            )
         raise SpecError(
             f'{name} needs {" and ".join(missing)}: give {name}?{missing[0]}=..., or a TOML file with `use = "{name}"` '
             f"and a value or a table `[{missing[0]}]` for each"

@@ -206,3 +206,14 @@ def test_an_option_of_any_type_is_built_or_refused():
             for value in odd:
                 with contextlib.suppress(ValueError):  # SpecError among them
                     build({"use": point.name, option: value})
+
+
+def by_length(samples):
+    return [float(len(sample.instruction)) for sample in samples]
+
+
+def test_a_function_of_samples_is_told_what_a_reward_is():
+    with pytest.raises(
+        SpecError, match=r"is a function that takes samples: a reward is a metric.* only `editcritic audit`"
+    ):
+        Reward.of(f"{__name__}:by_length")
