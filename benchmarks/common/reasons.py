@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+_MOST = 400  # characters of an example
+
 
 def reason_pattern(reason: str) -> str:
     """A reason without the parts that differ between samples: numbers and quoted text."""
@@ -17,4 +19,5 @@ def most_common_reason(reasons: Sequence[str]) -> str:
     patterns = [reason_pattern(reason) for reason in reasons]
     pattern, count = Counter(patterns).most_common(1)[0]
     example = reasons[patterns.index(pattern)]
-    return f"{example:.200}" + (f" ({count} times)" if count < len(reasons) else "")
+    shown = example if len(example) <= _MOST else f"{example[:_MOST]}…"
+    return shown + (f" ({count} times)" if count < len(reasons) else "")

@@ -38,11 +38,14 @@ def leaderboard_section(report: ReportData) -> ReportSection:
         notes.append(f"rank, first in: by {column}, over the bootstrap samples of the intervals")
     points = [(point(0.0, board.cells[editor].get(column), editor), report.styles[editor]) for editor in order]
     x_title = with_unit(column, table.unit)
-    chart = grouped_interval_chart(column, [("", points)], x_title, caption="With 95 % intervals.")
+    caption = "With 95 % intervals." if any(one.low is not None for one, _ in points) else ""
+    blocks: list[Chart | TableView] = [TableView(head, rows, notes=notes)]
+    if any(one.y is not None for one, _ in points):
+        blocks.append(grouped_interval_chart(column, [("", points)], x_title, caption=caption))
     num_editors = f"{len(order)} editors" if is_ranked else "one editor"
     num_items = max(len(results.rows) for results in report.results)
     introduction = f"{num_editors}, {len(comparison.cases)} cases, {num_items} items."
-    return ReportSection("leaderboard", "Leaderboard", introduction, [TableView(head, rows, notes=notes), chart])
+    return ReportSection("leaderboard", "Leaderboard", introduction, blocks)
 
 
 def _ordered(board: ComputedTable, column: str) -> list[str]:

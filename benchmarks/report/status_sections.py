@@ -146,7 +146,8 @@ def _section(report: ReportData, label: str, name: str, title: str, introduction
             for editor, cells in curve.items()
         ]
         named = display_name(curve_name)
-        blocks.append(line_chart(named, series, display_name(label), named, steps=steps))
+        if any(one.y is not None for line in series for one in line.points):
+            blocks.append(line_chart(named, series, display_name(label), named, steps=steps))
     return ReportSection(name, title, introduction, blocks) if blocks else None
 
 

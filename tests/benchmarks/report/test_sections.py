@@ -67,6 +67,15 @@ def test_a_suite_with_one_number_has_the_sections_of_one_number() -> None:
     assert [one.name for one in build_sections(report_of(suite, Results("one", rows)))] == ["leaderboard"]
 
 
+def test_what_has_no_value_at_all_has_no_chart() -> None:
+    suite = Plain(count=3)
+    failed = {"following": Score.failed("RetriesExhausted: no connection")}
+    rows = [ResultRow(item.id, item.case, dict(item.labels), failed) for item in suite.items]
+    board, *others = build_sections(report_of(suite, Results("one", rows)))
+    assert (charts(board), len(grids(board))) == ([], 1)
+    assert "turns" not in [one.name for one in others]
+
+
 def test_the_leaderboard_has_the_best_first_with_its_place(report: ReportData) -> None:
     board = grids(leaderboard_sections.leaderboard_section(report))[0]
     assert [texts(row)[:2] for row in board.rows] == [["good", "1"], ["bad", "2"]]
