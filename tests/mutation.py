@@ -35,7 +35,7 @@ OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
 SWITCH = '''"""Which mutant is on; who reaches one (`tests/mutation.py`)."""
 import os
 
-_on = os.environ.get("EDITCRITIC_MUTANT")
+_on = os.environ.get("MUTANT_NUMBER")
 _seen = set()
 
 
@@ -146,7 +146,8 @@ def run_tests(
     arguments: Sequence[str], mutant: int | None = None, timeout: float | None = None
 ) -> subprocess.CompletedProcess[str] | None:
     """Run pytest; None out of time."""
-    environment = dict(os.environ, OMP_NUM_THREADS="1") | ({} if mutant is None else {"EDITCRITIC_MUTANT": str(mutant)})
+    # no name of ours: the tests take those out of the environment
+    environment = dict(os.environ, OMP_NUM_THREADS="1") | ({} if mutant is None else {"MUTANT_NUMBER": str(mutant)})
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider", *arguments]
     try:
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, env=environment)
