@@ -193,14 +193,14 @@ def test_every_statistic_is_explained():
 
 
 def test_agree_prints_each_statistic_with_n_and_interval(editcritic, tmp_path):
-    folder = write(tmp_path / "results", results("one", rows(1.0, 0.0, 1.0, 1.0, 0.0, 0.0)))
-    labels = labels_file(tmp_path / "l.jsonl", make_labels(["no", "yes"] * 3))
+    folder = write(tmp_path / "results", results("one", rows(*[1.0, 0.0, 1.0, 1.0, 0.0, 0.0] * 4)))
+    labels = labels_file(tmp_path / "l.jsonl", make_labels(["no", "yes"] * 12))
     ran = editcritic("judge", "agreement", folder, "--labels", labels, "-o", tmp_path / "out", code=0)
     assert all(words in ran.stdout for words in ("Cohen's kappa", "bootstrap"))
     assert (tmp_path / "out" / f"{YES_NO}.csv").read_text().startswith("row,column,value,low,high")
     ran = editcritic("judge", "agreement", folder, "--labels", labels, "--json")
     accuracy = json.loads(ran.stdout)["tables"][0]["rows"]["all"]["accuracy"]
-    assert accuracy["count"] == 6
+    assert accuracy["count"] == 24
     assert accuracy["low"] <= accuracy["value"] <= accuracy["high"]
 
 

@@ -94,14 +94,14 @@ def test_pictures_without_a_value_on_one_side_are_left_out_of_both():
 
 
 def test_strategies_are_compared_by_a_command(editcritic, tmp_path):
-    cases = [float(n) for n in range(8)]
+    cases = [float(n) for n in range(10)]
     direct = label_files.write(tmp_path / "direct", levels("d", c1=cases, c4=cases[::-1]))
     steps = label_files.write(tmp_path / "steps", levels("s", c1=cases, c4=cases))
     plot = tmp_path / "curves.png"
     by_level = ("--strategy", f"direct={direct}", "--strategy", f"sequential={steps}")
     ran = editcritic("bench", "compare", *by_level, "--plot", plot, "--json", code=0)
     cell = json.loads(ran.stdout)["tables"][0]["rows"]["C1"]["sequential - direct"]
-    assert (cell["value"], cell["low"], cell["high"], cell["count"]) == (0.0, 0.0, 0.0, 8)
+    assert (cell["value"], cell["low"], cell["high"], cell["count"]) == (0.0, 0.0, 0.0, 10)
     assert plot.read_bytes().startswith(b"\x89PNG")
     one = label_files.write(tmp_path / "multi", multi([1, 1], [1, 0]))
     other = label_files.write(tmp_path / "single", single([[1], [1, 1]], [[1], [0, 1]]))

@@ -53,7 +53,7 @@ def test_votes_with_ties_and_two_rewards_side_by_side(editcritic: Command, tmp_p
     assert (flat["accuracy with ties"], flat["accuracy without ties"]) == (3 / 8, 0)
     difference = document["sets"][0]["tables"][1]["rows"]["brightness - guard-not-a-copy"]["accuracy with ties"]
     assert difference["value"] == pytest.approx(1 / 8)
-    assert difference["low"] <= 1 / 8 <= difference["high"]
+    assert difference["low"] is None  # eight pairs are too few for an interval
     assert document["sets"][0]["published"]["rows"]["EditReward (on MiMo-VL-7B)"] == [65.72]
     plain = run(editcritic, "--set", f"genai-bench={layouts.genai_json(tmp_path / 'json')}", *rewards)
     assert plain["sets"][0]["tables"] == document["sets"][0]["tables"]
@@ -211,7 +211,7 @@ def test_tables_and_values_are_written(editcritic: Command, tmp_path: Path) -> N
     result = editcritic("judge", "agreement", *arguments, code=0)
     text = (out / "agreement.md").read_text()
     assert text in result.stdout
-    assert "| accuracy with ties | 0.500 (" in text
+    assert "| accuracy with ties | 0.500 |" in text
     assert "| EditReward (on MiMo-VL-7B) | 65.72 |" in text
     assert (out / "genai-bench.csv").is_file()
     values = list(read_jsonl(out / "values.jsonl"))
