@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,8 @@ def test_it_runs(path, tmp_path):
 def test_the_notebook_shows_scores_and_pictures():
     """As a notebook does: each cell in turn, and the last expression of each is displayed."""
     cells = json.loads((EXAMPLES[0].parent / "score_edits.ipynb").read_text(encoding="utf-8"))["cells"]
-    names, shown = {}, []
+    names: dict[str, Any] = {}
+    shown: list[Any] = []
     for source in ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"):
         *statements, last = ast.parse(source).body
         exec(compile(ast.Module(statements, []), "cell", "exec"), names)

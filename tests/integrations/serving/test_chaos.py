@@ -3,6 +3,7 @@
 import signal
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from studies.load_test.synthetic_reward import SyntheticServer, synthetic_samples
@@ -32,13 +33,17 @@ def test_a_server_that_is_killed_is_replaced_by_the_other():
     assert set(scores.stats["retries"]) & {"connection_lost", "unreachable"}
 
 
+def has_scored(server: SyntheticServer, count: int) -> bool:
+    return scored_by(server) >= count
+
+
 def test_servers_that_are_killed_in_turn_lose_nothing():
     with SyntheticServer(seconds=0.04, life=90) as first, SyntheticServer(seconds=0.04, life=90) as second:
         remote = RemoteReward([first.url, second.url], chunk_size=4)
         remote(BATCH[:8])
         scoring = THREADS.submit(remote, BATCH)
         for server in (first, second, first):
-            eventually(lambda up=server: scored_by(up) >= 12)  # since it was started
+            eventually(partial(has_scored, server, 12))  # since it was started
             server.kill()
             server.restart()
         scores = scoring.result(60)
