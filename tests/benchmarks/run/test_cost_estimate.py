@@ -124,6 +124,11 @@ def test_hours_are_of_the_blocks_after_the_first_and_replicas_divide_them():
     hours = {"hours on 1 replica": 50, "hours on 4 replicas": 12.5, "hours of calls": 25, "GPU hours": 100}
     assert {name: figures[name].value for name in hours} == pytest.approx(hours)
     assert figures["GPU hours"].source == "hours on 1 replica x 2 GPUs"
+    varied = Block(2, Work(2, 7200.0, {"x": {"queries": 2, "seconds": 1800.0}}))
+    figures = by_name(extrapolate(calibration_of([slow, fast, varied, fast, varied]), 100, replicas=4))
+    low, high = figures["hours on 1 replica"].interval or (0, 0)
+    assert figures["hours on 4 replicas"].interval == pytest.approx((low / 4, high / 4))
+    assert low < high
     only = by_name(extrapolate(calibration_of([fast]), 100))
     assert only["hours on 1 replica"].interval is None
     assert "GPU hours" not in only
