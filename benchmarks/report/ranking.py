@@ -181,6 +181,6 @@ def render_ranking(ranking: CandidateRanking, spelled: Callable[[str], str] = fo
             reason = f"cannot exceed {bound:.2f}: {reason}"
         table.add_row(*map(Text, (str(candidate.rank or "-"), candidate.sample.id, value, margin, reason)))
     if ranking.no_best:
-        said = f"no candidate is the best: {spelled(ranking.no_best)}"
-        table.caption, table.caption_justify = Text(said), "left"
+        caption = Text(f"no candidate is the best: {spelled(ranking.no_best)}")
+        table.caption, table.caption_justify = caption, "left"
     return table

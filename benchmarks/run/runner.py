@@ -107,22 +107,16 @@ class RunResult:
     def without_value(self) -> Mapping[str, str]:
         """Metrics that abstained from every edit they apply to, with the reason of the first, e.g. for want of a
         judge."""
-        scores: dict[str, list[Score]] = {}
-        for row in self.results.rows:
-            for name, score in row.scores.items():
-                scores.setdefault(name, []).append(score)
-        asked = {name: [one for one in given if one.status != "not_applicable"] for name, given in scores.items()}
-        return {
-            name: given[0].reason
-            for name, given in asked.items()
-            if given and all(one.status == "abstained" for one in given)
-        }
+        counts = status_counts(self.results)["metrics"]
+        void = {name for name, one in counts.items() if one["abstained"] and not one["scored"] + one["failed"]}
+        scores = [(name, score) for row in reversed(self.results.rows) for name, score in row.scores.items()]
+        return {name: score.reason for name, score in scores if name in void and score.status == "abstained"}
 
     @property
     def exit_code(self) -> int:
         """0 if complete; 1 if scores failed, items are missing, the run ended early, or no metric has any value."""
-        names = {name for row in self.results.rows for name in row.scores}
-        is_void = bool(names) and names == set(self.without_value)
+        metrics = {name for row in self.results.rows for name in row.scores}
+        is_void = bool(metrics) and metrics == self.without_value.keys()
         return int(bool(self.stop_reason or self.failed or self.missing or is_void))
 
 

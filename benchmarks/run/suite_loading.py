@@ -43,7 +43,7 @@ def load_suite(spec: Spec, data: Path | None = None) -> Suite:
     return suite
 
 
-def default_data(spec: str | Mapping[str, Any]) -> Path | None:
+def default_data(spec: Spec) -> Path | None:
     """`data/SUITE`, where `bench prepare` puts it, if it is there."""
     name = (spec if isinstance(spec, str) else str(spec.get("use", ""))).partition("?")[0]
     folder = Path("data") / name

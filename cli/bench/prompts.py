@@ -68,8 +68,8 @@ def prompts(
     given = {name: value for name, value in typed.items() if value is not None}
     settings = RunSettings() if config is None else read_run_settings(config, (*given, "suite", "out"))
     settings = settings.overridden(given)
-    if settings.data is None and (found := default_data(suite)):
-        settings = settings.overridden({"data": found})
+    if settings.data is None and (folder := default_data(suite)):
+        settings = settings.overridden({"data": folder})
     if of_one := [name for name in ("lock", "journal", "ray") if getattr(settings, name)]:
         raise InputError(f"{', '.join(of_one)}: these belong to one run, and here are two: leave them out")
     loaded = load_experts(settings.experts, default_experts())

@@ -140,9 +140,9 @@ def run(
     }
     typed = {name: value for name, value in options.items() if value is not None}
     settings = (RunSettings() if config is None else read_run_settings(config, typed)).overridden(typed)
-    alone = None if settings.lock is not None or settings.suite == ALL_SUITES else settings.suite
-    if settings.data is None and alone is not None and (found := default_data(alone)):
-        settings = settings.overridden({"data": found})
+    single = None if settings.lock is not None or settings.suite == ALL_SUITES else settings.suite
+    if settings.data is None and single is not None and (folder := default_data(single)):
+        settings = settings.overridden({"data": folder})  # recorded: `bench report` may run in another folder
     process = ProcessRank.from_environment(os.environ)
     process.assign_gpu(os.environ)
     if suites and settings.suite != ALL_SUITES:
