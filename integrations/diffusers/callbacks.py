@@ -155,7 +155,8 @@ class VerifierCallback(PreviewScorer):
         stop_on_reject: Whether to stop a batch that a verifier rejects: the remaining steps are skipped, and the
             preview is returned. A batch stops only if all its rows are rejected; undecided rows, e.g. after a failed
             judge, are not rejected.
-        log: Receives the values as `metric/sample/row`; rows without a value are missing."""
+        log: Receives the values as `metric/sample/row`; rows without a value are missing.
+    """
 
     def __init__(
         self,

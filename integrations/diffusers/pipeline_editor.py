@@ -48,7 +48,8 @@ def make_editor(
             this after adapters and scheduler are set.
 
     Raises:
-        ValueError: For an unsupported object."""
+        ValueError: For an unsupported object.
+    """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     class_names = [cls.__name__ for cls in type(pipeline_or_function).__mro__]

@@ -175,7 +175,8 @@ class PipelineFamily:
             earlier turns.
         single_pass_reason: Why the pipeline cannot pause, whatever the solver; empty if it can.
         call_fn: Called instead of the pipeline, with the pipeline and these arguments.
-        nfe: Per image, from pipeline and settings, if it is not the number of solver steps."""
+        nfe: Per image, from pipeline and settings, if it is not the number of solver steps.
+    """
 
     pipelines: tuple[str, ...]
     arguments: CallArgumentsFn

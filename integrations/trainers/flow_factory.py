@@ -317,7 +317,8 @@ class FlowFactoryReward(_Model, RecordedReward):
     Raises:
         ValueError: For unknown options and values.
         UnknownTrainerError: If `missing: nan` cannot be made harmless in the Flow-Factory that is installed; with
-            `missing: raise` that is a warning, and no columns are logged."""
+            `missing: raise` that is a warning, and no columns are logged.
+    """
 
     required_fields = ("prompt", "image", "condition_images")
     use_tensor_inputs = True
@@ -364,7 +365,8 @@ class FlowFactoryReward(_Model, RecordedReward):
             image: 3 x H x W tensors in [0, 1], or anything `Image.of` takes.
             condition_images: The sources of each edit.
             metadata: JSON, one per row.
-            editcritic: What `editcritic` is in the metadata, as commits between the two that were read pass it."""
+            editcritic: What `editcritic` is in the metadata, as commits between the two that were read pass it.
+        """
         import torch
 
         if image is None or condition_images is None:

@@ -202,7 +202,8 @@ async def compute_score(
         image_size: See `SourcePictures`.
         missing: See `TrainerReward`; `nan` needs the estimator. One scorer is made for each set of these, and kept for
             the process. data_source and verl-omni's own reward model are not used.
-        options: See `missing`."""
+        options: See `missing`.
+    """
     word = checked_missing(missing)
     # In a thread: building a reward may take long, and the event loop has the other calls.
     scorer = await asyncio.to_thread(

@@ -54,7 +54,8 @@ class PreferencePairs:
 
     Args:
         dropped: `unscored` counts candidates without a value; `same`, `near ties` and `unbalanced` (also: above
-            `max_per_group`) count pairs."""
+            `max_per_group`) count pairs.
+    """
 
     pairs: tuple[PreferencePair, ...]
     dropped: dict[str, int]
@@ -67,7 +68,8 @@ class PreferencePairs:
         are messages), `margin` and `id`. `DPOTrainer` and `RewardTrainer` take them; only the latter uses the margin.
 
         Raises:
-            ValueError: If candidates differ only by their images."""
+            ValueError: If candidates differ only by their images.
+        """
         rows = []
         for pair in self.pairs:
             if not pair.chosen.text and not pair.rejected.text:
@@ -88,7 +90,8 @@ class PreferencePairs:
         second row.
 
         Args:
-            prompts: A folder whose `pairwise.txt` replaces the built-in prompt."""
+            prompts: A folder whose `pairwise.txt` replaces the built-in prompt.
+        """
         prompt_files = Prompts("editcritic.reward.metrics.baselines", prompts)
         rows = []
         for number, pair in enumerate(self.pairs):

@@ -118,7 +118,8 @@ class ScoringService:
             of `reward(samples)`, except that too many failures raise nothing: each sample has its own score or reason.
             See `ServerLimits` for rejected requests.
         monitors: By the names of rewards, which need not all have one; each sees every edit that its reward scores, in
-            a thread of their own."""
+            a thread of their own.
+    """
 
     def __init__(
         self,
@@ -199,7 +200,8 @@ class ScoringService:
         Raises `ServerBusy` and `APIError`. If cancelled, it stops scoring what no other caller waits for.
 
         Args:
-            received_at: When the request arrived, by `time.monotonic`; default: now."""
+            received_at: When the request arrived, by `time.monotonic`; default: now.
+        """
         start = time.monotonic() if received_at is None else received_at
         reward = self.reward(request.reward)
         if not request.samples:
@@ -230,7 +232,8 @@ class ScoringService:
         """Refuse new requests and finish accepted ones. After `timeout_s` the remaining samples are answered as late.
 
         Returns:
-            Whether all were finished."""
+            Whether all were finished.
+        """
         self.draining = True
         deadline = time.monotonic() + timeout_s
         while (self.active_requests or self._active_jobs) and time.monotonic() < deadline:

@@ -118,7 +118,8 @@ def add_trainer_protocols(
     Args:
         protocols: Of `TRAINER_PROTOCOLS`, comma-separated or a list.
         on_unscored: See the module; UniRL reports unscored samples itself. Protocols with pickles need a service with
-            one reward: they cannot name one."""
+            one reward: they cannot name one.
+    """
     from fastapi import Response
     from starlette.routing import Route
 
