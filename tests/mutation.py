@@ -5,8 +5,8 @@ arithmetic operator exchanged, a condition negated. All of them are written into
 switch, an environment variable. The tests run once with none on, which says who reaches which mutant; then those tests
 run with one on, until one fails. What fails without a mutant counts for nothing.
 
-The sources are put back at the end; run it in a worktree without changes, with an environment of its own. Two commits
-are compared by a run in each, with the same count and seed.
+The sources are put back at the end, but not by a run that is killed: run it in a worktree without changes, with an
+environment of its own. Two commits are compared by a run in each, with the same count and seed.
 """
 
 from __future__ import annotations
