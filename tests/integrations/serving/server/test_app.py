@@ -246,7 +246,7 @@ def test_health_is_answered_while_every_decoder_is_at_work() -> None:
         for _ in range(service.limits.decode_threads):
             service._lanes._pools[0].submit(opened.wait, 30)
         work = thread.submit(client.post, "/v1/score", **as_json(edits(1)))
-        eventually(lambda: not service.active_requests)
+        eventually(lambda: service.active_requests)
         assert client.get("/healthz").status_code == 200
         assert not work.done()
         opened.set()
