@@ -19,6 +19,7 @@ import random
 import re
 import subprocess
 import sys
+import sysconfig
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "mutation"
+SWITCHES = Path(sysconfig.get_path("purelib")) / "_mutants.py"  # for every process of this environment
 PARTS = ("reward", "verifiers", "integrations", "benchmarks", "cli")
 MOST_TESTS = 40  # of a mutant, those of files with the fewest tests first
 TIMEOUT_S = 180
@@ -124,7 +126,7 @@ def drawn(count: int, seed: int) -> list[Mutant]:
 def write_switches(mutants: Sequence[Mutant]) -> dict[Path, bytes]:
     """Write all of them into the sources -> what the changed files held."""
     held = {}
-    (ROOT / "_mutants.py").write_text(SWITCH.replace("REACHED", repr(str(FOLDER / "reached"))), encoding="utf-8")
+    SWITCHES.write_text(SWITCH.replace("REACHED", repr(str(FOLDER / "reached"))), encoding="utf-8")
     for name in {one.path for one in mutants}:
         path = ROOT / name
         source = held[path] = path.read_bytes()
@@ -132,7 +134,7 @@ def write_switches(mutants: Sequence[Mutant]) -> dict[Path, bytes]:
             if one.path == name:
                 switched = f"({one.text} if _mutant({number}) else ({one.original}))".encode()
                 source = source[: one.span[0]] + switched + source[one.span[1] :]
-        importing = b"from editcritic._mutants import _mutant"
+        importing = b"from _mutants import _mutant"
         future = b"from __future__ import annotations\n"
         if future in source:
             source = source.replace(future, future[:-1] + b"; " + importing + b"\n", 1)
@@ -202,7 +204,7 @@ def killed(mutants: Sequence[Mutant], arguments: Sequence[str], processes: int) 
     finally:
         for path, source in held.items():
             path.write_bytes(source)
-        (ROOT / "_mutants.py").unlink()
+        SWITCHES.unlink()
 
 
 def main() -> None:
