@@ -229,6 +229,9 @@ def test_options_are_given_by_keyword_and_in_urls():
     assert (remote.on_failures, remote.max_failure_rate) == ("none", 0.25)
     assert (remote.max_concurrency, remote.chunk_size, remote.detail) == (2, 64, "parts")
     assert resolve_scorer("http://127.0.0.1:1", chunk_size="64").chunk_size == 64  # type: ignore[attr-defined]
+    for query, message in (("token=secret", "got 'token'"), ("deadline_s=soon", "deadline_s is a number, got 'soon'")):
+        with pytest.raises(ValueError, match=message):
+            resolve_scorer(f"http://127.0.0.1:1?{query}")
     with pytest.raises(ValueError, match=r"takes the options on_failures, .* got 'chunk_size'"):
         resolve_scorer("edit-balanced", chunk_size=64)
     with pytest.raises(ValueError, match="give on_failures to it instead"):

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.trl.editing_environment import EditingEnvironment, EditingEnvironments, describe_changes
@@ -171,6 +173,26 @@ def test_an_instruction_that_is_none_or_too_long_is_said_and_leaves_the_picture(
         int(too_long),
         int(too_long),
     )
+
+
+SAID = st.sampled_from(["forbidden", "", None, 7, "\ud800", "wash", "dry"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(calls=st.lists(st.tuples(st.sampled_from(["edit", "undo", "look"]), SAID), max_size=8), limit=st.integers(1, 3))
+def test_whatever_a_policy_does_it_is_scored_by_the_picture_that_stands(calls, limit):
+    world = EditingEnvironments(graded(), editor=Choosy(), max_edits=limit)
+    environment, other = begun(world), begun(world)
+    stack = [environment.sample.source]
+    for tool, words in calls:
+        result = getattr(environment, tool)(*([words] if tool == "edit" else []))
+        if result.startswith("The picture was edited"):
+            stack.append(environment.sample.edited)
+        elif result.startswith("Undone"):
+            stack.pop()
+    other.edit("fold")  # an image that the editor makes
+    assert environment.sample.edited == stack[-1]
+    assert rewards_of(world, environment, other) == [read(stack[-1]), read(other.sample.edited)]
 
 
 @pytest.mark.parametrize("policy", [("forbidden",), ("wash", "forbidden", None), ("wash", None), (), (None,), ("",)])

@@ -85,6 +85,22 @@ def test_a_request_sent_again_in_another_wrapping_is_replayed_and_another_with_i
     assert sum(expert.seen.values()) == 5
 
 
+def test_at_the_deadline_there_is_a_partial_answer_and_it_says_so() -> None:
+    opened = threading.Event()
+
+    def slow(query: Any) -> Any:
+        if query.image.digest != picture(0).digest:
+            opened.wait(30)
+        return known(query)
+
+    with server(Fake(slow, batch=1)) as (client, _):
+        answer = client.post("/v1/score", **as_json(edits(3), deadline_s=0.5)).json()
+        opened.set()
+    assert [row.get("late", False) for row in answer["scores"]] == [False, True, True]
+    assert (answer["scores"][1]["status"], answer["scores"][1]["value"]) == ("failed", None)
+    assert "0.5 s" in answer["scores"][1]["reason"]
+
+
 def test_a_full_server_says_when_to_come_back() -> None:
     opened = threading.Event()
     reached = threading.Event()
