@@ -99,18 +99,6 @@ AnswerCache = Annotated[
         "--cache", help="Answer log (SQLite): answers of experts found there are not queried again; new ones are added."
     ),
 ]
-MaxFailureRate = Annotated[
-    float, typer.Option("--max-failure-rate", min=0.0, max=1.0, help="Maximum tolerated fraction of failed scores.")
-]
-OnFailures = Annotated[
-    str,
-    typer.Option(
-        "--on-failures",
-        help="What to do above --max-failure-rate: raise (stop), none (continue with failed scores), wait (retry until "
-        "the experts recover).",
-    ),
-]
-
 PipelineArgs = Annotated[
     list[str] | None,
     typer.Option(

@@ -13,7 +13,7 @@ import typer
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.interruption import tell_interrupted
 from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
-from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, MaxFailureRate, OnFailures, Protocol, RewardSpec, Trust
+from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, Protocol, RewardSpec, Trust
 
 if TYPE_CHECKING:
     from ..benchmarks.common.inputs import OneEdit
@@ -56,9 +56,14 @@ def score(
         None, help="Record everything that `dev replay` needs. The file is also a cache."
     ),
     trust: Trust = None,
-    max_failure_rate: MaxFailureRate = 0.5,
-    on_failures: OnFailures = "raise",
-    window: int = typer.Option(256, "--max-in-flight", min=1, help="Samples in flight; bounds memory."),
+    max_failure_rate: float | None = typer.Option(
+        None, min=0, max=1, help="Maximum tolerated fraction of failed scores. Default: 0.5."
+    ),
+    on_failures: str | None = typer.Option(
+        None,
+        help="What to do above --max-failure-rate: raise (stop), none (continue with failed scores), wait (retry until "
+        "the experts recover). Default: raise.",
+    ),
     columns: list[str] | None = typer.Option(
         None,
         metavar="FIELD=COLUMN",
@@ -67,17 +72,10 @@ def score(
     ray: bool = typer.Option(
         False, "--ray", help="Score a table in blocks on a Ray cluster; the same command again resumes."
     ),
-    ray_address: str | None = typer.Option(
-        None, help="Address of the Ray cluster. Default: this machine's, or a new one."
-    ),
-    workers: int | None = typer.Option(None, min=1, help="With --ray: scoring actors. Default: 2."),
-    cpus: float | None = typer.Option(None, min=0, help="With --ray: CPUs per actor. Default: 1."),
-    gpus: float | None = typer.Option(None, min=0, help="With --ray: GPUs per actor, also fractions. Default: 0."),
-    keep: list[str] | None = typer.Option(
-        None, metavar="COLUMN", help="With --ray: columns handed on to the scores. Repeatable."
-    ),
-    block_rows: int | None = typer.Option(
-        None, min=1, help="With --ray: rows of a block, at most; bounds memory. Default: 1000."
+    config: Path | None = typer.Option(
+        None,
+        help="TOML file with the tables and keys ray, keep, block_rows, max_in_flight: docs/scores.md. Options come "
+        "first.",
     ),
     profile: bool = typer.Option(False, "--profile", help="Print query and expert statistics."),
     as_json: Json = False,
@@ -106,14 +104,17 @@ def score(
         spec_argument,
     )
     from ..benchmarks.common.sample_tables import SampleTable, parse_columns
+    from ..benchmarks.common.settings_files import read_settings
     from ..benchmarks.run.block_runner import BlockOptions
     from ..benchmarks.run.ray_cluster import RayCluster
     from ..benchmarks.run.replay import RecordingWriter
     from ..benchmarks.run.scoring_run import format_score, forward_warnings, open_scores_file, score_entries
     from ..reward import AnswerLog
     from ..reward.engine.scheduler import WITHOUT_LOG
+    from ..reward.file_specs import require_trusted
     from ..reward.missing_inputs import for_rows
     from ..reward.score import score_line
+    from .command_settings import ScoreSettings
 
     if cache is not None and record is not None:
         raise InputError("a --record file is also a cache: give either --cache or --record")
@@ -121,28 +122,29 @@ def score(
         raise InputError("--json and -o - both write to standard output: give a file to -o")
     for argument, file in _inputs(samples, edited).items():
         require_no_picture(out, "scores")
-        require_distinct_files(**{argument: file}, out=out, cache=cache, record=record, picture=picture)
+        require_distinct_files(**{argument: file}, config=config, out=out, cache=cache, record=record, picture=picture)
     one = _one_edit(samples, edited, sentence, boxes, picture)
-    cluster = {"address": ray_address, "workers": workers, "cpus": cpus, "gpus": gpus}
-    cluster_options: dict[str, Any] = {name: value for name, value in cluster.items() if value is not None}
-    if ray:
+    typed = {"max_failure_rate": max_failure_rate, "on_failures": on_failures}
+    settings = read_settings(ScoreSettings, config, typed)
+    limits = settings.model_dump(include=set(typed))
+    cluster = settings.ray or (RayCluster() if ray else None)
+    if cluster is not None:
+        if config is not None:
+            require_trusted({"ray": cluster.foreign}, config)
         if one is not None or instruction is not None or record is not None:
             raise InputError("--ray scores a table, without --instruction and --record: give parquet or JSONL")
         if out is None or out == Path("-"):
             raise InputError("--ray writes a folder of parquet files: give it to -o")
-        limits: dict[str, Any] = {"max_failure_rate": max_failure_rate, "on_failures": on_failures}
         bound_reward = load_reward(spec_argument(reward), protocol, bindings=experts, **limits)
-        table = SampleTable.open(samples, parse_columns(columns or ()), keep or ())
-        options = BlockOptions(block_rows or BlockOptions.block_rows, window, answer_log=cache, **limits)
-        return score_on_ray(
-            table, bound_reward, RayCluster(**cluster_options), options, out, profile=profile, as_json=as_json
-        )
+        table = SampleTable.open(samples, parse_columns(columns or ()), settings.keep)
+        options = BlockOptions(settings.block_rows, settings.max_in_flight, answer_log=cache, **limits)
+        return score_on_ray(table, bound_reward, cluster, options, out, profile=profile, as_json=as_json)
     if one is not None and columns:
         raise InputError("--columns is for tables: one edit has none")
-    if keep or cluster_options or block_rows is not None:
+    if given := {"keep", "block_rows"} & settings.model_fields_set:
         raise InputError(
-            "--keep, --ray-address, --workers, --cpus, --gpus and --block-rows are for --ray; the ids of a scores file "
-            "say which row a score is of"
+            f"{config}: {' and '.join(sorted(given))}: for --ray only: give it; the ids of a scores file say which row "
+            "a score is of"
         )
     source = one or SampleSource.open(samples, instruction=instruction, columns=parse_columns(columns or ()))
     path = cache or record
@@ -153,9 +155,8 @@ def score(
             protocol,
             bindings=experts,
             log=log,
-            max_in_flight=window,
-            max_failure_rate=max_failure_rate,
-            on_failures=on_failures,
+            max_in_flight=settings.max_in_flight,
+            **limits,
         )
         recording = None if log is None or record is None else RecordingWriter(log, bound_reward)
         rows = None if out is None else stack.enter_context(open_scores_file(out))

@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import Field
 
 from ..benchmarks.common.errors import InputError
-from ..benchmarks.run.run_settings import OWN_CLUSTERS
+from ..benchmarks.common.settings_files import read_table, settings_of
+from ..benchmarks.run.ray_cluster import OWN_CLUSTERS
 from ..integrations.serving.server.service import NAMED_REWARD
 from ..integrations.serving.server.settings import JudgeSettings
 from ..reward.file_specs import require_own_folder, require_trusted
-from ..reward.toml_files import read_toml, validated
 from ..reward.trust import trusted_names
 
 _WRITTEN = ("cache", "monitor_state")
@@ -51,10 +51,7 @@ def read_serve_settings(path: Path | None, options: Mapping[str, Any]) -> ServeS
     names what is installed or trusted (see `file_specs`), reads and writes in its own folder or a trusted one, and
     neither trusts nor turns authentication off. Raises `InputError` and `SpecError`."""
     table = {} if path is None else _read_table(path, options)
-    try:
-        settings = validated(ServeSettings, {**table, **options})
-    except ValueError as error:
-        raise InputError(f"{'serve' if path is None else path}: {error}") from None
+    settings = settings_of(ServeSettings, {**table, **options}, str(path or "serve"))
     if not settings.ray and (given := [name for name in _OF_RAY if name in settings.model_fields_set]):
         raise InputError(f"{', '.join(given)}: of Ray Serve only: give --ray with it")
     if settings.ray and settings.monitor:
@@ -71,13 +68,8 @@ def read_serve_settings(path: Path | None, options: Mapping[str, Any]) -> ServeS
 
 def _read_table(path: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """What a file says and no option does, with paths from the working folder. Raises `InputError` and `SpecError`."""
-    try:
-        table = read_toml(path)
-        validated(ServeSettings, table)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+    table = read_table(path)
+    settings_of(ServeSettings, table, str(path))
     if typed := [name for name in ("no_auth", "trust") if name in table]:
         raise InputError(f"{path}: a file cannot decide {' and '.join(typed)}: give --no-auth or --trust with it")
     table = {name: value for name, value in table.items() if name not in options}

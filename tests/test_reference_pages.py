@@ -24,6 +24,7 @@ from editcritic.reward.audit import all_families
 from editcritic.reward.experts.loading.model_registry import bundles
 from editcritic.reward.queries.expert import Expert, unsuitable_experts
 from editcritic.reward.queries.kinds import Query
+from editcritic.reward.toml_files import tomllib, validated
 
 ROOT = Path(__file__).parents[1]
 NEEDS = ("mkdocs",)
@@ -200,11 +201,26 @@ def test_every_command_has_its_options_and_arguments():
         assert len(re.findall(r"^- `", block, re.MULTILINE)) == len(arguments), path
     score = described("editcritic score")
     assert "- `--max-failure-rate` *number*, 0 to 1: " in score
-    assert "Default: `0.5`." in score
+    assert "- `max_failure_rate`: Maximum tolerated fraction of failed scores. Default: `0.5`." in score
+    assert "- `ray.workers`: Number of scoring actors. Default: `2`." in score
     assert "- `--experts` *text*, repeatable: " in score
     assert "- `--json`: Write one JSON document" in score
     assert "- `-o` or `--out` *path*: " in score
     assert "[docs/experts.md](../../experts.md)" in score
+
+
+def test_keys_of_settings_are_listed_and_those_that_documents_show_are_valid(tmp_path):
+    documents = [ROOT / "docs" / f"{name}.md" for name in ("scores", "suites", "labels")]
+    text = "".join(one.read_text(encoding="utf-8") for one in documents)
+    shown = [
+        tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "suite =" not in block
+    ]
+    assert len(shown) == len(commands.SETTINGS)
+    for path, model in commands.SETTINGS.items():
+        text = described(path).partition("**Keys of the file for `--config`**")[2]
+        assert [name for name in model.model_fields if not re.search(rf"^- `{name}`: \S", text, re.MULTILINE)] == []
+        (table,) = (one for one in shown if one.keys() <= model.model_fields.keys())
+        validated(model, table)
 
 
 def _names(line: str) -> list[str]:

@@ -179,9 +179,9 @@ class SampleTable:
                 raise InputError(f"--columns {name}={column}: {file.path} has no column {column!r:.80}: {_list(there)}")
         for column in self.keep:
             if column not in there:
-                raise InputError(f"--keep {column}: {file.path} has no such column: {_list(there)}")
+                raise InputError(f"keep: {file.path} has no column {column!r:.80}: {_list(there)}")
             if file.schema.field(column).type != self.files[0].rows.schema.field(column).type:
-                raise InputError(f"--keep {column}: {file.path} has it in another type than {self.files[0].rows.path}")
+                raise InputError(f"keep: {file.path} has {column!r:.80} in another type than {self.files[0].rows.path}")
         required = {"instruction": ("instruction",), "edited": ("edited",), "source": ("source", "sources")}
         for name, names in required.items():
             if not any(self.columns.get(one, one) in there for one in names):

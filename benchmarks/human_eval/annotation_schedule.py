@@ -48,7 +48,7 @@ class QuestionType:
         kind = next((kind for kind in LABEL_KINDS if kind == name), None)
         if kind is None or not dimension:
             kinds = ", ".join(LABEL_KINDS)
-            raise InputError(f"--question is KIND:DIMENSION, as in pair:overall, with a kind of {kinds}; got {text!r}")
+            raise InputError(f"a question is KIND:DIMENSION, as in pair:overall, with a kind of {kinds}; got {text!r}")
         return QuestionType(kind, dimension)
 
 

@@ -50,8 +50,8 @@ class LabelMetric:
         share = (value - self.low) / (self.high - self.low)
         if not -1e-9 <= share <= 1 + 1e-9:
             raise InputError(
-                f"{self.name} of {row.id} is {value:g}, outside {self.low:g} to {self.high:g}: give its range, as in "
-                "--range DIMENSION=0,10"
+                f"{self.name} of {row.id} is {value:g}, outside {self.low:g} to {self.high:g}: give its range in a "
+                "--config file, as in ranges = {DIMENSION = [0, 10]}"
             )
         return share
 

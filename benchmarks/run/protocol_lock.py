@@ -13,12 +13,13 @@ from ...reward.file_specs import require_trusted
 from ...reward.queries.specs import Spec
 from ...reward.regular_files import read_regular, read_text
 from ..common.errors import InputError
+from ..common.settings_files import read_table
 from ..suites.results import RESULT_FILE, RUN_FILE, load_results
 from .result_files import result_files
 from .run_budget import ProgressCallback, ignore_progress
 from .run_config import RunConfig, library_versions
 from .run_journal import abbreviate_json, read_json, require_same_settings
-from .run_settings import DECIDED_BY_LOCK, RunSettings, format_toml, option_tables, read_table
+from .run_settings import DECIDED_BY_LOCK, RunSettings, format_toml, option_tables
 from .runner import execute
 
 SCHEMA = 2

@@ -16,18 +16,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ..common.errors import InputError
+from ..common.settings_files import Settings
 
 ANSWER_LOG_FOLDER = Path(tempfile.gettempdir()) / "editcritic-bench"
 """Of answer logs on machines other than the driver's."""
 
 
-class RayCluster(BaseModel):
-    """Which cluster scores, and with what: the table `ray` of settings."""
+OWN_CLUSTERS = (None, "auto", "local")
+"""Addresses by which Ray finds or starts a cluster of the user's own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+class RayCluster(Settings):
+    """Which cluster scores, and with what: the table `ray` of settings."""
 
     address: str | None = Field(
         default=None, description="Address of the cluster; by default this machine's, or a new one."
@@ -35,6 +38,11 @@ class RayCluster(BaseModel):
     workers: int = Field(default=2, gt=0, description="Number of scoring actors.")
     cpus: float = Field(default=1.0, ge=0, description="CPUs per actor.")
     gpus: float = Field(default=0.0, ge=0, description="GPUs per actor.")
+
+    @property
+    def foreign(self) -> dict[str, str | None]:
+        """What the user has to trust: the address of a cluster that may be another's."""
+        return {} if self.address in OWN_CLUSTERS else {"address": self.address}
 
 
 def ray_library(module: str) -> Any:

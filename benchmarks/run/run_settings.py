@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ...reward.atomic_files import write_atomically
 from ...reward.file_specs import require_own_folder, require_trusted
 from ...reward.reward import OnFailures
 from ...reward.strict_json import MAX_INTEGER
-from ...reward.toml_files import read_toml, validated
 from ..common.defaults import BOOTSTRAP_SAMPLES
-from ..common.errors import InputError
+from ..common.settings_files import Settings, read_table, settings_of
 from .ray_cluster import RayCluster
 from .run_budget import BudgetLimits
 from .run_journal import JOURNAL_FOLDER
@@ -76,15 +75,9 @@ DECIDED_BY_LOCK = ("suite", "experts", "protocol", "metrics", "reproducible", "b
 
 _PATHS = ("data", "outputs", "out", "lock", "journal")
 _WRITTEN = ("out", "journal")
-OWN_CLUSTERS = (None, "auto", "local")
-"""Addresses by which Ray finds or starts a cluster of the user's own."""
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class BudgetSettings(_Table):
+class BudgetSettings(Settings):
     """Limits of the run; see `BudgetLimits`."""
 
     judge_calls: int | None = Field(default=None, gt=0, description="Queries to judges, over all runs of the journal.")
@@ -107,7 +100,7 @@ def _path_of(path: Path) -> Path:
 _Path = Annotated[Path, AfterValidator(_path_of)]
 
 
-class RunSettings(_Table):
+class RunSettings(Settings):
     """All settings of a run, by their keys in the file. None: not given. suite, data, outputs, editor_name, experts,
     protocol, metrics, reproducible, bootstrap_samples and seed decide the numbers; the others say how and where they
     are made."""
@@ -162,7 +155,7 @@ class RunSettings(_Table):
     def overridden(self, options: Mapping[str, Any], location: str = "bench run") -> RunSettings:
         """These settings with others in their place. Raises `InputError`, which names the location."""
         own = {name: getattr(self, name) for name in self.model_fields_set}
-        return _validated({**own, **options}, location)
+        return settings_of(RunSettings, {**own, **options}, location)
 
     def invocation(self, out: Path) -> dict[str, Any]:
         """The `invocation` of `run.json`: paths are relative to the result folder. Empty for a suite without a spec."""
@@ -192,7 +185,7 @@ def read_run_settings(path: Path, typed: Collection[str] = ()) -> RunSettings:
     Those that count may name only what is installed or trusted; results and journal lie in the file's folder or a
     trusted one. Raises `InputError` or `SpecError`.
     """
-    settings = _validated(read_table(path), str(path))
+    settings = settings_of(RunSettings, read_table(path), str(path))
     _require_trusted(settings, path, typed)
     moved: dict[str, Any] = {
         name: path.parent / getattr(settings, name) for name in _PATHS if getattr(settings, name) is not None
@@ -200,16 +193,6 @@ def read_run_settings(path: Path, typed: Collection[str] = ()) -> RunSettings:
     if not isinstance(settings.experts, Mapping) and settings.experts:
         moved["experts"] = _move_files(settings.experts, lambda file: str(path.parent / file))
     return settings.overridden(moved)
-
-
-def read_table(path: Path) -> dict[str, Any]:
-    """The table of a TOML file. Raises `InputError`."""
-    try:
-        return read_toml(path)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not TOML: {error}") from None
 
 
 def option_tables(metrics: Sequence[Any]) -> list[dict[str, str]]:
@@ -229,9 +212,7 @@ def relative_path(path: Path, start: Path) -> str:
 def _require_trusted(settings: RunSettings, path: Path, typed: Collection[str]) -> None:
     specs = {name: getattr(settings, name) for name in ("suite", "experts") if name not in typed}
     specs["metrics"] = [] if "metrics" in typed else option_tables(settings.metrics)
-    address = None if settings.ray is None else settings.ray.address
-    if address not in OWN_CLUSTERS:
-        specs["ray"] = {"address": address}
+    specs["ray"] = {} if settings.ray is None else settings.ray.foreign
     require_trusted(specs, path)
     written = {name: None if name in typed else getattr(settings, name) for name in _WRITTEN}
     if written["out"] is not None and settings.journal is None and "journal" not in typed:
@@ -263,10 +244,3 @@ def _move_files(experts: tuple[str, ...], move: Callable[[Path], str]) -> tuple[
 
 def _is_file(word: str) -> bool:
     return word.endswith(".toml") and "=" not in word
-
-
-def _validated(table: Mapping[str, Any], location: str) -> RunSettings:
-    try:
-        return validated(RunSettings, table)
-    except ValueError as error:
-        raise InputError(f"{location}: {error}") from None

@@ -281,7 +281,9 @@ def check_kept(keep: Sequence[str]) -> None:
     """Raise `InputError` for a column to keep that has the name of a column of scores, or is named twice."""
     for number, name in enumerate(keep):
         if name in SCORE_COLUMNS or name in keep[:number]:
-            raise InputError(f"--keep {name}: scores have a column of this name; `file` and `row` say which row it is")
+            raise InputError(
+                f"keep {name!r:.80}: scores have a column of this name; `file` and `row` say which row it is"
+            )
 
 
 def _kept_column(file: RowFile, name: str, values: list[Any]) -> Any:

@@ -45,17 +45,13 @@ def build_edival(
     detector: str = typer.Option(
         "grounding-dino", help="Detector that verifies the objects listed by the judge; same format as --judge."
     ),
-    turns: int = typer.Option(3, min=1, help="Number of turns per chain."),
-    target_counts: str = typer.Option("3-5", help="Target counts of count-change edits, MIN-MAX."),
-    oversized: str = typer.Option(
-        "either",
-        help="Reject boxes beyond --max-side or --max-area: `either` limit (paper), or only both (`both`, released "
-        "code).",
+    config: Path | None = typer.Option(
+        None,
+        help="TOML file with turns, seed, target_counts, threshold, max_side, max_area, oversized: docs/suites.md. "
+        "Options come first. Default: the paper's.",
     ),
-    threshold: float = typer.Option(0.35, min=0, max=1, help="Score above which a detection confirms an object."),
-    max_side: float = typer.Option(0.9, min=0, max=1, help="Longest side of a box, as a share of the image's."),
-    max_area: float = typer.Option(0.4, min=0, max=1, help="Largest area of a box, as a share of the image's."),
-    seed: Seed = 0,
+    turns: int | None = typer.Option(None, min=1, help="Number of turns per chain. Default: 3."),
+    seed: int | None = typer.Option(None, help="Random seed. Default: 0."),
     limit: Limit = None,
     prompts: PromptPack = None,
     window: Window = 64,
@@ -66,23 +62,20 @@ def build_edival(
 
     Example: editcritic bench build edival photos -o data/mine --judge qwen2.5-vl-7b
     """
-    from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts, parse_range
+    from ...benchmarks.common.settings_files import read_settings
+    from ...benchmarks.suites.construction.workspace import list_numbered_images, load_expert, load_prompts
     from ...benchmarks.suites.edival.construction import EdiValAgent, construct
-    from ...benchmarks.suites.edival.construction_tasks import OVERSIZED, Grounding
+    from ...benchmarks.suites.edival.construction_tasks import Grounding
     from ...reward.queries import Detect, Judge
+    from ..command_settings import ConstructionSettings
 
-    if oversized not in OVERSIZED:
-        raise InputError(f"--oversized is {' or '.join(OVERSIZED)}, got {oversized!r}")
+    own = read_settings(ConstructionSettings, config, {"turns": turns, "seed": seed})
+    grounding = Grounding(own.threshold, own.max_side, own.max_area, own.oversized)
+    prompt_pack = load_prompts(prompts)
     try:
-        agent = EdiValAgent(
-            turns=turns,
-            seed=seed,
-            counts=parse_range(target_counts),
-            grounding=Grounding(threshold, max_side, max_area, OVERSIZED[oversized]),
-            prompts=load_prompts(prompts),
-        )
+        agent = EdiValAgent(own.turns, own.seed, own.target_counts, grounding=grounding, prompts=prompt_pack)
     except ValueError as error:
-        raise InputError(str(error)) from None
+        raise InputError(f"{config}: {error}") from None
     numbered_images = list_numbered_images(images, limit)
     judge_expert = load_expert(judge, "judge", Judge)
     detector_expert = load_expert(detector, "detector", Detect)

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from ...benchmarks.common.defaults import BOOTSTRAP_SAMPLES
 from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, echo_first, exit_code_command, print_json, progress_bar
-from ..options import (
-    DEFAULT_REWARD,
-    AnswerCache,
-    BootstrapSamples,
-    Download,
-    Experts,
-    Json,
-    MaxFailureRate,
-    OnFailures,
-    Trust,
-)
+from ..options import DEFAULT_REWARD, AnswerCache, BootstrapSamples, Download, Experts, Json, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.label_matching import LabelMetric
@@ -32,6 +21,7 @@ if TYPE_CHECKING:
     from ...benchmarks.suites.human_preferences.comparison import Comparison
     from ...benchmarks.suites.results import Results
     from ...benchmarks.suites.rows import DataProblem
+    from ..command_settings import AgreementSettings
 
 
 @exit_code_command
@@ -72,28 +62,10 @@ def agreement(
         "in following=complex-edit-o/following. Default: the metric of the same name. With "
         "--swap-results: the metric.",
     ),
-    ranges: list[str] | None = typer.Option(
-        None, "--range", help="DIMENSION=LOW,HIGH: value range of its metric, as in following=0,10. Default: 0,1."
-    ),
-    thresholds: list[str] | None = typer.Option(
-        None,
-        "--threshold",
-        help="DIMENSION=FRACTION: scores from this share of the range on count as yes. Default: 0.5.",
-    ),
-    tie_margins: list[str] | None = typer.Option(
-        None, "--tie-margin", help="DIMENSION=WIDTH: score differences up to this width count as ties. Default: 0."
-    ),
     group_by: list[str] | None = typer.Option(
         None,
         help="Item label to group by, or `editor`. Repeatable. Default: type (with --swap-results: turn, "
         "else type; with --set: those of the set, such as task or dimension).",
-    ),
-    pool: str = typer.Option("each", help="each: one value per judgement; item: the mean or majority per item."),
-    min_raters: int = typer.Option(1, min=1, help="Skip items with fewer annotators."),
-    average_metrics: list[str] | None = typer.Option(
-        None,
-        "--average-metric",
-        help="Average these metrics, and compare the mean with the labels of `overall`. Repeatable.",
     ),
     out: Path | None = typer.Option(
         None,
@@ -101,9 +73,11 @@ def agreement(
         "--out",
         help="Output folder for the tables (Markdown, CSV and LaTeX); with --set also for all values.",
     ),
-    window: int = typer.Option(64, "--max-in-flight", min=1, help="With --set: edits in flight; bounds memory."),
-    max_failure_rate: MaxFailureRate = 0.5,
-    on_failures: OnFailures = "raise",
+    config: Path | None = typer.Option(
+        None,
+        help="TOML file with metrics, ranges, thresholds, tie_margins, pool, min_raters, average_metrics, and limits: "
+        "docs/labels.md. Options come first.",
+    ),
     bootstrap_samples: BootstrapSamples = BOOTSTRAP_SAMPLES,
     trust: Trust = None,
     as_json: Json = False,
@@ -117,13 +91,16 @@ def agreement(
 
     Example: editcritic judge agreement --set genai-bench=data/genai --reward any-edit --reward clip-directional
     """
+    from ...benchmarks.common.settings_files import read_settings
     from ...benchmarks.human_eval import agreement_tables, expert_swap
     from ...benchmarks.human_eval.agreement_tables import compute_tables, report_tables
     from ...benchmarks.human_eval.annotation_schedule import check_annotators, known_answers, without_void
     from ...benchmarks.human_eval.label_matching import ScoreLookup
     from ...benchmarks.suites.human_labels import read_labels
     from ...benchmarks.suites.results import load_results
+    from ..command_settings import AgreementSettings
 
+    settings = read_settings(AgreementSettings, config, {})
     if sets:
         _refuse(
             {
@@ -132,10 +109,7 @@ def agreement(
                 "--swap-results": swap_results,
                 "--gold-labels": gold_labels,
                 "--metric": metric,
-                "--range": ranges,
-                "--threshold": thresholds,
-                "--tie-margin": tie_margins,
-                "--average-metric": average_metrics,
+                **settings.model_dump(include={"metrics", "ranges", "thresholds", "tie_margins", "average_metrics"}),
             },
             "and --set do not go together: --set reads what people say itself",
         )
@@ -146,8 +120,7 @@ def agreement(
             cache=cache,
             num_items=num_items,
             group_by=group_by,
-            window=window,
-            limits={"max_failure_rate": max_failure_rate, "on_failures": on_failures},
+            settings=settings,
             out=out,
             bootstrap_samples=bootstrap_samples,
             as_json=as_json,
@@ -163,7 +136,7 @@ def agreement(
     loaded = [load_results(folder) for folder in results]
     more: dict[str, object] = {}
     if swap_results:
-        swap_measure = _swap_metric(metric, loaded, ranges, thresholds)
+        swap_measure = _swap_metric(metric, loaded, settings)
         tables = expert_swap.swap_tables(
             loaded,
             [load_results(folder) for folder in swap_results],
@@ -172,8 +145,6 @@ def agreement(
         )
         descriptions = expert_swap.STATISTIC_DESCRIPTIONS
     else:
-        if pool not in ("each", "item"):
-            raise InputError(f"--pool is each or item, got {pool!r}")
         lookup = ScoreLookup(loaded)
         label_list = read_labels(labels or ())
         gold = [label for label in label_list if label.phase == "answer"]
@@ -185,11 +156,11 @@ def agreement(
         tables = agreement_tables.agreement_tables(
             without_void(label_list, checks),
             lookup,
-            metrics=_dimension_metrics(metric, ranges, thresholds, tie_margins),
+            metrics=_label_metrics({**settings.metrics, **_parse_assignments(metric)}, settings),
             group_by=("type",) if group_by is None else group_by,
-            pool="item" if pool == "item" else "each",
-            min_raters=min_raters,
-            average_metrics=[tuple(name.split("/")) for name in average_metrics or ()],
+            pool=settings.pool,
+            min_raters=settings.min_raters,
+            average_metrics=[tuple(name.split("/")) for name in settings.average_metrics],
         )
         descriptions = agreement_tables.STATISTIC_DESCRIPTIONS
     with progress_bar(None, "bootstrap"):
@@ -203,69 +174,42 @@ def _refuse(others: Mapping[str, object], reason: str) -> None:
         raise InputError(f"{', '.join(given)} {reason}")
 
 
-def _parse_assignments(option: str, values: Sequence[str] | None) -> dict[str, str]:
+def _parse_assignments(metric: Sequence[str] | None) -> dict[str, str]:
     assignments = {}
-    for text in values or ():
-        name, equals, value = text.partition("=")
-        if not (name and equals and value):
-            raise InputError(f"{option} is DIMENSION=VALUE, got {text!r}")
-        if name in assignments:
-            raise InputError(f"{option} names {name} twice: a run compares it with one metric")
-        assignments[name] = value
+    for text in metric or ():
+        dimension, equals, name = text.partition("=")
+        if not (dimension and equals and name):
+            raise InputError(f"--metric is DIMENSION=METRIC, got {text!r}")
+        if dimension in assignments:
+            raise InputError(f"--metric names {dimension} twice: a run compares it with one metric")
+        assignments[dimension] = name
     return assignments
 
 
-def _number(option: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{option}: expected a number, got {text!r}")
-    return number
-
-
-def _dimension_metrics(
-    metric: Sequence[str] | None,
-    ranges: Sequence[str] | None,
-    threshold: Sequence[str] | None,
-    tie_margin: Sequence[str] | None,
-) -> dict[str, LabelMetric]:
+def _label_metrics(names: Mapping[str, str], settings: AgreementSettings) -> dict[str, LabelMetric]:
     from ...benchmarks.human_eval.label_matching import LabelMetric
 
-    names, value_ranges = _parse_assignments("--metric", metric), _parse_assignments("--range", ranges)
-    thresholds, margins = _parse_assignments("--threshold", threshold), _parse_assignments("--tie-margin", tie_margin)
-    metrics = {}
-    for dimension in {**names, **value_ranges, **thresholds, **margins}:
-        low, comma, high = value_ranges.get(dimension, "0,1").partition(",")
-        if not comma:
-            raise InputError(f"--range {dimension}= is LOW,HIGH, got {low!r}")
-        metrics[dimension] = LabelMetric(
+    return {
+        dimension: LabelMetric(
             tuple(names.get(dimension, dimension).split("/")),
-            _number("--range", low),
-            _number("--range", high),
-            _number("--threshold", thresholds.get(dimension, "0.5")),
-            _number("--tie-margin", margins.get(dimension, "0")),
+            *settings.ranges.get(dimension, (0.0, 1.0)),
+            settings.thresholds.get(dimension, 0.5),
+            settings.tie_margins.get(dimension, 0.0),
         )
-    return metrics
+        for dimension in {**names, **settings.ranges, **settings.thresholds, **settings.tie_margins}
+    }
 
 
-def _swap_metric(
-    metric: Sequence[str] | None,
-    loaded: Sequence[Results],
-    ranges: Sequence[str] | None,
-    threshold: Sequence[str] | None,
-) -> LabelMetric:
-    from ...benchmarks.human_eval.label_matching import LabelMetric, ScoreLookup
+def _swap_metric(metric: Sequence[str] | None, loaded: Sequence[Results], settings: AgreementSettings) -> LabelMetric:
+    from ...benchmarks.human_eval.label_matching import ScoreLookup
 
     metric_names = ScoreLookup(loaded).metrics
     if metric is None and len(metric_names) == 1:
         metric = list(metric_names)
     if metric is None or len(metric) != 1:
         raise InputError(f"--swap-results takes one --metric: the results have {', '.join(metric_names) or 'none'}")
-    path = tuple(metric[0].split("/"))
-    metrics = _dimension_metrics([f"swap={metric[0]}"], ranges, threshold, None)
-    return metrics.get("swap", LabelMetric(path))
+    (name,) = metric
+    return _label_metrics({name: name}, settings)[name]
 
 
 def _default_grouping(loaded: Sequence[Results]) -> list[str]:
@@ -281,8 +225,7 @@ def compare_on_sets(
     cache: Path | None,
     num_items: int | None,
     group_by: Sequence[str] | None,
-    window: int,
-    limits: Mapping[str, Any],
+    settings: AgreementSettings,
     out: Path | None,
     bootstrap_samples: int,
     as_json: bool,
@@ -300,7 +243,8 @@ def compare_on_sets(
     stop_reason = ""
     with ExitStack() as stack:
         log = None if cache is None else stack.enter_context(AnswerLog(cache))
-        engine = stack.enter_context(Engine(window=window, log=log))
+        engine = stack.enter_context(Engine(window=settings.max_in_flight, log=log))
+        limits = settings.model_dump(include={"max_failure_rate", "on_failures"})
         rewards = load_rewards(texts, experts, engine, **limits)
         names = [reward.name for reward in rewards]
         signatures = {reward.name: reward.reward.known_signature for reward in rewards}

@@ -9,7 +9,7 @@ import typer
 
 from ...benchmarks.common.errors import InputError
 from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar
-from ..options import Data, Json, Seed, Trust
+from ..options import Data, Json, Trust
 
 if TYPE_CHECKING:
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
@@ -26,6 +26,11 @@ def label(
     outputs: list[str] | None = typer.Option(
         None, help="NAME=FOLDER of an editor's outputs, or another result folder. Repeatable."
     ),
+    config: Path | None = typer.Option(
+        None,
+        help="TOML file with the design of a study: questions, num_items, seed, editors_per_dimension, "
+        "practice_questions, gold_labels, recheck_share, definitions: docs/labels.md. Options come first.",
+    ),
     question: list[str] | None = typer.Option(
         None,
         help="KIND:DIMENSION, e.g. pair:overall, yes-no:following, four-level:consistency, "
@@ -38,29 +43,18 @@ def label(
         help="Number of randomly chosen items of each question; of samples, of sources with their instruction. "
         "Default: all.",
     ),
-    editors_per_dimension: int | None = typer.Option(
-        None,
-        min=2,
-        help="Pairs of edits of one source compare another set of so many editors for each dimension. Default: "
-        "all editors.",
-    ),
     check: Path | None = typer.Option(
         None,
-        help="Ask about a random fifth (--recheck-share) of each annotator's labels in this file, of each "
+        help="Ask about a random fifth (recheck_share) of each annotator's labels in this file, of each "
         "dimension, without practice. The answers are --gold-labels of `judge agreement`.",
     ),
     gold_labels: Path | None = typer.Option(
         None, help="Labels with known answers, for feedback during practice and for annotator checks."
     ),
-    definition: list[str] | None = typer.Option(None, help="DIMENSION=TEXT shown to annotators. Repeatable."),
     scores: list[str] | None = typer.Option(
         None,
         help="Scores that the page compares labels with: a file of `score -o`, EDITOR=FILE, or a result folder. "
         "Repeatable. Those of RESULTS are taken anyway.",
-    ),
-    practice_questions: int = typer.Option(30, min=0, help="Number of practice questions."),
-    recheck_share: float = typer.Option(
-        0.2, min=0, max=1, help="Fraction of questions repeated to measure consistency."
     ),
     imported: Path | None = typer.Option(
         None, "--import", help="Add the labels of a CSV or JSONL file, or an answered question sheet; no page."
@@ -72,7 +66,6 @@ def label(
     annotator: str | None = typer.Option(None, help="Who answers --sheet."),
     port: int = typer.Option(0, min=0, max=65535, help="Port; 0 picks a free one."),
     open_page: bool = typer.Option(False, "--open/--no-open", help="Open the page in a browser."),
-    seed: Seed = 0,
     trust: Trust = None,
     as_json: Json = False,
 ) -> int:
@@ -87,13 +80,18 @@ def label(
     """
     from ...benchmarks.common.inputs import require_distinct_files
     from ...benchmarks.common.optional_imports import require_app
+    from ...benchmarks.common.settings_files import read_settings
     from ...benchmarks.human_eval.annotation_schedule import QuestionType, known_answers, labels_to_check
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
     from ...benchmarks.human_eval.question_pools import SuitePool, open_source
     from ...benchmarks.suites.human_labels import read_labels
+    from ..command_settings import StudySettings
 
     has_page = imported is None and export is None and sheet is None
-    require_distinct_files(labels=out, gold_labels=gold_labels, check=check, imported=imported, export=export)
+    given = {"questions": question, "num_items": num_items, "gold_labels": gold_labels}
+    study = read_settings(StudySettings, config, given, files=["gold_labels"])
+    read = {"config": config, "gold_labels": study.gold_labels, "check": check, "imported": imported}
+    require_distinct_files(labels=out, export=export, **read)
     if not out.resolve().parent.is_dir():
         raise InputError(f"there is no folder {out.parent} for {out.name}: make it first")
     if export is not None and export.suffix.lower() not in (".csv", ".jsonl"):
@@ -104,22 +102,21 @@ def label(
         require_app()
     source = open_source(suite, data, outputs or ())
     pool = source.pool
-    types = [QuestionType.parse(text) for text in question or ()] or source.default_types
-    if editors_per_dimension is not None:
+    types = [QuestionType.parse(text) for text in study.questions] or source.default_types
+    if study.editors_per_dimension is not None:
         if not isinstance(pool, SuitePool):
-            raise InputError("--editors-per-dimension is for editors of a suite, and samples have none")
-        pool.editors_per_dimension = editors_per_dimension
-    questions = pool.questions(types, items=num_items, seed=seed)
+            raise InputError(f"{config}: editors_per_dimension is for editors of a suite, and samples have none")
+        pool.editors_per_dimension = study.editors_per_dimension
+    questions = pool.questions(types, items=study.num_items, seed=study.seed)
     if check is not None:
-        keys = labels_to_check(read_labels([check]), recheck_share, seed)
+        keys = labels_to_check(read_labels([check]), study.recheck_share, study.seed)
         questions = [one for one in questions if one.key in keys]
         if not questions:
             raise InputError(f"--check {check} has no label of these questions: give those that it was made with")
-        practice_questions, recheck_share = 0, 0.0
-    gold = {} if gold_labels is None else known_answers(read_labels([gold_labels]))
-    definitions = dict(_definition(text) for text in definition or ())
+        study = study.model_copy(update={"practice_questions": 0, "recheck_share": 0.0})
+    gold = {} if study.gold_labels is None else known_answers(read_labels([study.gold_labels]))
     session = AnnotationSession(
-        pool, questions, out, gold, seed, practice_questions, recheck_share, definitions,
+        pool, questions, out, gold, study.seed, study.practice_questions, study.recheck_share, study.definitions,
         score_sources=(*source.scores, *(scores or ())),
     )  # fmt: skip
     if pool.skipped:
@@ -201,10 +198,3 @@ def _write_sheet(session: AnnotationSession, annotator: str, folder: Path) -> in
     if problems.total:
         echo(f"editcritic: {problems.total} questions are left out, e.g. {problems[0]}")
     return count
-
-
-def _definition(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    if not (name and value):
-        raise InputError(f"--definition is DIMENSION=TEXT, got {text!r}")
-    return name, value

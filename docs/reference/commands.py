@@ -6,6 +6,7 @@ Texts, options, types and defaults are those of the commands themselves, as `--h
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import typing
 from collections.abc import Iterator
@@ -14,14 +15,23 @@ from types import UnionType
 from typing import Any
 
 import typer
+from pydantic import BaseModel
 
 from editcritic.benchmarks.common.markdown import table_lines
 from editcritic.cli.app import app
+from editcritic.cli.command_settings import AgreementSettings, ConstructionSettings, ScoreSettings, StudySettings
 
 from .docstring_markdown import outside_code
 
 ROOT = Path(__file__).parents[2]
 _EXAMPLE = "Example: "
+SETTINGS: dict[str, type[BaseModel]] = {
+    "editcritic score": ScoreSettings,
+    "editcritic bench build edival": ConstructionSettings,
+    "editcritic judge agreement": AgreementSettings,
+    "editcritic judge label": StudySettings,
+}
+"""The keys of a command's --config file."""
 _TYPES = {str: "text", int: "number", float: "number", Path: "path"}
 
 
@@ -94,9 +104,23 @@ def _sections(command: Any, path: str) -> Iterator[str]:
     yield "\n".join(
         f"- {_option(one, command)}: {_plain(one.help.replace(' Repeatable.', ''))}{_default(one)}" for one in options
     )
+    if path in SETTINGS:
+        yield "**Keys of the file for `--config`**"
+        yield "\n".join(_keys(SETTINGS[path]))
     yield "**Example**"
     yield f"```text\n{command.epilog.removeprefix(_EXAMPLE)}\n```"
     yield "[Exit codes](index.md#exit-codes)"
+
+
+def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """What each key means, those of tables below."""
+    for name, field in model.model_fields.items():
+        tables = [one for one in (field.annotation, *typing.get_args(field.annotation)) if hasattr(one, "model_fields")]
+        unsaid = tables or field.default in (None, (), {})
+        default = "" if unsaid else f" Default: `{json.dumps(field.default)}`."
+        yield f"- `{prefix}{name}`: {_plain(field.description or '')}{default}"
+        for table in tables:
+            yield from _keys(table, f"{prefix}{name}.")
 
 
 def _name(argument: Any) -> str:

@@ -51,6 +51,17 @@ FORMATS = {
             "you, and `bench run`",
             "[keys](../suites.md#settings), for `bench run --config FILE`",
         ),
+        FileFormat("settings of scoring, `.toml`", "you", "[keys](../scores.md#on-ray), for `score --config FILE`"),
+        FileFormat(
+            "settings of a construction, `.toml`",
+            "you",
+            "[keys](../suites.md#building-data), for `bench build edival --config FILE`",
+        ),
+        FileFormat(
+            "a study of labels, and how scores are compared with them, `.toml`",
+            "you",
+            "[keys](../labels.md#a-study), for `--config FILE` of `judge label` and `judge agreement`",
+        ),
         FileFormat("settings of a judge server, `.toml`", "you", "[keys](../serving.md), for `serve --config FILE`"),
         FileFormat("prompts, folders of `.txt`", "you", "[words that replace ours](../metrics.md#prompts)"),
     ),

@@ -175,7 +175,9 @@ def measure(
     folder.mkdir(parents=True, exist_ok=True)
     asked, scores = folder / "asked", folder / "scores"
     write_table(folder / "table.parquet", rows, side)
-    on_ray = ("--ray", "--ray-address", "local", "--cpus", 0.5, "--block-rows", block_rows, "-o", scores)
+    config = folder / "score.toml"
+    config.write_text(f"block_rows = {block_rows}\nray = {{address = 'local', cpus = 0.5}}\n", encoding="utf-8")
+    on_ray = ("--config", config, "-o", scores)
     moments = sorted(random.Random(0).sample(range(rows // 10, rows * 8 // 10), kills))
     log, kept = scores / "_run" / "answers.sqlite", list[tuple[int, set[str]]]()
     started_at = time.monotonic()

@@ -51,6 +51,11 @@ def test_without_a_file_scores_are_printed_or_one_document(editcritic: Command, 
     assert document["profile"]["queries"] >= document["profile"]["unique"] > 0
     assert document["reward"]["reward"]["use"] == "weighted-mean"
     editcritic(*command, "-o", "/dev/full", code=2, says="No space left")
+    (folder / "score.toml").write_text("max_in_flight = 1\n")
+    judged = ("score", three, "--reward", "judge-yes-no", "--experts", "judge=colour", "--json", "--profile")
+    for options, calls in ((), 1), (("--config", folder / "score.toml"), 3):
+        (expert,) = json.loads(editcritic(*judged, *options).stdout)["profile"]["experts"].values()
+        assert (expert["queries"], expert["calls"]) == (3, calls)
 
 
 def test_a_folder_may_hold_a_sample_file_or_pairs(editcritic: Command, folder: Folder, three: Path) -> None:
@@ -261,7 +266,6 @@ WRONG_USAGE = {
     "TOML of nothing": (["{samples}", "--reward", "{folder}/other.toml"], "`use`"),
     "wrong policy": (["{samples}", "--on-failures", "shrug"], "'raise', 'none' or 'wait'"),
     "share above one": (["{samples}", "--max-failure-rate", "7"], "--max-failure-rate"),
-    "no window": (["{samples}", "--max-in-flight", "0"], "--max-in-flight"),
     "output into nowhere": (["{samples}", "--reward", "{cheap}", "-o", "{folder}/no/out.jsonl"], "No such file"),
     "output over a folder": (["{samples}", "--reward", "{cheap}", "-o", "{folder}"], "Is a directory"),
     "output over the input": (["{samples}", "--reward", "{cheap}", "-o", "{samples}"], "use different files"),
@@ -363,10 +367,14 @@ def test_too_many_failures_end_a_run_and_lose_nothing(editcritic, folder, monkey
         shows="the server is on fire",
     )
     assert 16 <= len(list(read_jsonl(out))) <= 20
-    tolerated = editcritic("score", samples, "--reward", reward, "-o", out, "--on-failures", "none", code=1)
+    config = folder / "score.toml"
+    config.write_text('on_failures = "none"\n')
+    command = ("score", samples, "--reward", reward, "--config", config)
+    tolerated = editcritic(*command, "-o", out, code=1)
     assert [row["status"] for row in read_jsonl(out)] == ["failed"] * 20
     assert "20 x fails: the server is on fire" in tolerated.stdout
-    editcritic("score", samples, "--reward", reward, "--max-failure-rate", "1", code=1)
+    editcritic(*command, "--on-failures", "raise", code=1, says="100% of the last scores failed")
+    editcritic(*command, "--on-failures", "raise", "--max-failure-rate", "1", code=1, shows="20 x fails")
 
 
 def test_an_interrupted_run_has_written_what_was_known(folder: Folder) -> None:

@@ -236,17 +236,6 @@ def load_prompts(folder: str | None) -> Prompts:
         raise InputError(f"--prompts: {error}") from None
 
 
-def parse_range(text: str) -> tuple[int, ...]:
-    """Parse text such as `3-5` or `2,4,8`. Raises ValueError."""
-    numbers: list[int] = []
-    for part in text.split(","):
-        low, dash, high = part.partition("-")
-        if not (low.strip().isdecimal() and (high.strip().isdecimal() if dash else True)):
-            raise ValueError(f"expected numbers such as 3-5 or 2,4,8, got {text!r}")
-        numbers += range(int(low), int(high if dash else low) + 1)
-    return tuple(sorted(set(numbers)))
-
-
 def open_image(path: Path, *, inside: Path | None = None) -> Image:
     """Open an image, which lies in the folder `inside` if that is given. Raises `InputError` naming another file."""
     with input_errors(ImageError):

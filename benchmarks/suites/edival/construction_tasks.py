@@ -25,7 +25,6 @@ from ..construction.workspace import ConstructionRejected, RejectionLog, ask_unt
 TEMPERATURE = 0.7  # of all queries, as in the released code
 
 Oversized = Literal["either", "both"]
-OVERSIZED: Mapping[str, Oversized] = {"either": "either", "both": "both"}
 
 _ALL_OBJECTS_KEY = "All Objects"
 _UNKNOWN_VALUES = frozenset({"", "null", "none", "unknown", "n/a"})

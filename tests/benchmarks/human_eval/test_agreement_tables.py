@@ -1,6 +1,7 @@
 """Tables of agreement, worked out by hand; and the command."""
 
 import json
+from typing import Any
 
 import pytest
 from scipy import stats
@@ -8,6 +9,7 @@ from scipy import stats
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.human_eval.agreement_tables import STATISTIC_DESCRIPTIONS, agreement_tables
 from editcritic.benchmarks.human_eval.label_matching import LabelMetric, ScoreLookup
+from editcritic.benchmarks.run.run_settings import format_toml
 from editcritic.benchmarks.suites.human_labels import LabelKind
 from editcritic.benchmarks.suites.tables import Table
 
@@ -68,7 +70,7 @@ def test_stars_have_a_mean_by_editor_without_a_metric():
 def test_grades_of_another_range_are_brought_to_shares_and_refused_without_it():
     scored = results("one", rows(10.0, 5.0, 0.0, 10.0))
     labels = make_labels([4, 3, 1, 4], "four-level", editor="one")
-    with pytest.raises(InputError, match="--range"):
+    with pytest.raises(InputError, match="ranges = "):
         tables_of(labels, scored)
     ranged = tables_of(labels, scored, metrics={"following": LabelMetric(("following",), 0, 10)})
     assert values(ranged["agreement-four-level-following"])["MAE"] == pytest.approx((2 / 3 - 0.5) / 4)
@@ -219,21 +221,62 @@ def test_a_void_dimension_is_in_no_table_of_the_command(editcritic, tmp_path):
     assert "following (yes-no), a: 1 of 1 differ from the known answer" in ran.stderr.replace("\n", " ")
 
 
+def test_a_file_says_how_scores_are_compared_and_options_come_first(editcritic, tmp_path):
+    """By hand: of 10, 4 and 2 of 10, the middle one is a yes above a threshold of 0.3, and a no at 0.5."""
+    one = write(tmp_path / "one", results("one", rows(10.0, 4.0, 2.0, o=0.5)))
+    two = write(tmp_path / "two", results("two", rows(9.0, 4.5, 8.0, o=0.5)))
+    labels = make_labels(["yes", "yes", "no"], editor="one", by="a")
+    labels += make_labels(["yes", "yes"], editor="one", by="b")
+    pairs = [(("one", f"{number}"), ("two", f"{number}")) for number in range(3)]
+    labels += [make_label("tie", pair, "pair", dimension="following") for pair in pairs]
+    labels += [make_label(answer, pair, "pair", dimension="overall") for answer, pair in zip("ABB", pairs, strict=True)]
+    config, path = tmp_path / "agreement.toml", labels_file(tmp_path / "l.jsonl", labels)
+    command = ("judge", "agreement", one, two, "--labels", path, "--config", config, "--json")
+
+    def tables(*options: str, **settings: Any) -> dict[str, dict[str, Any]]:
+        of_overall = {"metrics": {"overall": "o", **settings.pop("metrics", {})}}
+        config.write_text(format_toml({"ranges": {"following": [0, 10]}, **of_overall, **settings}))
+        document = json.loads(editcritic(*command, *options, code=0).stdout)
+        return {table["name"]: table["rows"]["all"] for table in document["tables"] if "all" in table["rows"]}
+
+    def accuracy(*options: str, **settings: Any) -> tuple[float, int]:
+        figure = tables(*options, **settings)[YES_NO]["accuracy"]
+        return round(figure["value"], 6), figure["count"]
+
+    assert accuracy() == (3 / 5, 5)
+    assert accuracy(thresholds={"following": 0.3}) == (1.0, 5)
+    assert accuracy(min_raters=2) == (2 / 4, 4)
+    assert accuracy(min_raters=2, pool="item") == (1 / 2, 2)
+    assert accuracy(metrics={"following": "o"}) == (1 / 5, 5)  # 0.5 of 10 is a no
+    assert accuracy("--metric", "following=following", metrics={"following": "o"}) == (3 / 5, 5)
+    pair = "agreement-pair-following"
+    ties = [tables(tie_margins={"following": width})[pair]["accuracy"]["value"] for width in (0.0, 0.5, 1.0)]
+    assert ties == pytest.approx([0, 1 / 3, 2 / 3])
+    assert "averaging" not in tables()
+    assert tables(average_metrics=["following", "o"])["averaging"]["arithmetic"]["count"] == 3
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("", "give either --labels"),
-        ("--labels {labels} --pool both", "--pool is each or item"),
-        ("--labels {labels} --metric following", "DIMENSION=VALUE"),
-        ("--labels {labels} --range following=1", "LOW,HIGH"),
-        ("--labels {labels} --range following=1,0", "low < high"),
-        ("--labels {labels} --threshold following=half", "expected a number"),
-        ("--labels {labels} --average-metric nothing", "no row has a score 'nothing'"),
+        ("--labels {labels} --metric following", "--metric is DIMENSION=METRIC, got 'following'"),
+        ("--labels {labels} --metric a=b --metric a=c", "names a twice"),
+        ('pool = "both"', "agreement.toml: pool: input should be 'each' or 'item', got 'both'"),
+        ("ranges = {following = [1]}", "agreement.toml: ranges.following.1: field required"),
+        ("ranges = {following = [1, 0]}", "low < high"),
+        ("thresholds = {following = 2}", "thresholds.following: input should be less than or equal to 1, got 2"),
+        ("range = {}", "agreement.toml: unknown key range: the keys are max_in_flight"),
+        ('average_metrics = ["nothing"]', "no row has a score 'nothing'"),
     ],
 )
 def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, options, message):
+    config = tmp_path / "agreement.toml"
+    if " = " in options:
+        config.write_text(options)
+        options = "--labels {labels} --config {config}"
     one, two = (write(tmp_path / name, results(name, rows(1.0))) for name in ("one", "two"))
     label = make_label("A", (("one", "0"), ("two", "0")), "pair", dimension="overall")
     labels = labels_file(tmp_path / "l.jsonl", [label])
-    ran = editcritic("judge", "agreement", one, two, *(word.format(labels=labels) for word in options.split()))
+    ran = editcritic("judge", "agreement", one, two, *options.format(labels=labels, config=config).split())
     assert (ran.exit_code, message in ran.stderr.replace("\n", " ")) == (2, True)

@@ -168,7 +168,7 @@ def test_every_key_is_documented_and_the_settings_shown_are_valid(tmp_path):
     keys = [*RunSettings.model_fields, *(f"budget.{name}" for name in BudgetSettings.model_fields)]
     keys += [f"ray.{name}" for name in RayCluster.model_fields]
     assert [key for key in keys if f"`{key}`" not in text] == []
-    _, shown = text.split("```toml\n")
+    shown = text.split("```toml\n")[1]
     settings = read_run_settings(written(tmp_path / "run.toml", shown.partition("```")[0]))
     assert (settings.out, settings.budget.cost) == (tmp_path / "results" / "mine", 20.0)
 

@@ -117,8 +117,10 @@ def test_a_run_that_is_killed_asks_for_no_answer_that_it_has(size, tmp_path):
 def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path):
     killed_table.write_table(tmp_path / "table.parquet", 2000)
     judge = f"judge=tests.benchmarks.run.counting_experts:Paying?paid={tmp_path / 'paid'}&seconds=0.05"
-    words = [tmp_path / "table.parquet", "--reward", "judge-yes-no", "--experts", judge, "--block-rows", 20]
-    words += ["--ray", "--ray-address", "local", "--cpus", 0.5, "-o", tmp_path / "scores"]
+    config = tmp_path / "score.toml"
+    config.write_text("block_rows = 20\n[ray]\naddress = 'local'\ncpus = 0.5\n")
+    words = [tmp_path / "table.parquet", "--reward", "judge-yes-no", "--experts", judge]
+    words += ["--config", config, "-o", tmp_path / "scores"]
     command = python_command("from editcritic.cli.main import main; main()", "score", *map(str, words))
     with default_signals():
         process = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -132,3 +134,4 @@ def test_an_interrupted_run_says_how_far_it_is_and_is_resumed(tmp_path):
     assert "of 2,000 rows are in" in said
     assert "Traceback" not in said
     assert not list((tmp_path / "scores").glob(".*"))
+    assert json.loads((tmp_path / "scores" / "_run" / "settings.json").read_text())["block_rows"] == 20

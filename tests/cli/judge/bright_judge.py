@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Sequence
 
 from editcritic.reward import Expert, Image
-from editcritic.reward.queries import Judge, Reply
+from editcritic.reward.queries import Failure, Judge, Reply
+from editcritic.reward.queries.answers import Outcome
 
 
 class BrightJudge(Expert):
@@ -23,7 +24,7 @@ class BrightJudge(Expert):
         self.paid = paid
         self.seconds = seconds
 
-    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Outcome]:
         file = os.open(self.paid, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         for query in queries:
             os.write(file, f"{query.digest}\n".encode())
@@ -35,9 +36,16 @@ class BrightJudge(Expert):
 class WarningJudge(BrightJudge):
     """Warns of what it does otherwise than it was asked to, as a served judge does."""
 
-    def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Outcome]:
         warnings.warn("fewer alternatives than asked for", RuntimeWarning, stacklevel=2)
         return super().__call__(queries)
+
+
+class LoneJudge(BrightJudge):
+    """Answers one question at a time."""
+
+    def __call__(self, queries: Sequence[Judge]) -> Sequence[Outcome]:
+        return super().__call__(queries) if len(queries) == 1 else [Failure("two questions")] * len(queries)
 
 
 def _reply(query: Judge) -> Reply:

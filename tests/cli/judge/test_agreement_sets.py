@@ -141,6 +141,24 @@ def test_a_pairwise_judge_beside_a_reward_of_one_edit(editcritic: Command, tmp_p
     assert column(document, "pairwise-judge", 1)["accuracy without ties"] == pytest.approx(6 / 7)
 
 
+def test_a_file_has_the_limits_of_scoring(editcritic: Command, tmp_path: Path) -> None:
+    folder, config = layouts.edit_reward_json(tmp_path / "set"), tmp_path / "agreement.toml"
+    judge = ["--experts", f"judge={JUDGE.replace('BrightJudge', 'LoneJudge')}", "--config", str(config)]
+    command = ["--set", f"edit-reward-bench={folder}", "--reward", "judge-yes-no", *judge]
+    for settings, stops, statuses in (
+        ("", True, None),
+        ("max_failure_rate = 1.0", False, {"failed": 39}),
+        ('on_failures = "none"', False, {"failed": 39}),
+        ("max_in_flight = 1", False, {"scored": 39}),
+    ):
+        config.write_text(settings)
+        document = run(editcritic, *command, code=int(statuses != {"scored": 39}))
+        assert ("of the last scores failed" in document["stop_reason"]) == stops
+        assert stops or document["sets"][0]["statuses"]["judge-yes-no"] == statuses
+    config.write_text("ranges = {overall = [0, 2]}\n")
+    editcritic("judge", "agreement", *command, code=2, says="ranges and --set do not go together")
+
+
 def test_a_missing_picture_is_counted_and_wrong(editcritic: Command, tmp_path: Path) -> None:
     folder = layouts.edit_reward_json(tmp_path)
     (folder / "images/3_0_1.png").unlink()  # in two of the three pairs of a group that was right

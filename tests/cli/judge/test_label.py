@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import PIL.Image
@@ -21,7 +22,7 @@ from ...benchmarks.suites.tiny_suite import Toy, outputs, picture
 
 TOY = "tests.benchmarks.suites.tiny_suite:Toy?count=3"
 COMMAND = [sys.executable, "-m", "editcritic.cli.main", "judge", "label"]
-PLAIN = ("--practice-questions", "0", "--recheck-share", "0")
+PLAIN = "practice_questions = 0\nrecheck_share = 0.0\n"
 
 
 def started(*arguments):
@@ -44,10 +45,18 @@ def page_status(url: str) -> int:
     return status
 
 
-def two_editors(folder: Path) -> list[str]:
+def study(folder: Path, settings: str = PLAIN, name: str = "study.toml") -> list[str]:
+    (folder / name).write_text(settings, encoding="utf-8")
+    return ["--config", str(folder / name)]
+
+
+def editors(folder: Path, *names: str) -> list[str]:
     suite = Toy(count=3)
-    made = [f"--outputs={name}={outputs(folder / name, suite)}" for name in ("one", "two")]
-    return [TOY, *made, *PLAIN, "-o", str(folder / "labels.jsonl")]
+    return [f"--outputs={name}={outputs(folder / name, suite)}" for name in names]
+
+
+def two_editors(folder: Path) -> list[str]:
+    return [TOY, *editors(folder, "one", "two"), *study(folder), "-o", str(folder / "labels.jsonl")]
 
 
 def answered_sheet(folder: Path, answer: str) -> Path:
@@ -108,7 +117,7 @@ def test_others_answer_a_fifth_of_the_labels_without_seeing_them(editcritic, tmp
     labels = label_files.labels_file(
         tmp_path / "labels.jsonl", [make_label("A", pair, "pair", dimension="overall") for pair in pairs]
     )
-    sheet, share = ("--sheet", tmp_path / "sheet", "--annotator", "us"), ("--recheck-share", "0.2")
+    sheet, share = ("--sheet", tmp_path / "sheet", "--annotator", "us"), study(tmp_path, "", "check.toml")
     editcritic(*command, tmp_path / "checked.jsonl", "--check", labels, *share, *sheet, shows="2 questions are in")
     path = answered_sheet(tmp_path / "sheet", "Tie")
     editcritic(*command, tmp_path / "checked.jsonl", "--check", labels, *share, "--import", path)
@@ -152,6 +161,44 @@ def test_labels_go_out_and_in_as_csv_and_jsonl(editcritic, tmp_path):
     assert "'=one" in (tmp_path / "out.csv").read_text(encoding="utf-8")
 
 
+def test_a_study_is_in_a_file_and_options_come_first(editcritic, tmp_path):
+    gold = label_files.labels_file(
+        tmp_path / "gold.jsonl", [make_label("yes", f"{n}/1", editor="one") for n in range(3)]
+    )
+    label_files.labels_file(tmp_path / "labels.jsonl", [make_label("no", f"{n}/1", editor="one") for n in range(3)])
+    other = label_files.labels_file(tmp_path / "other.jsonl", [make_label("no", "0/1", editor="one")])
+    command = ("judge", "label", TOY, *editors(tmp_path, "one", "two", "three"), "--annotator", "new", "--json")
+    design = f'questions = ["yes-no:following", "pair:overall"]\ngold_labels = "{gold.name}"\n'
+    sheets = 0
+
+    def asked(settings: str, *options: object) -> tuple[list[dict[str, str]], dict[str, Any]]:
+        nonlocal sheets
+        sheets += 1
+        sheet = tmp_path / f"sheet{sheets}"
+        words = ("-o", tmp_path / "labels.jsonl", "--sheet", sheet, *study(tmp_path, settings), *options)
+        document = json.loads(editcritic(*command, *words, code=0).stdout)
+        with (sheet / "questions.csv").open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file)), document
+
+    def count(settings: str, *options: object) -> int:
+        return len(asked(settings, *options)[0])
+
+    every = PLAIN + design
+    assert count(every) == 6 * 3 + 6 * 3  # six items: each of three editors, and their pairs
+    assert count(every + "num_items = 2\n") == 2 * 3 + 2 * 3
+    assert count(every + "num_items = 2\n", "--num-items", 1) == 3 + 3
+    assert count(every + "num_items = 2\n", "--question", "pair:overall") == 2 * 3
+    assert count(every + "editors_per_dimension = 2\n") == 6 * 3 + 6
+    assert count(design + "num_items = 1\npractice_questions = 0\nrecheck_share = 1.0\n") == 2 * 6
+    assert count(design + "num_items = 1\npractice_questions = 2\nrecheck_share = 1.0\n") == 2 + 2 * 4
+    rows, document = asked(every + 'num_items = 1\ndefinitions = {following = "Seen by eye?"}\n')
+    assert {row["definition"] for row in rows if row["dimension"] == "following"} == {"Seen by eye?"}
+    assert document["checks"][0]["error_rate"] == 1.0
+    assert not asked(every, "--gold-labels", other)[1]["checks"][0]["error_rate"]
+    chosen = [{row["question"] for row in asked(f"{every}num_items = 1\nseed = {seed}\n")[0]} for seed in (0, 0, 1, 2)]
+    assert chosen[0] == chosen[1] != chosen[2] != chosen[3]
+
+
 def test_edits_of_ones_own_are_labelled_in_pairs_of_a_source(editcritic, tmp_path):
     folder = tmp_path / "edits"
     folder.mkdir()
@@ -160,12 +207,12 @@ def test_edits_of_ones_own_are_labelled_in_pairs_of_a_source(editcritic, tmp_pat
             same_source = 0 if number < 2 else 2  # two edits of one source, and one of another
             picture(same_source if role == "source" else 100 + number).pil().save(folder / f"{number}_{role}.png")
     ran = editcritic(
-        "judge", "label", folder, "-o", tmp_path / "l.jsonl", "--sheet", tmp_path / "s", "--annotator", "ann", *PLAIN
+        *("judge", "label", folder, "-o", tmp_path / "l.jsonl"), "--sheet", tmp_path / "s", "--annotator", "ann"
     )
     assert ran.exit_code == 2  # no instruction anywhere
     for number in range(3):
         (folder / f"{number}.txt").write_text("Make it blue", encoding="utf-8")
-    command = ("judge", "label", folder, "-o", tmp_path / "l.jsonl", *PLAIN)
+    command = ("judge", "label", folder, "-o", tmp_path / "l.jsonl", *study(tmp_path))
     assert editcritic(*command, "--sheet", tmp_path / "s", "--annotator", "ann").exit_code == 0
     answered_sheet(tmp_path / "s", "left")
     assert editcritic(*command, "--import", tmp_path / "s" / "questions.csv").exit_code == 0
@@ -177,7 +224,7 @@ def test_a_folder_of_results_says_where_its_pictures_are(editcritic, tmp_path):
     folder = label_files.write(tmp_path / "results", results("mine", [row("0/1")]))
     outputs(tmp_path / "outputs", Toy(count=3))
     (folder / RUN_FILE).write_text(json.dumps({"invocation": {"suite": TOY, "data": None, "outputs": "../outputs"}}))
-    command = ("judge", "label", folder, "--question", "yes-no:following", "-o", tmp_path / "labels.jsonl", *PLAIN)
+    command = ("judge", "label", folder, "--question", "yes-no:following", "-o", tmp_path / "labels.jsonl")
     sheet = ("--sheet", tmp_path / "sheet", "--annotator", "ann")
     assert editcritic(*command, *sheet).exit_code == 2  # the suite is code that the results name
     trust = ("--trust", TOY.partition(":")[0])
@@ -208,7 +255,6 @@ def test_without_gradio_sheets_work_and_the_page_names_the_extra(tmp_path):
         (["--outputs", "one=elsewhere"], "does not exist"),
         (["--question", "pairs:overall"], "KIND:DIMENSION"),
         (["--question", "reference:reference"], "nothing to ask"),
-        (["--definition", "overall"], "DIMENSION=TEXT"),
         (["--gold-labels", "labels.jsonl"], "use different files"),
         (["--export", "labels.jsonl"], "use different files"),
         (["--export", "labels.xlsx"], "neither .csv nor .jsonl"),
@@ -222,6 +268,24 @@ def test_without_gradio_sheets_work_and_the_page_names_the_extra(tmp_path):
 def test_what_a_user_gets_wrong_is_said(editcritic, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     editcritic("judge", "label", TOY, "-o", "labels.jsonl", *options, code=2, says=message)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("recheck = 0.1", "study.toml: unknown key recheck: the keys are questions, num_items, seed, editors_per"),
+        ("num_items = 0", "study.toml: num_items: input should be greater than 0, got 0"),
+        ('definitions = "yes"', "study.toml: definitions: input should be a valid dictionary, got 'yes'"),
+        ("questions = ['pairs:overall']", "KIND:DIMENSION"),
+        ("gold_labels = 'labels.jsonl'", "use different files"),
+        ("gold_labels = '../gold.jsonl'", "would read gold_labels from"),
+        ("questions = [", "study.toml is not TOML"),
+    ],
+)
+def test_what_a_study_gets_wrong_is_said(editcritic, tmp_path, monkeypatch, settings, message):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(settings)
+    editcritic("judge", "label", TOY, "-o", "labels.jsonl", "--config", "study.toml", code=2, says=message)
 
 
 @pytest.mark.parametrize(

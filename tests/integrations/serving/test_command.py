@@ -120,7 +120,7 @@ def test_paths_of_a_file_are_relative_to_it_and_options_come_first(tmp_path: Pat
     assert (settings.token_file, settings.cache) == (f"{tmp_path}/token", f"{tmp_path}/a.sqlite")
     assert (settings.port, settings.experts, settings.gpus) == (2, ("cpu",), 0.5)
     (tmp_path / "broken.toml").write_text("rewards = [")
-    for name, says in (("broken.toml", "broken.toml: "), ("missing.toml", "cannot read")):
+    for name, says in (("broken.toml", "broken.toml is not TOML: "), ("missing.toml", "cannot read")):
         with pytest.raises(InputError, match=says):
             read_serve_settings(tmp_path / name, {})
 

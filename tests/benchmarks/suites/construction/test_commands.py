@@ -6,13 +6,17 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
 
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
+from editcritic.benchmarks.suites.edival.construction import EdiValAgent
+from editcritic.benchmarks.suites.edival.construction_tasks import Grounding
 from editcritic.benchmarks.suites.edival.reader import CSV
 from editcritic.benchmarks.suites.edival.suite import EdiVal
 
@@ -83,6 +87,28 @@ def test_edival_data_is_made_and_the_suite_reads_it(editcritic, photos, tmp_path
     assert (len(suite.items), list(suite.problems)) == (6, [])
     assert [item.labels["turn"] for item in suite.items] == [1, 2, 3] * 2
     assert suite.items[0].sample.source.size == (512, 512)
+    own = construction(tmp_path / "data")
+    assert (own["turns"], own["seed"], own["counts"]) == (3, 0, list(EdiValAgent().counts))
+    assert own["grounding"] == [*asdict(Grounding()).values()]
+
+
+def test_a_file_has_settings_of_edival_and_options_come_first(editcritic, photos, tmp_path, experts):
+    config, out = tmp_path / "edival.toml", tmp_path / "data"
+    config.write_text(
+        "turns = 5\nseed = 3\ntarget_counts = [7]\nthreshold = 0.5\nmax_side = 0.2\nmax_area = 0.07\n"
+        'oversized = "both"\n'
+    )
+    command = ("bench", "build", "edival", photos, "-o", out, "--judge", f"{experts}:judge", "--config", config)
+    result = editcritic(*command, "--detector", f"{experts}:Places", "--turns", 1)
+    assert (result.exit_code, "2 chains constructed" in result.stdout) == (0, True), result.stderr
+    own = construction(out)
+    assert (own["turns"], own["seed"], own["counts"], own["grounding"]) == (1, 3, [7], [0.5, 0.2, 0.07, "both"])
+
+
+def construction(folder: Path) -> dict[str, Any]:
+    """The settings of data as recorded."""
+    found: dict[str, Any] = json.loads((folder / "construction.json").read_text(encoding="utf-8"))
+    return found
 
 
 def test_complex_edit_data_is_made_and_the_suite_reads_it(editcritic, photos, tmp_path, experts, monkeypatch):
@@ -129,13 +155,19 @@ def test_data_put_there_by_hand_is_opened(editcritic, photos, tmp_path, experts)
         (("--judge", "served"), "served"),
         (("--judge", "nobody"), "unknown expert 'nobody'"),
         (("--judge", "grounding-dino"), "is no judge: it answers detect, not judge"),
-        (("--judge", "colour", "--target-counts", "3-12"), "counts lie between 1 and 10"),
-        (("--judge", "colour", "--target-counts", "few"), "expected numbers such as 3-5"),
-        (("--judge", "colour", "--oversized", "neither"), "--oversized is either or both"),
         (("--judge", "colour", "--prompts", "nowhere"), "not a folder"),
+        (("--judge", "colour", "--config", "target_counts = [3, 12]"), "counts lie between 1 and 10, got [3, 12]"),
+        (("--judge", "colour", "--config", 'target_counts = "3-5"'), "target_counts: input should be a valid tuple"),
+        (("--judge", "colour", "--config", "oversized = 'no'"), "oversized: input should be 'either' or 'both'"),
+        (("--judge", "colour", "--config", "max_side = 2"), "max_side: input should be less than or equal to 1"),
+        (("--judge", "colour", "--config", "side = 1"), "unknown key side: the keys are turns, seed, target_counts"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_the_work(editcritic, photos, tmp_path, options, reason):
+    if options[2:3] == ("--config",):
+        (tmp_path / "edival.toml").write_text(options[3])
+        options = (*options[:3], tmp_path / "edival.toml")
+        reason = f"edival.toml: {reason}"
     result = editcritic("bench", "build", "edival", photos, "-o", tmp_path / "data", *options)
     assert (result.exit_code, reason in result.stderr) == (2, True), result.stderr
     assert not (tmp_path / "data").exists()
