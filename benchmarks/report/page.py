@@ -20,7 +20,7 @@ from .report_data import ReportData, ReportSection
 from .sample_browser import ThumbnailStore, browser_rows, escape_json_for_script, thumbnail_chunks
 from .svg import Markup
 
-SINGLE_FILE_ROWS = 1000  # number of rows (an item of an editor each) up to which images are embedded in the page
+SINGLE_FILE_ROWS = 1500  # number of rows (an item of an editor each) up to which images are embedded in the page
 
 _SECTION_BUILDERS: Sequence[Callable[[ReportData], ReportSection | None]] = (
     leaderboard_sections.leaderboard_section,
