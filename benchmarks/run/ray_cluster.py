@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...reward.installation import install_command
 from ..common.errors import InputError
 
 ANSWER_LOG_FOLDER = Path(tempfile.gettempdir()) / "editcritic-bench"
@@ -42,7 +43,7 @@ def ray_library(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise InputError("this requires ray, which is not installed: pip install 'editcritic[ray]'") from error
+        raise InputError(f"this requires ray, which is not installed: {install_command('ray')}") from error
 
 
 def job_config() -> Any:
