@@ -14,6 +14,7 @@ from .audit import audit
 from .bench.build import app as build
 from .bench.compare import compare
 from .bench.generate import generate
+from .bench.list import list_suites
 from .bench.prepare import prepare
 from .bench.prompts import prompts
 from .bench.report import report
@@ -63,6 +64,7 @@ bench = command_group(
     "bench",
     "Run benchmark suites, from their data to tables and reports.",
     {
+        "list": list_suites,
         "prepare": prepare,
         "generate": generate,
         "run": bench_run,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @exit_code_command
 def edit(
     sources: list[Path] = typer.Argument(
-        metavar="SOURCE...", help="The image to edit; several images for one edit with several sources."
+        metavar="SOURCE", help="The image to edit; several images for one edit with several sources."
     ),
     instruction: list[str] = typer.Option(
         ..., help="The edit instruction. Repeat for the operations of a compound instruction."
@@ -61,7 +61,7 @@ def edit(
     tie_breaker: str | None = typer.Option(None, help="Reward that decides between candidates with equal scores."),
     seed: int = typer.Option(0, help="Seed of the first candidate; further candidates increment it."),
     boxes: str | None = typer.Option(
-        None, help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.'
+        None, help='Boxes of source objects in pixels: {"cup": [[x0, y0, x1, y1]]}, or a file with that JSON.'
     ),
     pipeline_args: PipelineArgs = None,
     batch_size: BatchSize = 8,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @exit_code_command
 def merge(
-    logs: list[Path] = typer.Argument(metavar="LOGS...", help="Answer logs; of equal keys the first counts."),
+    logs: list[Path] = typer.Argument(metavar="LOGS", help="Answer logs; of equal keys the first counts."),
     out: Path = typer.Option(
         ..., "-o", "--out", help="The merged log. What it has already stays, and counts as the first."
     ),

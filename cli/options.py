@@ -6,9 +6,10 @@ import inspect
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 DEFAULT_REWARD = "any-edit"
 
@@ -116,8 +117,7 @@ SuiteName = Annotated[
     str,
     typer.Argument(
         metavar="SUITE",
-        help="edival, complex-edit, dlebench, gedit, i2ibench, imgedit, sceneedit or an installed suite; with options "
-        "as in `edival?mode=singlepass`.",
+        help="A suite that `editcritic bench list` names, with options as in `edival?mode=singlepass`.",
     ),
 ]
 Data = Annotated[
@@ -140,13 +140,45 @@ Metric = Annotated[
     ),
 ]
 ResultFolders = Annotated[
-    list[Path], typer.Argument(metavar="RESULTS...", help="Result folders, or folders that contain them.")
+    list[Path], typer.Argument(metavar="RESULTS", help="Result folders, or folders that contain them.")
 ]
 SuiteSpec = Annotated[
     str | None, typer.Option("--suite", help="Spec of the suite, if the name in the results does not load it.")
 ]
 
 _EXAMPLE = "Example: "
+_UNBROKEN = "\u2011"  # a hyphen at which no line ends
+
+
+class _Formatter(typer.Context.formatter_class):  # type: ignore[misc]
+    """Texts are wrapped between words: names of options and of models have hyphens, and could not be copied."""
+
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _UNBROKEN))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], *args: Any, **options: Any) -> None:
+        super().write_dl([(name, text.replace("-", _UNBROKEN)) for name, text in rows], *args, **options)
+
+    def getvalue(self) -> str:
+        return str(super().getvalue()).replace(_UNBROKEN, "-")
+
+
+class _Command(TyperCommand):
+    def get_help(self, ctx: Any) -> str:
+        ctx.formatter_class = _Formatter
+        return super().get_help(ctx)
+
+    def get_short_help_str(self, limit: int = 10_000) -> str:
+        return super().get_short_help_str(10_000)  # the first sentence, in as many lines as it takes
+
+
+class _Group(TyperGroup):
+    def get_help(self, ctx: Any) -> str:
+        ctx.formatter_class = _Formatter
+        return super().get_help(ctx)
+
+    def get_short_help_str(self, limit: int = 10_000) -> str:
+        return super().get_short_help_str(10_000)  # the first sentence, in as many lines as it takes
 
 
 def command_group(
@@ -160,12 +192,13 @@ def command_group(
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,  # its table has four columns beside the help, which is then a word wide
+        cls=_Group,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for command_name, command in commands.items():
         help_text, example = _help_of(command)
-        group.command(command_name, help=help_text, epilog=example)(command)
+        group.command(command_name, cls=_Command, help=help_text, epilog=example)(command)
     return group
 
 

@@ -24,7 +24,7 @@ def rank(
     source: Path | None = typer.Option(None, help="Source image of the candidates."),
     instruction: str | None = typer.Option(None, help="The edit instruction."),
     boxes: str | None = typer.Option(
-        None, help='Boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file with that JSON.'
+        None, help='Boxes of source objects in pixels: {"cup": [[x0, y0, x1, y1]]}, or a file with that JSON.'
     ),
     reward: RewardSpec = DEFAULT_REWARD,
     experts: Experts = None,

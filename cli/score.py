@@ -46,7 +46,7 @@ def score(
     ),
     instruction: str | None = typer.Option(None, help="Instruction of all pairs in a folder that have no <id>.txt."),
     boxes: str | None = typer.Option(
-        None, help='Of one edit: boxes of source objects in pixels: {"cup": [\\[x0, y0, x1, y1]]}, or a file of that.'
+        None, help='Of one edit: boxes of source objects in pixels: {"cup": [[x0, y0, x1, y1]]}, or a file of that.'
     ),
     picture: Path | None = typer.Option(
         None, help="Of one edit: write source, edit, changes and parts of the score as a PNG."

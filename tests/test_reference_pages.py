@@ -193,7 +193,7 @@ def test_every_command_has_its_options_and_arguments():
         options = text.partition("**Options**")[2].partition("**Example**")[0]
         listed = {name for line in options.splitlines() if line.startswith("- ") for name in _names(line)}
         help_text = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*path.split()[1:], "--help"]).stdout
-        begins = re.findall(r"^│ (?:\* )? *((?:-[a-z-]+ +)+)", help_text, re.MULTILINE)
+        begins = re.findall(r"^  ((?:-[a-z-]+(?:, | / | |$))+)", help_text, re.MULTILINE)
         in_help = {word for names in begins for word in names.split() if word.startswith("--")}
         assert {name for name in listed if name.startswith("--")} == in_help - {"--help"}, path
         arguments = [one for one in command.params if one.param_type_name == "argument"]

@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from ...reward.installation import install_command
 from .errors import InputError
 
 
@@ -63,4 +64,4 @@ def _import_from_extra(extra: str, module: str) -> Any:
 
 
 def _missing(extra: str, library: str) -> InputError:
-    return InputError(f"this requires {library}, which is not installed: pip install 'editcritic[{extra}]'")
+    return InputError(f"this requires {library}, which is not installed: {install_command(extra)}")

@@ -18,6 +18,7 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from ...reward import Image
+from ...reward.installation import install_command
 from ..common.errors import InputError
 
 Pixels = NDArray[np.uint8]  # H x W x 3, RGB
@@ -46,7 +47,7 @@ class AnnotatedPhoto:
 @cache
 def _load(file: str, crop: Corners | None) -> Pixels:
     if find_spec("skimage") is None:
-        raise InputError("the photographs come with scikit-image: pip install 'editcritic[bench]'")
+        raise InputError(f"the photographs come with scikit-image: {install_command('bench')}")
     with resources.files("skimage").joinpath(f"data/{file}").open("rb") as opened:
         return fitted(Image.of(opened.read()).pil(), crop)
 

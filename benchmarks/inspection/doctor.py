@@ -19,10 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ...reward.child_python import python_command
+from ...reward.installation import DISTRIBUTION, install_command
 from ...reward.queries.specs import entry_point_names
 from ..common.terminal import plain_table
 
-DISTRIBUTION = "editcritic"
 TIMEOUT_S = 180.0
 
 
@@ -107,11 +107,6 @@ def packages() -> Iterator[Package]:
             continue
         if name and name[0] != DISTRIBUTION:
             yield Package(name[0], extra[1] if extra else "", _version(name[0]))
-
-
-def install_command(extra: str) -> str:
-    """The command that installs an extra."""
-    return f"pip install '{DISTRIBUTION}[{extra}]'"
 
 
 def check_expert(name: str, required: tuple[Package, ...]) -> ExpertStatus:
@@ -209,8 +204,6 @@ def _packages(report: DoctorReport) -> Table:
         of_extra = [package for package in report.packages if package.extra == extra]
         installed = ", ".join(f"{package.name} {package.version}" for package in of_extra if package.version)
         missing = ", ".join(package.name for package in of_extra if not package.version)
-        advice = (
-            (install_command(extra) if extra else f"pip install --force-reinstall {DISTRIBUTION}") if missing else ""
-        )
+        advice = install_command(extra, "" if extra else "--force-reinstall") if missing else ""
         grid.add_row(*map(Text, (extra or "base", installed, missing, advice)))
     return grid

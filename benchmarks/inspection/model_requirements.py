@@ -23,8 +23,8 @@ from ...reward.experts.loading.local_expert import LocalExpert
 from ...reward.experts.loading.model_registry import BYTES_PER_WEIGHT, Bundle, ModelEntry, registered_models
 from ...reward.experts.openai_judge import OpenAIJudge
 from ...reward.experts.rapid_ocr import RapidOcr
+from ...reward.installation import install_command
 from ...reward.queries import AsyncExpert, ExpertDown
-from .doctor import install_command
 from .local_weights import (
     DeviceMemory,
     LocalWeights,
@@ -247,7 +247,7 @@ def _placement(expert: LocalExpert[Any]) -> tuple[str, str, str]:
     try:
         import torch
     except ImportError as error:
-        return "cpu", expert.dtype, f"{error.name} is not installed: pip install 'editcritic[hf]'"
+        return "cpu", expert.dtype, f"{error.name} is not installed: {install_command('hf')}"
     try:
         device, dtype = resolve_device_and_dtype(torch, expert.device, expert.dtype)
     except (ExpertDown, RuntimeError) as error:  # RuntimeError: no such kind of device
@@ -266,7 +266,7 @@ def _placement(expert: LocalExpert[Any]) -> tuple[str, str, str]:
         from transformers.utils import is_bitsandbytes_available
 
         if not is_bitsandbytes_available():
-            problem = f"quantisation {expert.quantisation} needs bitsandbytes: pip install 'editcritic[quantised]'"
+            problem = f"quantisation {expert.quantisation} needs bitsandbytes: {install_command('quantised')}"
     return device_text, str(dtype).removeprefix("torch."), problem
 
 

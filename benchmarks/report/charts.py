@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import ParamSpec
 
 from .svg import (
     BOTTOM,
+    BROAD,
     HEIGHT,
     LEFT,
     LETTER_WIDTH,
@@ -79,7 +82,8 @@ class TableView:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing with its caption, its legend (name, style index), and its numbers as a table."""
+    """A drawing with its caption, its legend (name, style index), and its numbers as a table. broad: draws it for the
+    whole width of a page, where no other chart is beside it."""
 
     title: str
     svg: Markup
@@ -87,6 +91,23 @@ class Chart:
     legend: Sequence[tuple[str, int]] = ()
     grid: TableView | None = None
     wide: bool = False
+    broad: Callable[[], Markup] | None = None
+
+
+_P = ParamSpec("_P")
+
+
+def _for_any_width(draw: Callable[_P, Chart]) -> Callable[_P, Chart]:
+    """A chart that can be drawn broad, unless its width is given."""
+
+    @wraps(draw)
+    def drawn(*args: _P.args, **kwargs: _P.kwargs) -> Chart:
+        chart = draw(*args, **kwargs)
+        if "width" in kwargs:
+            return chart
+        return replace(chart, broad=lambda: draw(*args, **{**kwargs, "width": BROAD}).svg)  # type: ignore[arg-type]
+
+    return drawn
 
 
 def legend_mark(style_index: int) -> Markup:
@@ -119,19 +140,20 @@ def _cut(text: str, max_letters: int) -> str:
     return text if len(text) <= max_letters else f"{text[: max_letters - 1]}…"
 
 
+@_for_any_width
 def line_chart(
     title: str, series: Sequence[Series], x_title: str, y_title: str, *, steps: Sequence[str] = (), log: bool = False,
-    marks: bool = True, share: bool = False, zero: bool = False,
+    marks: bool = True, share: bool = False, zero: bool = False, width: float = WIDTH,
 ) -> Chart:  # fmt: skip
     """Lines over steps (`steps` names x = 0, 1, …) or over numbers. share: y lies within 0 to 1."""
     points = [point for item in series for point in item.points]
     if steps:
-        xs = AxisScale(-0.35, len(steps) - 0.65, LEFT, WIDTH - RIGHT)
+        xs = AxisScale(-0.35, len(steps) - 0.65, LEFT, width - RIGHT)
         ticks = [(float(index), step) for index, step in enumerate(steps)]
     else:
-        xs = AxisScale.over([point.x for point in points], LEFT, WIDTH - RIGHT, log=log)
+        xs = AxisScale.over([point.x for point in points], LEFT, width - RIGHT, log=log)
         ticks = [(tick, format_number(tick)) for tick in xs.ticks]
-    bottom = HEIGHT - room_below(ticks if steps else (), WIDTH)
+    bottom = HEIGHT - room_below(ticks if steps else (), width)
     ys = AxisScale.over(_all_numbers(points), bottom, TOP, zero=zero)
     if share:
         ys = AxisScale(max(0.0, ys.low), min(1.0, ys.high) if ys.high < 1.1 else ys.high, bottom, TOP)
@@ -149,7 +171,7 @@ def line_chart(
                 parts += [line(x - 3, end, x + 3, end, colour) for end in (low, high)]
             parts.append(marker(x, y, item.style_index, f"{item.name}, {point.description}"))
     description = f"{y_title} over {x_title}, one line per editor: {_names(series)}."
-    svg = drawing(title, description, WIDTH, HEIGHT, parts)
+    svg = drawing(title, description, width, HEIGHT, parts)
     return Chart(title, svg, "", _legend(series), step_table(series, steps) if steps else None)
 
 
@@ -169,9 +191,12 @@ def step_table(series: Sequence[Series], steps: Sequence[str]) -> TableView:
     return TableView(["", *steps], rows)
 
 
-def bar_chart(title: str, series: Sequence[Series], groups: Sequence[str], x_title: str, y_title: str) -> Chart:
-    """One bar per series and group (the points' x), starting at 0."""
-    width = max(WIDTH, LEFT + RIGHT + len(groups) * (len(series) * 9.0 + 16))
+@_for_any_width
+def bar_chart(
+    title: str, series: Sequence[Series], groups: Sequence[str], x_title: str, y_title: str, *, width: float = WIDTH
+) -> Chart:
+    """One bar per series and group (the points' x), starting at 0. width: at least."""
+    width = max(width, LEFT + RIGHT + len(groups) * (len(series) * 9.0 + 16))
     room = (width - LEFT - RIGHT) / max(1, len(groups))
     names = [(float(index), group) for index, group in enumerate(groups)]
     bottom = HEIGHT - BOTTOM
@@ -200,6 +225,7 @@ def bar_chart(title: str, series: Sequence[Series], groups: Sequence[str], x_tit
 Rows = Sequence[tuple[Point, int]]  # points with the indices of their styles
 
 
+@_for_any_width
 def grouped_interval_chart(
     title: str, groups: Sequence[tuple[str, Rows]], x_title: str, *, caption: str = "", width: float = WIDTH,
     row_height: float = 24.0, scale: AxisScale | None = None, missing: str = "no value",
@@ -262,14 +288,16 @@ def pareto_front(points: Sequence[ScatterPoint], *, minimize_x: bool = False) ->
     return sorted(front, key=lambda one: one.x)
 
 
+@_for_any_width
 def scatter_chart(
-    title: str, points: Sequence[ScatterPoint], x_title: str, y_title: str, *, minimize_x: bool = False
-) -> Chart:
+    title: str, points: Sequence[ScatterPoint], x_title: str, y_title: str, *, minimize_x: bool = False,
+    width: float = WIDTH,
+) -> Chart:  # fmt: skip
     """Editors as points, with their Pareto front."""
     bottom = HEIGHT - BOTTOM
     x_values = [v for item in points for v in (item.x, item.x_low, item.x_high) if v is not None]
     y_values = [v for item in points for v in (item.y, item.y_low, item.y_high) if v is not None]
-    xs, ys = AxisScale.over(x_values, LEFT, WIDTH - RIGHT), AxisScale.over(y_values, bottom, TOP)
+    xs, ys = AxisScale.over(x_values, LEFT, width - RIGHT), AxisScale.over(y_values, bottom, TOP)
     parts = axes_frame(xs, ys, x_title, y_title, [(tick, format_number(tick)) for tick in xs.ticks])
     front = pareto_front(points, minimize_x=minimize_x)
     parts.append(element("path", d=polyline_path([(xs(item.x), ys(item.y)) for item in front]), class_="front"))
@@ -284,14 +312,14 @@ def scatter_chart(
         parts.append(marker(x, y, item.kind, f"{item.name}: {x_text}, {y_text}", size=5.5))
         of_x, of_y = interval_text(item.x_low, item.x_high), interval_text(item.y_low, item.y_high)
         rows.append([item.name, (x_text, of_x, None), (y_text, of_y, None), "yes" if item in front else ""])
-    parts += _labels([(xs(item.x), ys(item.y), item.name) for item in points], bottom)
+    parts += _labels([(xs(item.x), ys(item.y), item.name) for item in points], width, bottom)
     description = f"{y_title} against {x_title}. On the front: {', '.join(item.name for item in front)}."
     grid = TableView(["", x_title, y_title, "on the front"], rows)
     legend = [(item.name, item.kind) for item in points]
-    return Chart(title, drawing(title, description, WIDTH, HEIGHT, parts), "", legend, grid)
+    return Chart(title, drawing(title, description, width, HEIGHT, parts), "", legend, grid)
 
 
-def _labels(points: Sequence[tuple[float, float, str]], bottom: float) -> list[Markup]:
+def _labels(points: Sequence[tuple[float, float, str]], within: float, bottom: float) -> list[Markup]:
     """Names beside points if there is space; the legend has all names."""
     occupied = [(x - 7, y - 7, x + 7, y + 7) for x, y, _ in points]
     labels = []
@@ -304,7 +332,7 @@ def _labels(points: Sequence[tuple[float, float, str]], bottom: float) -> list[M
             (x - width / 2, y + 19),
         ):
             box = (left, baseline - 11, left + width, baseline + 3)
-            is_inside = left >= LEFT and box[2] <= WIDTH - 2 and box[1] >= 0 and box[3] <= bottom
+            is_inside = left >= LEFT and box[2] <= within - 2 and box[1] >= 0 and box[3] <= bottom
             if is_inside and all(
                 box[2] <= other[0] or box[0] >= other[2] or box[3] <= other[1] or box[1] >= other[3]
                 for other in occupied

@@ -155,7 +155,8 @@ const editcritic = (() => {
     const tree = make("details", {}, make("summary", {}, "parts and evidence"));
     const others = data.editors.length > 1
       ? make("a", { href: `#browser?${new URLSearchParams({ item: id, metric: state.metric, sort: "order" })}` }, "all editors") : "";
-    const reason = row[MISSING] >= 0 ? data.reasons[row[MISSING]] : row[REASONS][metric] >= 0 ? data.reasons[row[REASONS][metric]] : "";
+    const reason = row[MISSING] >= 0 ? data.reasons[row[MISSING]]
+      : row[REASONS][metric] >= 0 ? `${data.metrics[metric].name}: ${data.reasons[row[REASONS][metric]]}` : "";
     const article = make("article", { "data-row": number },
       make("div", { className: "head" }, make("b", {}, data.editors[row[EDITOR]]), make("span", {}, id),
         make("span", {}, labelTexts.filter(Boolean).join(", ")), others),
@@ -326,6 +327,8 @@ const editcritic = (() => {
     show();
   });
   window.addEventListener("hashchange", () => { if (location.hash.startsWith("#browser")) start(); });
+  // A phone shows the edits first; a wider window has no summary to open the controls by.
+  document.getElementById("controls").open = !matchMedia("(max-width: 620px)").matches;
   queueMicrotask(start);
   return { addChunk };
 })();

@@ -20,7 +20,7 @@ from .report_data import ReportData, ReportSection
 from .sample_browser import ThumbnailStore, browser_rows, escape_json_for_script, thumbnail_chunks
 from .svg import Markup
 
-SINGLE_FILE_ROWS = 2000  # number of rows (an item of an editor each) up to which images are embedded in the page
+SINGLE_FILE_ROWS = 1500  # number of rows (an item of an editor each) up to which images are embedded in the page
 
 _SECTION_BUILDERS: Sequence[Callable[[ReportData], ReportSection | None]] = (
     leaderboard_sections.leaderboard_section,
@@ -73,7 +73,6 @@ def write_page(
             (folder / f"chunk{number}.js").write_bytes(text.encode("utf-8", errors="replace"))
     data["folder"] = None if folder is None else folder.name
     script = _file("page.js")
-    provenance = report.results[0].provenance
     stream = (
         page_templates()
         .get_template("page.html")
@@ -89,7 +88,7 @@ def write_page(
             data=Markup(escape_json_for_script(data)),
             chunks=[Markup(chunk) for chunk in chunks],
             images=Markup(escape_json_for_script(thumbnails.kept)),
-            provenance=provenance_facts(provenance),
+            provenance=[(one.editor, provenance_facts(one.provenance)) for one in report.results],
             problems=[str(problem) for problem in report.suite.problems],
             command=command,
         )

@@ -17,7 +17,7 @@ from ..suites.suite import Suite
 from .ranking_sheet import evidence
 from .report_data import ReportData
 
-THUMBNAIL_SIDE = 224  # longer side of a thumbnail in pixels
+THUMBNAIL_SIZE = (320, 640)  # of a thumbnail, at most: width and height in pixels; as wide as the page shows it
 _LOW_RESOLUTION_SIDE = 96  # images up to this side are stored losslessly and shown without interpolation
 _MAX_BOXES = 24
 _SCORED_SIZES = (512, 512)  # the size at which EdiVal's experts see images
@@ -50,7 +50,7 @@ class ThumbnailStore:
 def _copy(source: Image) -> bytes:
     image = source.pil()
     coarse = max(image.size) <= _LOW_RESOLUTION_SIDE
-    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    image.thumbnail(THUMBNAIL_SIZE)
     encoded = io.BytesIO()
     image.save(encoded, "WEBP", quality=80, method=3, lossless=coarse)
     return encoded.getvalue()

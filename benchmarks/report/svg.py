@@ -133,6 +133,7 @@ def drawing(title: str, description: str, width: float, height: float, inside: S
 
 
 WIDTH, HEIGHT = 560.0, 320.0
+BROAD = 1120.0  # width of a chart without another one beside it, in a wide window
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 12.0, 46.0
 LETTER_WIDTH = 6.4  # approximate width of a letter in chart labels, in pixels
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic import Field
 
+from ...reward.installation import install_command
 from ..common.errors import InputError
 from ..common.settings_files import Settings
 
@@ -50,7 +51,7 @@ def ray_library(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise InputError("this requires ray, which is not installed: pip install 'editcritic[ray]'") from error
+        raise InputError(f"this requires ray, which is not installed: {install_command('ray')}") from error
 
 
 def job_config() -> Any:

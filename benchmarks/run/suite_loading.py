@@ -16,7 +16,7 @@ from ...reward.card import joint_kinds
 from ...reward.config import options_of, read_option, spec_table
 from ...reward.engine import gather
 from ...reward.metrics import Metric
-from ...reward.metrics.compose import score_with_signature
+from ...reward.metrics.compose import score_with_signature, signature_of
 from ...reward.queries.expert import missing_declarations, unbound_roles, unsuitable_experts
 from ...reward.queries.specs import Group, Spec, entry_point_names, parameters
 from ..common.errors import InputError
@@ -125,7 +125,7 @@ class CombinedMetric:
         metrics = {name: metric for name, metric in self.metrics.items() if self.suite.judges(name, item)}
         scores = yield from gather([_metric_score(metric, sample) for metric in metrics.values()])
         signed_scores = (
-            score if score.metric else score.with_signature(metric.card.signature)
+            score if score.metric else score.with_signature(signature_of(metric))
             for score, metric in zip(scores, metrics.values(), strict=True)
         )
         parts = dict(zip(metrics, signed_scores, strict=True))

@@ -79,16 +79,24 @@ class SuiteItem:
 
 @dataclass(frozen=True, slots=True)
 class SuiteInfo:
-    """Origin of a suite.
+    """Origin of a suite, and what it needs.
 
     Args:
         licence: Of the data, as its authors state it.
+        data: The files of the data; empty for a suite that is built in.
+        fields: The columns or fields of the data that are read, each in backquotes.
+        outputs: The path of an output, below their folder.
+        metrics: The rewards that score it, by name.
     """
 
     title: str
     citation: str
     licence: str
     url: str
+    data: str = ""
+    fields: str = ""
+    outputs: str = ""
+    metrics: tuple[str, ...] = ()
 
 
 class Suite(ABC):

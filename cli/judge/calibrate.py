@@ -23,7 +23,7 @@ _KNOTS_SHOWN = 20
 @exit_code_command
 def fit(
     scores: list[str] = typer.Argument(
-        metavar="SCORES...",
+        metavar="SCORES",
         help="Result folders, or files written by `editcritic score -o`; use EDITOR=FILE if the labels "
         "name editors. Files of one editor are merged by id, so several judges can be fitted "
         "together.",

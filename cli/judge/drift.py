@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @exit_code_command
 def drift(
     results: list[Path] = typer.Argument(
-        metavar="RESULTS...", help="Result folders of a suite, or a recording of `score --record`."
+        metavar="RESULTS", help="Result folders of a suite, or a recording of `score --record`."
     ),
     golden: Path | None = typer.Option(
         None, help="Compare the results with this golden set. Exit code 1 for drift, and for scores that failed."

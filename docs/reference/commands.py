@@ -195,7 +195,7 @@ def _first_sentence(text: str) -> str:
 
 def _plain(text: str) -> str:
     """A help text as Markdown that shows it. A document that it names is a link."""
-    return outside_code(text.replace("\\[", "["), _escaped)
+    return outside_code(text, _escaped)
 
 
 def _escaped(text: str) -> str:

@@ -68,6 +68,10 @@ def _suite_facts(name: str, suite: type[Suite]) -> Iterator[str]:
     yield f"- **Metrics**: {place}; [protocols](../../protocols.md)"
     source = SOURCES.get(name)
     yield f"- **Data**: {escaped(MANUAL_SUITES[name]) if source is None else _data(name, source)}"
+    if suite.info.data:
+        yield f"- **Files of the data**: {escaped(suite.info.data)}"
+        yield f"- **Columns or fields that are read**: {suite.info.fields}"
+    yield f"- **Outputs**: `{suite.info.outputs}`"
 
 
 def _data(name: str, source: DatasetSource) -> str:

@@ -159,7 +159,7 @@ def ask_many(queries: Sequence[Query[A]], *, role: str | None = None) -> Program
     outcomes = cast("tuple[Outcome, ...]", (yield Ask(tuple(queries), role)))
     for outcome in outcomes:
         if isinstance(outcome, Failure):
-            raise Failed(f"{outcome.expert}: {outcome.reason}" if outcome.expert else outcome.reason, outcomes)
+            raise Failed(f"{outcome.reason} ({outcome.expert})" if outcome.expert else outcome.reason, outcomes)
     for outcome in outcomes:
         if isinstance(outcome, Abstention):
             raise Abstained(outcome.reason, outcomes)

@@ -20,6 +20,7 @@ from ..boxes import Box
 from ..digests import sha256
 from ..forks import at_fork, keep_in_child
 from ..image import Pixels
+from ..installation import install_command
 from ..queries.answers import RecognizedText, TextLine
 from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Query, ReadText
@@ -225,7 +226,7 @@ def _onnxruntime() -> Any:
         import onnxruntime
         import rapidocr  # noqa: F401
     except ImportError as error:
-        raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[ocr]'") from None
+        raise ExpertDown(f"{error.name} is not installed: {install_command('ocr')}") from None
     onnxruntime.set_default_logger_severity(3)  # suppresses a warning on machines without a GPU
     return onnxruntime
 
@@ -248,7 +249,7 @@ def _model(part: str) -> str:
         names = ", ".join(file.name for file in paths) or "none"
         raise ExpertDown(
             f"rapidocr {package.version} should contain one {part} model, found {names}: "
-            "pip install --force-reinstall 'editcritic[ocr]'"
+            f"{install_command('ocr', '--force-reinstall')}"
         )
     return str(path)
 

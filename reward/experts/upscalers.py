@@ -17,6 +17,7 @@ from typing_extensions import Unpack
 
 from ..forks import ForkSafeLock
 from ..image import Corners, Image, Pixels, Size
+from ..installation import install_command
 from ..queries.answers import Outcome, UpscaledImage
 from ..queries.expert import Expert, ExpertDown
 from ..queries.kinds import Query, Upscale
@@ -351,7 +352,7 @@ class RealEsrgan(Upscaler):
 
 
 def _not_installed(package: str | None) -> ExpertDown:
-    return ExpertDown(f"{package} is not installed: pip install 'editcritic[spandrel]'")
+    return ExpertDown(f"{package} is not installed: {install_command('spandrel')}")
 
 
 class BestAvailableUpscaler(WrappingExpert):

@@ -11,6 +11,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
+from ..installation import install_command
 from ..queries.answers import Outcome
 from ..queries.kinds import Judge
 from ..queries.outcomes import Failure
@@ -227,7 +228,7 @@ class _VlmCall:
             import llguidance
             import llguidance.hf
         except ImportError as error:
-            raise ValueError(f"{error.name} is not installed: pip install 'editcritic[hf]'") from None
+            raise ValueError(f"{error.name} is not installed: {install_command('hf')}") from None
         if self.judge.grammar_matcher is None:
             vocabulary_size = self.model.get_output_embeddings().weight.shape[0]
             self.judge.grammar_matcher = llguidance.hf.from_tokenizer(

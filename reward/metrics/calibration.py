@@ -29,7 +29,7 @@ from ..queries.specs import Spec, SpecError, spec_of, with_names
 from ..sample import EditSample
 from ..score import Evidence, Score
 from ..strict_json import parse_json, read_json
-from .compose import Metric, score_with_signature
+from .compose import Metric, score_with_signature, signature_of
 
 SCHEMA = 1
 """Version of the JSON form of maps."""
@@ -360,7 +360,7 @@ class Calibrated:
     @cached_property
     def signature(self) -> str:
         """The calibrated metric and the digest of its map: see `CalibrationMap.signature_for`."""
-        return self.calibration_map.signature_for(getattr(self.metric, "signature", "") or self.metric.card.signature)
+        return self.calibration_map.signature_for(signature_of(self.metric))
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         (score,) = yield from gather([score_with_signature(self.metric, sample)])

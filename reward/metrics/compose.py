@@ -33,11 +33,16 @@ class Metric(Protocol):
     def __call__(self, sample: EditSample) -> Program[Score]: ...
 
 
+def signature_of(metric: Metric, card: Card | None = None) -> str:
+    """The signature of a metric's scores, also of those without a value: of the card where it names no protocol."""
+    return getattr(metric, "signature", "") or (card or metric.card).signature
+
+
 def score_with_signature(metric: Metric, sample: EditSample, card: Card | None = None) -> Program[Score]:
     """Run a metric and sign its score, unless it did. card: the metric's, if it was read. Protocol `official` ignores
     colour profiles, as released code does."""
     score = yield from metric(sample.raw if getattr(metric, "protocol", "") == "official" else sample)
-    return score if score.metric else score.with_signature((card or metric.card).signature)
+    return score if score.metric else score.with_signature(signature_of(metric, card))
 
 
 class _OfParts(ABC):

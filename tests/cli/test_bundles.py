@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from editcritic.cli.app import app
 from editcritic.reward.experts.loading.model_registry import bundles
+from editcritic.reward.installation import install_command
 
 from ..benchmarks.conftest import Command
 
@@ -87,7 +88,7 @@ def test_the_doctor_tells_of_a_bundle(editcritic: Command) -> None:
     text = " ".join(shown.split())
     for words in (
         "Bundle small: a first judge of 2B",
-        "pip install 'editcritic[hf,ocr]' torchvision",
+        f"{install_command('hf,ocr')} torchvision",
         "cannot answer: masks of objects",
         "Qwen/Qwen3-VL-2B-Instruct",
         "would be downloaded, about 4.0 GiB",

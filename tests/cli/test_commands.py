@@ -1,5 +1,6 @@
 """All commands: help, an example that is valid as typed, and JSON; showing help loads nothing heavy."""
 
+import re
 import shlex
 import subprocess
 import sys
@@ -7,12 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import rich.markup
 import typer
+from typer.testing import CliRunner
 
 from editcritic.cli.app import app
-
-from ..benchmarks.conftest import Command
 
 
 def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -33,7 +32,7 @@ def test_commands_are_grouped_by_jobs() -> None:
     listed = {" ".join(words) for words in ALL}
     assert listed == {
         *("score", "rank", "audit", "edit", "app", "serve", "estimate", "doctor", "rewards", "rows"),
-        *(f"bench {name}" for name in ("prepare", "generate", "run", "report", "compare", "prompts", "verify")),
+        *(f"bench {name}" for name in ("list", "prepare", "generate", "run", "report", "compare", "prompts", "verify")),
         *(f"bench build {name}" for name in ("edival", "complex-edit", "dlebench", "i2ibench")),
         *(f"judge {name}" for name in ("label", "agreement", "faults", "drift", "variance")),
         *(f"judge calibrate {name}" for name in ("fit", "list", "show", "apply")),
@@ -43,15 +42,30 @@ def test_commands_are_grouped_by_jobs() -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_every_command_and_option_has_help(words: tuple[str, ...], editcritic: Command) -> None:
+def test_every_command_and_option_has_help_that_80_columns_show(words: tuple[str, ...]) -> None:
     command = ALL[words]
     assert command.help
     assert "\n" not in command.help.replace("\n\n", "")  # a paragraph is one line, which the terminal wraps
     helps = {parameter.name: parameter.help for parameter in command.params if _keeps_help(parameter)}
     assert [name for name, text in helps.items() if not text] == []
-    texts = [command.help, command.epilog, *helps.values()]
-    assert [text for text in texts if rich.markup.render(text).plain != text.replace("\\[", "[")] == []
-    editcritic(*words, "--help", code=0, shows="Example: editcritic")
+    shown = readable_help(words)
+    texts = [" ".join(text.split()) for text in (command.help, command.epilog, *helps.values())]
+    assert [text for text in texts if text not in shown] == []
+
+
+def readable_help(words: tuple[str, ...]) -> str:
+    """The help in a terminal of 80 columns, its lines joined: where a word is broken or cut, a text is not in it."""
+    lines = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*words, "--help"]).stdout.splitlines()
+    assert [line for line in lines if len(line) > 80 or (line and len(line) - len(line.lstrip()) > 50)] == []
+    return " ".join(" ".join(lines).split())
+
+
+def test_groups_list_their_commands_with_a_whole_sentence() -> None:
+    for group in sorted({words[:depth] for words in ALL for depth in range(len(words))}):
+        shown = readable_help(group)
+        below = {words[len(group)]: command for words, command in ALL.items() if words[:-1] == group}
+        sentences = {name: re.split(r"(?<=\.) ", command.help.split("\n\n")[0])[0] for name, command in below.items()}
+        assert [name for name, text in sentences.items() if f"{name} {text.rstrip('.')}" not in shown] == []
 
 
 def _keeps_help(parameter: Any) -> bool:

@@ -16,6 +16,7 @@ from typer.testing import Result
 
 from editcritic.cli.editor_spec import EditorSpec
 from editcritic.reward import Expert, Image
+from editcritic.reward.installation import install_command
 from editcritic.reward.queries import Measurement, Rate
 from editcritic.reward.queries.specs import entry_point_names
 from editcritic.verifiers import edit_request
@@ -316,7 +317,7 @@ def test_a_pipelines_files_import_no_module(edit: Edit, session: Session) -> Non
 def test_without_diffusers_the_extra_is_named_and_a_function_needs_none(edit, session, monkeypatch):
     monkeypatch.setitem(sys.modules, "diffusers", None)
     for name in ("sceneedit", "some/pipeline"):
-        edit(pipeline=name, code=2, says="pip install 'editcritic[diffusers]'")
+        edit(pipeline=name, code=2, says=install_command("diffusers"))
     session.mine.function = darker
     edit(pipeline="mine:function", selector="best-of?n=2", code=0)
     assert len(session.report["selections"][0]["candidates"]) == 2

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from editcritic.reward.installation import install_command
+
 from ..benchmarks.conftest import Command
 from ..default_signals import default_signals
 
@@ -60,4 +62,4 @@ def test_without_gradio_the_extra_is_named(editcritic: Command, monkeypatch: pyt
     for name in [name for name in sys.modules if name.startswith("editcritic.benchmarks.web_app")]:
         monkeypatch.delitem(sys.modules, name)  # which may have it already
     run = editcritic("app", code=2)
-    assert run.stderr == "editcritic: this requires gradio, which is not installed: pip install 'editcritic[app]'\n"
+    assert run.stderr == f"editcritic: this requires gradio, which is not installed: {install_command('app')}\n"

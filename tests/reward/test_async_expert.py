@@ -163,7 +163,7 @@ def test_what_is_no_answer_fails_with_its_words():
     expert = Served(lambda query: Failure("it refused", raw="I'd rather not."))
     with Engine() as engine:
         (score,) = run_all(engine, [scores_of(0)], expert)
-    assert score.reason == "served: it refused"
+    assert score.reason == "it refused (served)"
     assert [(item.what, item.text) for item in score.evidence] == [("raw output", "I'd rather not.")]
 
 

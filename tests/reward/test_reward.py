@@ -324,7 +324,7 @@ def test_patience_ends_with_what_was_computed_or_all_is_asked_again(pauses):
     reward = Reward(
         Rated(), {"preference": Outage(batch[20:])}, max_failure_rate=0.0, on_failures="wait", outage_timeout_s=100.0
     )
-    with pytest.raises(TooManyFailures, match=r"still failing after 100 s: fake: .*the server restarts") as caught:
+    with pytest.raises(TooManyFailures, match=r"still failing after 100 s: .*the server restarts \(fake\)") as caught:
         reward(batch)
     assert list(caught.value.scores[:20]) == expected(batch[:20])
     assert [score.status for score in caught.value.scores[20:]] == ["failed"] * 20

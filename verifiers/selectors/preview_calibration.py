@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...reward import BaseReward, EditSample, SpecError, TooManyFailures
 from ...reward.atomic_files import write_atomically
 from ...reward.bootstrap_intervals import bootstrap_interval, row_means
+from ...reward.installation import install_command
 from ...reward.strict_json import read_json
 from ..selection.editor import EditorError, StepwiseEditor
 from ..selection.generation import PartialCandidate
@@ -155,7 +156,7 @@ class PreviewCalibration:
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
-            raise ImportError("matplotlib is needed here: pip install 'editcritic[bench]'") from error
+            raise ImportError(f"matplotlib is needed here: {install_command('bench')}") from error
         qualities = [self.preview_quality(step) for step in self.steps]
         figure = Figure(figsize=(10, 4), layout="constrained")
         left, right = figure.subplots(1, 2)

@@ -75,6 +75,10 @@ class ComplexEdit(Suite):
         "Complexity-Controllable Image Editing Benchmark. arXiv:2504.13143, 2025",
         "CC BY-NC 4.0, by the data set's card",
         "https://huggingface.co/datasets/UCSC-VLAA/Complex-Edit",
+        "parquet files, or a saved data set",
+        "`image`; `edit`, with the lists `sequence` (`name`, `instruction`) and `compound` (`compound_instruction`)",
+        "C{level}/{row}.png",
+        tuple(kind.card.name for kind in _KINDS.values()),
     )
 
     def __init__(

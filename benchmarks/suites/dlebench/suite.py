@@ -35,8 +35,20 @@ from ..suite import (
     require_choice,
 )
 from ..tables import Table
-from .reader import TYPES, BoxFormat, DleBenchRow, data_file, parse_boxes, read_lines
+from .reader import (
+    DATA_FILE,
+    FIELD_ALIASES,
+    REFERENCES_FOLDER,
+    SOURCES_FOLDER,
+    TYPES,
+    BoxFormat,
+    DleBenchRow,
+    data_file,
+    parse_boxes,
+    read_lines,
+)
 
+IF, VC = "dlebench-if", "dlebench-vc"
 _MAX_TURNS = 6
 
 
@@ -65,6 +77,11 @@ class DleBench(Suite):
         "Instruction-based Image Editing Model, arXiv:2602.23622, 2026",
         "Apache-2.0, by the data set's card",
         "https://huggingface.co/datasets/SPUH/DLEBench",
+        f"{DATA_FILE}, {SOURCES_FOLDER}/ and {REFERENCES_FOLDER}/",
+        "each by one of these names: "
+        + "; ".join(" or ".join(f"`{one}`" for one in names) for names in FIELD_ALIASES.values()),
+        "{id}.png",
+        (IF, VC),
     )
 
     def __init__(
@@ -203,7 +220,6 @@ def _output_paths(lines: Sequence[DleBenchRow]) -> dict[str, list[str]]:
     return paths
 
 
-IF, VC = "dlebench-if", "dlebench-vc"
 SCALES: Mapping[str, LabelScale] = {IF: FOLLOWING, VC: CONSISTENCY}
 SHORT: Mapping[str, str] = {IF: "IF", VC: "VC"}
 AVERAGE = "Average"

@@ -39,7 +39,7 @@ from ..suite import (
 )
 from ..tables import Table
 from . import official_files, output_layout, tables
-from .reader import CSV, EdiValTurn, find_base_images, read_instruction_file
+from .reader import COLUMNS, CSV, EdiValTurn, find_base_images, read_instruction_file
 
 Mode = Literal["multipass", "singlepass"]
 Incomplete = Literal["drop", "later"]
@@ -96,6 +96,10 @@ class EdiVal(Suite):
         "Multi-Turn Editing. arXiv:2509.13399, 2025",
         "CC BY-SA 4.0 and MIT, by the badges of the authors' repository; base images come from GEdit-Bench",
         "https://huggingface.co/datasets/C-Tianyu/EdiVal",
+        f"{CSV} and {{index}}_input_raw.jpg",
+        ", ".join(f"`{column}`" for column in COLUMNS),
+        "{mode}/{index}_input_raw_turn_{turn}.png",
+        ("edival-if", "edival-cc", "edival-vq"),
     )
 
     dependent_options: ClassVar[Mapping[str, str]] = {

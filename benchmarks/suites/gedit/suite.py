@@ -28,6 +28,11 @@ from ..split_files import extracted_images, find_split_files
 from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, lines_digest, make_items, require_choice
 from ..tables import Table
 
+PICTURES: Sequence[str] = ("input_image", "input_image_raw")
+"""Columns of pictures: as the judge sees them, and as people posted them."""
+
+_COLUMNS = ("task_type", "key", "instruction", "instruction_language", "Intersection_exist")
+
 FULLSET = "fullset"
 """The folder of outputs that the released code reads."""
 
@@ -66,6 +71,10 @@ class GEditBench(Suite):
         "arXiv:2312.14867, 2023",
         "MIT, by the data set's card",
         "https://huggingface.co/datasets/stepfun-ai/GEdit-Bench",
+        "parquet files, or a saved data set",
+        ", ".join(f"`{column}`" for column in _COLUMNS) + ", and " + " or ".join(f"`{column}`" for column in PICTURES),
+        f"{FULLSET}/{{task_type}}/{{language}}/{{key}}.png",
+        ("viescore-sc", "viescore-pq"),
     )
 
     def __init__(
@@ -349,11 +358,7 @@ TYPES: Sequence[str] = (
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "cn": "Chinese"}
 
-PICTURES: Sequence[str] = ("input_image", "input_image_raw")
-"""Columns of pictures: as the judge sees them, and as people posted them."""
-
 _SPLIT = "train"
-_COLUMNS = ("task_type", "key", "instruction", "instruction_language", "Intersection_exist")
 
 
 @dataclass(frozen=True, slots=True)

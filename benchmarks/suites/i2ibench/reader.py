@@ -66,6 +66,8 @@ def _plain(text: str) -> str:
 
 
 PROMPTS_FILE = "prompts.jsonl"
+REQUIRED = ("id", "category", "sources", "instruction", "dimensions")
+OPTIONAL = ("target_text", "hint", "scene")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,8 @@ def read_prompts(data: Path, problems: Problems[DataProblem]) -> list[I2IPrompt]
 
 
 def _prompt(folder: Path, row: Row, location: str) -> I2IPrompt:
-    required = ("id", "category", "sources", "instruction", "dimensions")
-    if missing := [name for name in required if row.get(name) in (None, "", [])]:
-        raise ValueError(f"lacks {', '.join(missing)}: a prompt has {', '.join(required)}")
+    if missing := [name for name in REQUIRED if row.get(name) in (None, "", [])]:
+        raise ValueError(f"lacks {', '.join(missing)}: a prompt has {', '.join(REQUIRED)}")
     if invalid := [name for name in ("sources", "dimensions") if not _is_string_list(row[name])]:
         raise ValueError(f"{invalid[0]} is a list of names, got {row[invalid[0]]!r}")
     name = file_name(str(row["id"]), most=1_000)

@@ -33,7 +33,7 @@ from ..suite import (
     require_choice,
 )
 from ..tables import Table
-from .reader import CATEGORIES, I2IPrompt, prompts_file, read_prompts
+from .reader import CATEGORIES, OPTIONAL, PROMPTS_FILE, REQUIRED, I2IPrompt, prompts_file, read_prompts
 
 HALVES = ("all", "single", "multi")
 
@@ -78,6 +78,10 @@ class I2IBench(Suite):
         "Models, 2025",
         "the paper's prompts are not published: the licence of a constructed suite is that of its images",
         "",
+        PROMPTS_FILE,
+        ", ".join(f"`{name}`" for name in REQUIRED) + "; optional: " + ", ".join(f"`{name}`" for name in OPTIONAL),
+        "{id}.png",
+        ("i2i-overall",),
     )
 
     def __init__(

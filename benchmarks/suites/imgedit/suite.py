@@ -81,6 +81,11 @@ class ImgEditBench(Suite):
         "Benchmark. arXiv:2505.20275, 2025",
         "the licence is on the data set's page; that of the pictures was not verified",
         "https://huggingface.co/datasets/sysuyy/ImgEdit",
+        "basic_edit.json, UGE_edit.json, or Benchmark.tar, extracted",
+        "`id` (the picture), and `prompt` with `edit_type` (basic), `prompt` (uge), or `turn1`, `turn2`, ... "
+        "(multi-turn)",
+        "{key}.png; {kind}/{key}_turn{n}.png",
+        ("imgedit", "imgedit-uge"),
     )
 
     def __init__(

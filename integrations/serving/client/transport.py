@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from ....reward import EditSample
 from ....reward.engine.workers import start_daemon
 from ....reward.experts.judging.http_errors import retry_after_seconds
+from ....reward.installation import install_command
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding, attach_images, encode_image, images_by_digest, one_line, request_json
 
@@ -66,7 +67,7 @@ class Transport:
         try:
             import httpx2
         except ImportError as error:
-            raise ImportError(f"{error.name} is not installed: pip install 'editcritic[serve]'") from None
+            raise ImportError(f"{error.name} is not installed: {install_command('serve')}") from None
         self._httpx = httpx2
         self._token = os.environ.get(token_env, "").strip() if token_env else ""
         if token_env and not self._token:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ....reward import AnswerLog, Engine
+from ....reward.installation import install_command
 from ....reward.trust import trusting
 from ..server.app import create_app
 from ..server.service import ScoringService, served_rewards
@@ -39,7 +40,7 @@ def judge_deployment(settings: JudgeSettings) -> Any:
         from ray import serve
         from ray.serve.config import AutoscalingConfig
     except ImportError as error:
-        raise ImportError(f"{error.name} is not installed: pip install 'editcritic[ray]'") from None
+        raise ImportError(f"{error.name} is not installed: {install_command('ray')}") from None
 
     least, most = settings.replica_range
     options: dict[str, Any] = {"num_replicas": least}

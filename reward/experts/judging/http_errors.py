@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from ...installation import install_command
 from ...queries.expert import ExpertDown
 from ...queries.outcomes import Failure
 
@@ -148,7 +149,7 @@ def openai_package() -> Any:
     try:
         import openai
     except ImportError as error:
-        raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[judge]'") from None
+        raise ExpertDown(f"{error.name} is not installed: {install_command('judge')}") from None
     return openai
 
 

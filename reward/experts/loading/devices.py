@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from ...installation import install_command
 from ...queries.expert import ExpertDown
 
 
@@ -31,7 +32,7 @@ def resolve_device_and_dtype(torch: Any, device: str, dtype: str) -> tuple[Any, 
 def quantization_config(transformers: Any, method: str, dtype: Any) -> Any:
     """transformers' configuration for bitsandbytes. Raises `ExpertDown` if it is not installed."""
     if not transformers.utils.is_bitsandbytes_available():
-        raise ExpertDown(f"quantisation {method} needs bitsandbytes: pip install 'editcritic[quantised]'")
+        raise ExpertDown(f"quantisation {method} needs bitsandbytes: {install_command('quantised')}")
     if method == "int8":
         return transformers.BitsAndBytesConfig(load_in_8bit=True)
     return transformers.BitsAndBytesConfig(
@@ -65,7 +66,7 @@ def import_libraries() -> tuple[Any, Any]:
         import torch
         import transformers
     except ImportError as error:
-        raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[hf]'") from error
+        raise ExpertDown(f"{error.name} is not installed: {install_command('hf')}") from error
     return torch, transformers
 
 

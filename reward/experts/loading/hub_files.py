@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from ...atomic_files import write_atomically
 from ...cache_folder import cache_folder
 from ...digests import record_checksum, sha256
+from ...installation import install_command
 from ...queries.expert import ExpertDown
 from ...regular_files import open_regular
 
@@ -161,7 +162,7 @@ def find_file(name: str, file: str, revision: str | None = None) -> Path:
     try:
         from transformers.utils import cached_file
     except ImportError as error:
-        raise ExpertDown(f"{error.name} is not installed: pip install 'editcritic[hf]'") from error
+        raise ExpertDown(f"{error.name} is not installed: {install_command('hf')}") from error
     try:
         repo, folder = split_repository(name)
         return Path(cached_file(repo, file, revision=revision, subfolder=folder))

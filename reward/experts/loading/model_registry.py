@@ -17,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ...installation import install_command
 from ...queries.expert import ExpertDown
 from ...queries.specs import Spec, SpecError, entry_point_names
 from ...toml_files import tomllib
@@ -157,7 +158,7 @@ class Bundle:
     @property
     def install_command(self) -> str:
         """Installs what the bundle needs."""
-        return " ".join([f"pip install 'editcritic[{','.join(self.extras)}]'", *self.packages])
+        return " ".join([install_command(",".join(self.extras)), *self.packages])
 
 
 @dataclass(frozen=True, slots=True)

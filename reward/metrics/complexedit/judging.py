@@ -167,7 +167,7 @@ def _value(question: Judge, outcome: Outcome) -> Any:
 
 
 def _reason(failure: Failure) -> str:
-    return f"{failure.expert}: {failure.reason}" if failure.expert else failure.reason
+    return f"{failure.reason} ({failure.expert})" if failure.expert else failure.reason
 
 
 def yes_no_answer(options: ComplexEditOptions) -> str:

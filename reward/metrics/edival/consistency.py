@@ -69,8 +69,12 @@ class _ConsistencyMetric(ABC):
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         score = yield from self._score(sample)
+        return score.with_signature(self.signature)
+
+    @property
+    def signature(self) -> str:
         suffix = "" if self.similarity == "features" else f"/{self.similarity}"
-        return score.with_signature(f"{self.card.signature}/{self.protocol}{suffix}")
+        return f"{self.card.signature}/{self.protocol}{suffix}"
 
     @abstractmethod
     def _score(self, sample: EditSample) -> Program[Score]: ...

@@ -10,6 +10,7 @@ import pytest
 from editcritic.benchmarks.inspection import doctor
 from editcritic.benchmarks.inspection.expert_probe import synthetic_image
 from editcritic.reward import default_experts
+from editcritic.reward.installation import install_command
 from editcritic.reward.queries.specs import entry_point_names
 
 NOT_RUN = {"clip", "openai", "no-segmenter", "vlm"}
@@ -46,14 +47,42 @@ def test_versions_and_what_is_lacking_are_told(report: doctor.DoctorReport) -> N
     assert (("", "tomli") in packages) == (sys.version_info < (3, 11))
     for extra, missing in report.missing_packages.items():
         assert all(packages[extra, name] is None for name in missing)
-        assert report.to_json()["install"][extra] == f"pip install 'editcritic[{extra}]'"
+        assert report.to_json()["install"][extra] == install_command(extra)
     assert report.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"),
+    [
+        ('{"url": "file:///clone", "dir_info": {"editable": true}}', "pip install -e '.[ocr]'"),
+        ('{"url": "file:///clone", "dir_info": {}}', "pip install 'editcritic[ocr]'"),
+        (None, "pip install 'editcritic[ocr]'"),
+    ],
+)
+def test_advice_is_to_install_as_this_was_installed(
+    origin: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "editcritic-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: editcritic\nVersion: 1.0\n")
+    if origin is not None:
+        (info / "direct_url.json").write_text(origin)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert install_command("ocr") == said
+
+
+def test_all_advice_on_our_extras_is_of_one_function() -> None:
+    root = Path(doctor.__file__).parents[2]
+    folders = ("benchmarks", "cli", "integrations", "reward", "verifiers")
+    texts = {path: path.read_text(encoding="utf-8") for name in folders for path in (root / name).rglob("*.py")}
+    assert len(texts) > 300
+    assert [path.name for path, text in texts.items() if "editcritic[" in text] == ["installation.py"]
 
 
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "torch" else find(name))
-    assert doctor.torch_report() == {"installed": False, "device": None, "install": "pip install 'editcritic[hf]'"}
+    assert doctor.torch_report() == {"installed": False, "device": None, "install": install_command("hf")}
 
 
 def test_who_lacks_torchvision_is_told_who_will_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +117,7 @@ EXPERT = (
     [
         (EXPERT, "not_tested", "needs weights", ""),
         (EXPERT.replace("(Expert)", "(AsyncExpert)"), "not_tested", "queries a server", ""),
-        ("import openai\n" + EXPERT, "not_installed", "openai is not installed", "pip install 'editcritic[judge]'"),
+        ("import openai\n" + EXPERT, "not_installed", "openai is not installed", install_command("judge")),
         ("import theirs_nowhere\n", "not_installed", "theirs_nowhere is not installed", ""),
         ("raise RuntimeError('out of order')\n", "failed", "RuntimeError: out of order", ""),
     ],
@@ -115,7 +144,7 @@ def test_a_missing_package_of_ours_is_told_by_the_expert(tmp_path: Path, monkeyp
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     result = doctor.check_expert("rapidocr", ())
     assert result.status == "not_installed"
-    assert "pip install 'editcritic[ocr]'" in result.problem
+    assert install_command("ocr") in result.problem
 
 
 def test_an_expert_that_hangs_does_not_hang_the_doctor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.report.page import thumbnail_folder, write_page
 from editcritic.benchmarks.report.report_data import ReportData
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 
-from ..chromium import needed, opened
+from ..chromium import FOUND, needed, opened
 from .synthetic_results import HOSTILE, Drawn, outputs, scored
 
 SKILLS = {"good": 0.9, "bad": 0.3}
@@ -83,6 +85,40 @@ def test_it_shows_every_section_and_the_console_stays_silent(page: Path) -> None
 
 
 @needed
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pictures_and_charts_use_the_width_and_what_is_long_is_folded(page: Path, width: int) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=FOUND, args=["--no-sandbox"])
+        shown = browser.new_page(viewport={"width": width, "height": 900})
+        shown.goto(page.as_uri())
+        sides = shown.evaluate(
+            """() => {
+              const all = (selector, of) => [...document.querySelectorAll(selector)].map(of);
+              const width = (one) => one.getBoundingClientRect().width;
+              return {
+                page: document.documentElement.scrollWidth,
+                shots: all(".shot .on", width),
+                cut: all("figure:not(.broad) > .wide", (one) => Math.max(0, one.scrollWidth - one.clientWidth)),
+                alone: all("figure.alone svg[role]", width),
+                row: document.querySelector("#leaderboard .charts").clientWidth,
+              };
+            }"""
+        )
+        configurations = shown.locator("#provenance details", has_text="configuration of")
+        folded = [configurations.nth(at).get_attribute("open") for at in range(configurations.count())]
+        controls = shown.locator("#filters").is_visible()
+        browser.close()
+    assert sides["page"] == width
+    assert min(sides["shots"]) >= 320
+    assert not any(sides["cut"])
+    drawn = [side for side in sides["alone"] if side]
+    assert len(drawn) == len(sides["alone"]) / 2 >= 2  # of each pair, one is shown
+    assert min(drawn) > 0.99 * sides["row"]
+    assert folded == [None, None]  # of both editors
+    assert controls == (width > 620)  # a phone has the edits first
+
+
+@needed
 def test_what_is_in_the_address_is_what_is_shown(page: Path) -> None:
     query = "metric=consistency&editor=good&label.type=color_alter&min=0.5&max=0.99&sort=highest&q=number"
     shown = opened(page, f"#browser?{query}")
@@ -111,6 +147,7 @@ def test_one_item_is_shown_with_all_that_its_scores_rest_on(page: Path) -> None:
     shown = opened(page, "#browser?item=0%2F2&metric=following&sort=order")
     assert (shown.title, shown.console) == ("Drawn edits: 2 editors", [])
     first = shown.articles()[0]
+    assert "following: found: " in first
     assert "judge followed &lt;/script&gt;&lt;script&gt;" in first
     assert "Verdict: " in first
     assert "detect in source (2 boxes)" in first
@@ -137,6 +174,15 @@ def test_a_page_that_lost_its_folder_says_so(report: ReportData, tmp_path: Path)
     assert folder is not None
     folder.rename(tmp_path / "elsewhere")
     assert "the folder report_files must lie beside this page" in opened(path).text("count")
+
+
+def test_a_table_without_rows_is_a_sentence(report: ReportData, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    results = [replace(one, rows=[replace(row, scores={}) for row in one.rows]) for one in report.results]
+    write_page(path, ReportData(EditorComparison.of(report.suite, results, count=100)))
+    text = path.read_text(encoding="utf-8")
+    assert "There is nothing to show in this table." in text
+    assert not re.search(r"<tbody>\s*</tbody>", text)
 
 
 def data_of(page: Path, name: str) -> object:

@@ -55,6 +55,28 @@ def test_a_suite_is_judged_whole(folder, name):
     assert any(cell["value"] is not None for row in tables[0]["rows"].values() for cell in row.values())
 
 
+@pytest.mark.parametrize("name", SUITES)
+def test_the_list_says_what_each_suite_needs(folder, name, editcritic):
+    entry = next(one for one in json.loads(editcritic("bench", "list", "--json").stdout) if one["name"] == name)
+    suite = load_suite(recipe(folder, name).suite, recipe(folder, name).data)
+    used = {spec_table(spec)["use"] for spec in suite.metrics().values()}
+    roles = {role for metric in suite.metrics().values() for role in build(metric).card.roles}
+    if entry["metrics"] == ["i2i-overall"]:
+        used = {"i2i-overall"}
+    assert used <= {metric.partition("?")[0] for metric in entry["metrics"]}
+    assert roles <= {*entry["roles"]}
+    written = b"".join(path.read_bytes() for path in (folder / name).rglob("*") if path.is_file())
+    read = [part.split("`") for part in re.split("[;,] ", entry["fields"])]
+    missing = [names for names in read if names[1:] and not any(one.encode() in written for one in names[1::2])]
+    assert [names[1] for names in missing] == ABSENT.get(name, [])
+    row = next(line for line in editcritic("bench", "list", code=0).stdout.splitlines() if line.startswith(name))
+    assert entry["outputs"] in row
+    assert (entry["data"] or "none") in row
+
+
+ABSENT = {"dlebench": ["id"], "imgedit": ["turn1", "turn2"]}
+"""Optional fields, and those of parts of a suite that are not written here."""
+
 PRINTED = {
     "complex-edit": {"leaderboard", "levels", "measurements"},
     "dlebench": {"leaderboard", "criteria", "labels-if", "labels-vc"},

@@ -15,6 +15,7 @@ import pytest
 
 from editcritic.benchmarks.suites.human_labels import read_labels
 from editcritic.benchmarks.suites.results import RUN_FILE
+from editcritic.reward.installation import install_command
 
 from ...benchmarks.human_eval import label_files
 from ...benchmarks.human_eval.label_files import make_label, results, row
@@ -241,7 +242,7 @@ def test_without_gradio_sheets_work_and_the_page_names_the_extra(tmp_path):
         timeout=120, check=False,
     )  # fmt: skip
     assert run.returncode == 2
-    assert run.stderr == "editcritic: this requires gradio, which is not installed: pip install 'editcritic[app]'\n"
+    assert run.stderr == f"editcritic: this requires gradio, which is not installed: {install_command('app')}\n"
     assert not (tmp_path / "labels.jsonl").exists()
     command = [sys.executable, "-c", code, "judge", "label", *two_editors(tmp_path)]
     command += ["--sheet", str(tmp_path / "sheet"), "--annotator", "ann"]

@@ -50,7 +50,7 @@ def test_a_failed_edit_is_an_error_in_words_an_abstention_the_lowest_and_the_oth
     judge = Judge(failing=Judge.always(arrived.edited[5]), abstaining={arrived.edited[14].digest})
     with served(judge.reward(), "verl-omni") as url:
         got = scores(url, EDITS, retry_backoff=0.01)
-    message = "Scorer server returned HTTP 422: 1 of 1 edits have no score: edit-0: failed (fake: the judge did not"
+    message = "Scorer server returned HTTP 422: 1 of 1 edits have no score: edit-0: failed (the judge did not"
     assert str(got[5]).startswith(message)  # its third attempt; the others were answered with 503
     expected = values(arrived)
     assert got[14] == 0.0

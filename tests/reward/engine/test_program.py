@@ -63,7 +63,7 @@ def test_the_first_failure_is_raised_else_the_first_abstention_with_all_that_was
     program.send(None)
     with pytest.raises(Failed if failures else Abstained) as caught:
         program.send(outcomes)
-    reasons = [f"{outcome.expert}: {outcome.reason}" if outcome.expert else outcome.reason for outcome in failures]
+    reasons = [f"{outcome.reason} ({outcome.expert})" if outcome.expert else outcome.reason for outcome in failures]
     reasons += [outcome.reason for outcome in abstentions]
     assert (caught.value.reason, caught.value.outcomes) == (reasons[0], outcomes)
 

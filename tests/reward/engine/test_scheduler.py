@@ -150,7 +150,7 @@ def asking(*queries, role=None):
 
 @pytest.mark.parametrize(
     ("expert", "expected"),
-    [(FAILING, Score.failed("failing: lost for words")), (ABSTAINING, Score.abstained("who could know"))],
+    [(FAILING, Score.failed("lost for words (failing)")), (ABSTAINING, Score.abstained("who could know"))],
 )
 def test_a_question_without_an_answer_ends_the_program(expert, expected, engine):
     def swallows():
@@ -173,7 +173,7 @@ def test_unanswered_questions_come_with_their_siblings_and_parts_fail_alone(engi
 
     outcomes: list[Outcome] = []
     experts = {"preference": Fake(), "judge": FAILING, "detector": ABSTAINING}
-    assert engine.submit(looks(), experts).result(20) == Score.failed("failing: lost for words")
+    assert engine.submit(looks(), experts).result(20) == Score.failed("lost for words (failing)")
     assert outcomes == [known(question(1)), Failure("lost for words", "failing"), Abstention("who could know")]
 
     def outer():
@@ -184,7 +184,7 @@ def test_unanswered_questions_come_with_their_siblings_and_parts_fail_alone(engi
     score = engine.submit(outer(), experts).result(20)
     assert list(score.parts.values()) == [
         alone(asks(1), known),
-        Score.failed("failing: lost for words"),
+        Score.failed("lost for words (failing)"),
         Score.abstained("who could know"),
         alone(asks(2), known),
     ]
@@ -224,7 +224,7 @@ def test_roles_fall_back_and_wrong_or_missing_experts_fail(engine):
 
     expert = Judging(name="judging")
     (score,) = run_all(engine, [asks(1)], expert)
-    reason = "judging: judging answers judge, not rate: bind another expert to this role"
+    reason = "judging answers judge, not rate: bind another expert to this role (judging)"
     assert score == Score.failed(reason, cause="infrastructure")
     assert expert.calls == []
 
@@ -263,13 +263,12 @@ def broken(query, sample):
     raise KeyError("cup")
 
 
-@pytest.mark.parametrize(
-    ("rule", "reason"), [(broken, "adapting: KeyError: 'cup'"), (lambda *_: None, "adapting: AttributeError")]
-)
+@pytest.mark.parametrize(("rule", "reason"), [(broken, "KeyError: 'cup'"), (lambda *_: None, "AttributeError: ")])
 def test_an_expert_that_cannot_adapt_a_question_fails_who_asked_it(rule, reason, engine):
     (score,) = run_all(engine, [asks(1)], Adapting(rule))
     assert (score.status, score.value) == ("failed", None)
     assert score.reason.startswith(reason)
+    assert score.reason.endswith(" (adapting)")
     assert lives(engine)
 
 
@@ -296,7 +295,7 @@ def test_an_expert_that_always_raises_is_given_up_after_few_calls(batch):
         assert engine.down_experts() == {"moody": "4 consecutive failures, the last: RuntimeError: unwell"}
         called = len(expert.calls)
         (score,) = run_all(engine, [asks(1000)], expert)
-        assert score.reason == f"moody: not asked, the expert is down: {engine.down_experts()['moody']}"
+        assert score.reason == f"not asked, the expert is down: {engine.down_experts()['moody']} (moody)"
         assert len(expert.calls) == called
         assert run_all(engine, [asks(1)], well) == [alone(asks(1), known)]
 

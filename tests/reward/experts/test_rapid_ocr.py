@@ -17,6 +17,7 @@ import skimage.data
 from editcritic.reward import Box, Image
 from editcritic.reward.experts import rapid_ocr
 from editcritic.reward.experts.rapid_ocr import RapidOcr
+from editcritic.reward.installation import install_command
 from editcritic.reward.queries import Abstention, ExpertDown, ReadText, RecognizedText
 
 from .asking import assert_down, assert_failed, in_engine
@@ -255,7 +256,7 @@ def test_without_the_package_or_its_models_it_is_down_and_says_what_to_install(m
         patched.setitem(sys.modules, "rapidocr", None)
         assert_down(RapidOcr(), r"rapidocr is not installed: pip install 'editcritic\[ocr\]'")
         (failure,) = in_engine(RapidOcr(), [ReadText(Image.of(label("word", 20)))])
-        assert_failed(failure, "pip install 'editcritic[ocr]'")
+        assert_failed(failure, install_command("ocr"))
     monkeypatch.setattr(rapid_ocr, "distribution", lambda _: Emptied)
     assert_down(RapidOcr(), "should contain one det model, found none")
 

@@ -16,6 +16,7 @@ from editcritic.reward.experts import vlm
 from editcritic.reward.experts.judging.logits_processors import TextWriter, build_option_trie
 from editcritic.reward.experts.judging.sent_images import after_jpeg
 from editcritic.reward.experts.vlm import Vlm
+from editcritic.reward.installation import install_command
 from editcritic.reward.queries import Failure, Judge, Message, YesNo
 from editcritic.reward.queries.response_formats import FreeText, Grade, Json, Levels, Reply, Tool, ToolCall
 
@@ -277,7 +278,7 @@ def test_json_that_cannot_be_written_fails_its_question(small, monkeypatch):
     assert isinstance(well, Reply)
     monkeypatch.setitem(sys.modules, "llguidance", None)
     (outcome,) = small([ask("Judge it.", form=Json.from_schema(SCHEMA))])
-    assert "pip install 'editcritic[hf]'" in outcome.reason
+    assert install_command("hf") in outcome.reason
 
 
 CALL = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}

@@ -10,6 +10,7 @@ import torch
 
 from editcritic.benchmarks.sceneedit.tiny_editor.pipeline import load_pretrained, tokenizer, untrained_pipeline
 from editcritic.benchmarks.sceneedit.tiny_editor.transformer import SceneEditTransformer
+from editcritic.reward.installation import install_command
 
 NEEDS = ("torch", "transformers", "diffusers")
 
@@ -138,5 +139,5 @@ def test_it_says_in_a_line_what_to_install():
     script = WITHOUT_TORCH.format(module="editcritic.benchmarks.sceneedit.tiny_editor.editor_evaluation")
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert process.returncode == 2
-    assert "this requires torch, which is not installed: pip install 'editcritic[diffusers]'" in process.stderr
+    assert f"this requires torch, which is not installed: {install_command('diffusers')}" in process.stderr
     assert process.stderr.count("\n") == 1

@@ -48,6 +48,9 @@ def test_what_cannot_be_read_is_a_failed_score_and_listed(editcritic, tmp_path, 
     assert {number for number, score in scores.items() if score.status == "failed"} == failed
     assert any(SAID[3] in item.text for item in scores[3].evidence)
     result: dict[str, Any] = json.loads((out / "result.json").read_text())
+    # A failed score is signed like the others: a run with failures has no other metric than one without.
+    signatures = {name: [f"viescore-{name}@1/{protocol}"] for name in ("sc", "pq")}
+    assert result["provenance"]["score_signatures"] == signatures
     cell = result["tables"][0]["rows"]["all"]["EN SC"]
     assert (cell["count"], cell["num_missing"]) == (len(expected), len(failed))
     assert any(

@@ -21,6 +21,7 @@ from editcritic.reward.experts.judging.addresses import PrefixGroups
 from editcritic.reward.experts.judging.http_endpoint import RetriesExhausted
 from editcritic.reward.experts.judging.token_usage import TokenUsage
 from editcritic.reward.experts.openai_judge import OpenAIJudge
+from editcritic.reward.installation import install_command
 from editcritic.reward.queries import ExpertDown, Failure, FreeText, Grade, Judge, Message, Reply, YesNo
 from editcritic.reward.queries.specs import SpecError
 from editcritic.reward.routing import by_preference
@@ -221,7 +222,7 @@ def test_no_key_is_sent_where_none_was_named_and_a_missing_key_or_package_says_w
     assert_down(OpenAIJudge("gpt"), "environment variable OPENAI_API_KEY")
     monkeypatch.setitem(sys.modules, "openai", None)
     assert_down(
-        OpenAIJudge("m", "http://127.0.0.1:9/v1"), re.escape("openai is not installed: pip install 'editcritic[judge]'")
+        OpenAIJudge("m", "http://127.0.0.1:9/v1"), re.escape(f"openai is not installed: {install_command('judge')}")
     )
 
 
