@@ -86,12 +86,11 @@ Experts = Annotated[
     list[str] | None,
     typer.Option(
         "--experts",
-        help="Models that the reward queries: a bundle (cpu, laptop, small, standard, large, edival, dlebench, "
-        "i2ibench), as in `--experts small`; ROLE=SPEC, as in `--experts judge=qwen3-vl-8b`; several in quotes, later "
-        "ones override: "
-        "`--experts 'small judge=openai:http://127.0.0.1:8000/v1'`; a TOML file; or module:function returning role -> "
-        "expert. Default: cpu, which needs no download. It judges annotated boxes, colours and text; other edits of "
-        "photos get no score. docs/experts.md lists all specs.",
+        help="Models that the reward queries: a bundle (cpu, laptop, small, standard, large, edival, edival-official, "
+        "dlebench, i2ibench), as in `--experts small`; ROLE=SPEC, as in `--experts judge=qwen3-vl-8b`; several in "
+        "quotes, later ones override: `--experts 'small judge=openai:http://127.0.0.1:8000/v1'`; a TOML file; or "
+        "module:function returning role -> expert. Default: cpu, which needs no download. It judges annotated boxes, "
+        "colours and text; other edits of photos get no score. docs/experts.md lists all specs.",
     ),
 ]
 AnswerCache = Annotated[
@@ -150,7 +149,7 @@ _EXAMPLE = "Example: "
 _UNBROKEN = "\u2011"  # a hyphen at which no line ends
 
 
-class _Formatter(typer.Context.formatter_class):  # type: ignore[misc]
+class _Formatter(typer.Context.formatter_class):  # type: ignore[misc, valid-type]
     """Texts are wrapped between words: names of options and of models have hyphens, and could not be copied."""
 
     def write_text(self, text: str) -> None:

@@ -220,7 +220,8 @@ def _one_edit(
         return OneEdit.open(source, edited, sentence, boxes)
     if edited is not None or source.suffix.lower() in IMAGE_SUFFIXES:
         raise InputError(
-            'one edit is a source image, an edited image and what was asked for: a.png b.png "make the mug blue"'
+            f"{source}{f' and {edited}' if edited else ''} alone cannot be scored: an edit is a source image, an "
+            'edited image and what was asked for, as in a.png b.png "make the mug blue"'
         )
     if boxes is not None or picture is not None:
         raise InputError(

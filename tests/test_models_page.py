@@ -1,11 +1,14 @@
 """docs/models.md is up to date, and its names work."""
 
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from editcritic.cli.options import Experts
 from editcritic.reward import Expert, build, load_experts, spec_of
 from editcritic.reward.experts.loading.local_expert import LocalExpert
 from editcritic.reward.experts.loading.model_registry import Bundle, bundles, registered_models
@@ -36,6 +39,22 @@ def test_what_stands_in_the_first_column_can_be_typed(name: str) -> None:
 def test_the_table_of_bundles_is_up_to_date() -> None:
     hint = "write it again: python docs/reference/models_page.py --bundles"
     assert "\n".join(models_page.bundle_table()) in (PAGE.parent / "experts.md").read_text(encoding="utf-8"), hint
+
+
+def test_the_readme_and_the_help_agree_with_the_tables() -> None:
+    readme = (PAGE.parents[1] / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("| bundle |")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+    told = {name.strip("`"): (download, memory) for names, _, download, memory, _ in rows for name in names.split(", ")}
+    assert len(told) == 7
+    for name, (download, memory) in told.items():
+        facts = models_page.bundle_facts(bundles()[name])
+        assert (facts["download"].casefold() in download.casefold(), facts["memory"] in memory) == (True, True), name
+    assert f"a bundle ({', '.join(bundles())})" in get_args(Experts)[1].help
+    adapters = readme.partition(" | adapters |")[0].rpartition("| ")[2].split(", ")
+    trainers = (PAGE.parent / "trainers.md").read_text(encoding="utf-8").partition("\n\n|")[2].partition("\n\n")[0]
+    supported = re.findall(r"^\| \[(.+?)\]\([^|]*\| (?!nothing)", trainers, re.MULTILINE)
+    assert sorted(adapters) == sorted({*supported} - {"TRL"})
 
 
 @pytest.mark.parametrize("bundle", bundles().values(), ids=lambda bundle: bundle.name)

@@ -88,7 +88,7 @@ class SceneEdit(Suite):
         "Apache-2.0: the images are drawn by this package",
         "",
         outputs="{number}.png",
-        metrics=(*_METRICS.values(), "truth-followed", "truth-unchanged"),
+        metrics=(*map(str, _METRICS.values()), "truth-followed", "truth-unchanged"),
     )
 
     def __init__(self, data: Path | None = None, *, prompts: int = 225, seed: int = 7, size: int = SIZE) -> None:

@@ -243,7 +243,9 @@ def load_results(folder: str | Path) -> Results:
         _check_ranges(provenance.get(RANGES_ENTRY, {}))
         return Results(editor, list(read_rows(folder / SCORES_FILE)), provenance)
     except OSError as error:
-        raise InputError(f"{folder} is not a result folder: {error.strerror} ({error.filename})") from None
+        raise InputError(
+            f"{folder} is not a result folder: {error.strerror} ({error.filename}): give one that `bench run -o` wrote"
+        ) from None
     except InputError:
         raise
     except (ValueError, LookupError, TypeError, AttributeError) as error:

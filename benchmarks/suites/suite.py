@@ -228,6 +228,14 @@ def protocol_text(name: str, protocols: Mapping[str, str]) -> str:
     return f"the protocol of {name} is {named[0]}; others, by --protocol: {', '.join(named[1:])}" if named else ""
 
 
+def missing_data(suite: str, expected: str) -> InputError:
+    """The error of a suite that is given no data. expected: what to give."""
+    return InputError(
+        f"{suite} needs its data, by default those in data/{suite}: give --data with {expected}; "
+        f"`editcritic bench prepare {suite}` says where to get them"
+    )
+
+
 def make_items(
     rows: Iterable[T],
     make: Callable[[T], Iterable[SuiteItem]],

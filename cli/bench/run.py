@@ -152,7 +152,10 @@ def run(
     only_lock = write_lock is not None and settings.outputs is None and settings.out is None
     if not only_lock and (settings.outputs is None or settings.out is None):
         lacking = [f"--{name}" for name in ("outputs", "out") if getattr(settings, name) is None]
-        raise InputError(f"give {' and '.join(lacking)}, as an option or in the --config file")
+        raise InputError(
+            f"{' and '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing: give the folder of the editor's "
+            "images to --outputs and that of the results to --out, as options or in the --config file"
+        )
     if estimate and (settings.suite == ALL_SUITES or settings.ray is not None or process.world_size > 1 or only_lock):
         raise InputError("--estimate is for one suite in one process, without Ray, and needs --outputs and --out")
     if settings.suite == ALL_SUITES:

@@ -118,7 +118,7 @@ def test_a_picture_does_not_overwrite_an_input(over: int, pair: Any, editcritic:
     ("words", "message"),
     [
         (("a.png",), 'a.png b.png "make the mug blue"'),
-        (("a.png", "b.png"), 'a.png b.png "make the mug blue"'),
+        (("a.png", "b.png"), "a.png and b.png alone cannot be scored"),
         (("a.png", "none.png", "Remove cup"), "none.png"),
         (("samples.jsonl", "--picture", "out.png"), "--boxes and --picture are for one edit"),
         (("a.png", "b.png", "Remove cup", "--boxes", "{"), "--boxes is not JSON"),

@@ -31,7 +31,7 @@ from ...common.problems import Problems
 from ..bootstrap import Statistic, plain_mean
 from ..results import ResultRow, Results
 from ..rows import DataProblem
-from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, lines_digest, make_items, require_choice
+from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, lines_digest, make_items, missing_data, require_choice
 from ..tables import Table
 from .construction import CATEGORIES
 from .reader import ComplexEditRow, read_split
@@ -100,9 +100,7 @@ class ComplexEdit(Suite):
         pq_instruction: bool = False,
     ) -> None:
         if data is None:
-            raise InputError(
-                "complex-edit needs its data: give --data with the folder of its parquet files, or one of them"
-            )
+            raise missing_data(self.name, "the folder of its parquet files, or one of them")
         require_choice(self.name, "mean", mean, MEANS)
         self.split, self.mode, self.mean = split, mode, mean
         self.levels = _levels(levels)

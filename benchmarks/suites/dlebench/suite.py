@@ -31,6 +31,7 @@ from ..suite import (
     find_image,
     json_digest,
     make_items,
+    missing_data,
     opened,
     require_choice,
 )
@@ -97,7 +98,7 @@ class DleBench(Suite):
         prompts: str | None = None,
     ) -> None:
         if data is None:
-            raise InputError("dlebench needs the folder of its data, with data.jsonl: give --data")
+            raise missing_data(self.name, f"the folder of {DATA_FILE}, or that file")
         require_choice(self.name, "mode", mode, MODES)
         require_choice(self.name, "format of boxes", boxes, get_args(BoxFormat))
         self.mode, self.context, self.max_turns, self.boxes = mode, _context(context), max_turns, boxes

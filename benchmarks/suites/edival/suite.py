@@ -35,6 +35,7 @@ from ..suite import (
     decode_images,
     find_image,
     lines_digest,
+    missing_data,
     require_choice,
 )
 from ..tables import Table
@@ -334,7 +335,7 @@ class EdiVal(Suite):
 
 def _instruction_file(data: str | Path | None) -> Path:
     if data is None:
-        raise InputError(f"edival needs its data: give --data with the folder of {CSV}, or that file")
+        raise missing_data("edival", f"the folder of {CSV}, or that file")
     path = Path(data)
     if path.is_file():
         return path

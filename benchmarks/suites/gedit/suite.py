@@ -25,7 +25,17 @@ from ..bootstrap import Statistic, plain_mean
 from ..results import OUTPUTS_ENTRY, ResultRow, Results
 from ..rows import DataProblem, Row, choice, file_name, read_rows, reasons, text, usable
 from ..split_files import extracted_images, find_split_files
-from ..suite import LabelValue, Suite, SuiteInfo, SuiteItem, find_image, lines_digest, make_items, require_choice
+from ..suite import (
+    LabelValue,
+    Suite,
+    SuiteInfo,
+    SuiteItem,
+    find_image,
+    lines_digest,
+    make_items,
+    missing_data,
+    require_choice,
+)
 from ..tables import Table
 
 PICTURES: Sequence[str] = ("input_image", "input_image_raw")
@@ -86,7 +96,7 @@ class GEditBench(Suite):
         prompts: str | None = None,
     ) -> None:
         if data is None:
-            raise InputError("gedit needs its data: give --data with the folder of its parquet files, or one of them")
+            raise missing_data(self.name, "the folder of its parquet files, or one of them")
         require_choice(self.name, "language", language, (*LANGUAGES, "both"))
         require_choice(self.name, "column of sources", sources, PICTURES)
         with input_errors(ValueError):

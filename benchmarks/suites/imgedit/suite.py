@@ -52,6 +52,7 @@ from ..suite import (
     decode_images,
     json_digest,
     make_items,
+    missing_data,
     opened,
     require_choice,
 )
@@ -98,7 +99,7 @@ class ImgEditBench(Suite):
         prompts: str | None = None,
     ) -> None:
         if data is None:
-            raise InputError("imgedit needs its data: give --data with the folder of its instructions and pictures")
+            raise missing_data(self.name, "the folder of its instructions and pictures")
         require_choice(self.name, "part", part, PARTS)
         if extract_source is not None and part != "basic":
             raise InputError(f"extract_source is an option of the part basic, got part={part}")

@@ -71,7 +71,7 @@ def test_a_comparison_does_without_a_suite_that_is_not_there(editcritic: Command
     ("arguments", "message"),
     [
         (("report", "{}", "--suite", "nothing:Here"), "cannot find nothing:Here"),
-        (("report", "{}/good/none"), "is not a result folder"),
+        (("report", "{}/good/none"), "/result.json): give one that `bench run -o` wrote"),
         (("report", "{}", *SUITE, "--format", "word"), "expected one of markdown, csv, latex"),
         (("report", "{}", *SUITE, "--table", "unknown"), "there is no table unknown: the tables are leaderboard"),
         (("report", "{}", "--suite", f"{SUITE[1]}?count=4"), "differ from those of the results"),

@@ -198,7 +198,7 @@ def test_results_without_their_data_are_named_and_the_others_shown(editcritic: C
     result = editcritic("bench", "report", results, "--json", *COUNT, code=1)
     document = json.loads(result.stdout)
     assert [row["suite"] for row in document["summary"]] == ["sceneedit", "sceneedit"]
-    assert any(note.startswith("dlebench, one: not shown: dlebench needs the folder") for note in document["notes"])
+    assert any(note.startswith("dlebench, one: not shown: dlebench needs its data") for note in document["notes"])
 
 
 def test_data_of_all_suites_are_found_below_one_folder(editcritic: Command, results: Path) -> None:

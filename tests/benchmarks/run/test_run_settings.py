@@ -113,9 +113,9 @@ def test_what_is_wrong_in_a_file_is_told(text, message, bench, made, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((TOY,), "give --outputs and --out"),
-        ((TOY, "--outputs", "outputs"), "give --out,"),
-        ((TOY, "--outputs", "outputs", "--write-lock", "lock.toml"), "give --out,"),
+        ((TOY,), "--outputs and --out are missing: give the folder of the editor's images"),
+        ((TOY, "--outputs", "outputs"), "--out is missing: "),
+        ((TOY, "--outputs", "outputs", "--write-lock", "lock.toml"), "--out is missing: "),
         (("--outputs", "outputs", "-o", "out"), "give a SUITE"),
         ((TOY, "--config", "none.toml"), "cannot read"),
     ],

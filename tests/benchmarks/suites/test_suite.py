@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from editcritic.benchmarks.common.errors import InputError
+from editcritic.benchmarks.run.suite_loading import load_suite
 from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
 from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
@@ -76,3 +77,9 @@ def test_a_suite_is_sent_to_another_process_and_refuses_what_there_is_not(tmp_pa
         suite.metrics("magic")
     with pytest.raises(InputError, match=f"{name} needs .*--data"):
         kind()
+
+
+@pytest.mark.parametrize("name", ["complex-edit", "dlebench", "edival", "gedit", "imgedit"])
+def test_a_suite_without_data_says_where_to_get_them(name: str) -> None:
+    with pytest.raises(InputError, match=rf"{name} needs its data.* give --data .*`editcritic bench prepare {name}`"):
+        load_suite(name)
