@@ -50,7 +50,7 @@ def label(
         "dimension, without practice. The answers are --gold-labels of `judge agreement`.",
     ),
     gold_labels: Path | None = typer.Option(
-        None, help="Labels with known answers, for feedback during practice and for annotator checks."
+        None, help="Labels with known answers, for practice and for annotator checks."
     ),
     definition: list[str] | None = typer.Option(None, help="DIMENSION=TEXT shown to annotators. Repeatable."),
     scores: list[str] | None = typer.Option(
@@ -58,7 +58,9 @@ def label(
         help="Scores that the page compares labels with: a file of `score -o`, EDITOR=FILE, or a result folder. "
         "Repeatable. Those of RESULTS are taken anyway.",
     ),
-    practice_questions: int = typer.Option(30, min=0, help="Number of practice questions."),
+    practice_questions: int = typer.Option(
+        30, min=0, help="Number of practice questions, of those with known answers."
+    ),
     recheck_share: float = typer.Option(
         0.2, min=0, max=1, help="Fraction of questions repeated to measure consistency."
     ),
@@ -102,6 +104,7 @@ def label(
         raise InputError("--sheet FOLDER and --annotator NAME go together: each annotator has an order of their own")
     if has_page:
         require_app()
+        echo(f"editcritic: opening {suite}")
     source = open_source(suite, data, outputs or ())
     pool = source.pool
     types = [QuestionType.parse(text) for text in question or ()] or source.default_types
@@ -122,6 +125,11 @@ def label(
         pool, questions, out, gold, seed, practice_questions, recheck_share, definitions,
         score_sources=(*source.scores, *(scores or ())),
     )  # fmt: skip
+    if practice_questions and not session.num_practice and imported is None and export is None:
+        echo(
+            "editcritic: no practice questions: only those with known answers (--gold-labels) are practised, at most a "
+            "third of all"
+        )
     if pool.skipped:
         echo(f"editcritic: {len(pool.skipped)} images are missing, e.g. {pool.skipped[0]}")
         for editor, unnamed in pool.unnamed_outputs().items() if isinstance(pool, SuitePool) else ():
