@@ -273,7 +273,7 @@ def test_who_has_no_token_cannot_keep_out_who_has_one(url: str) -> None:
 @needed
 def test_the_page_asks_nobody_else(url: str, browser: Browser) -> None:
     with visited(browser, url) as visit:
-        for title in ("Audit", "Compare results", "Label", "Score and rank"):
+        for title in ("Audit", "Compare", "Label", "Score and rank"):
             visit.page.get_by_role("tab", name=title, exact=True).first.click()
             visit.page.wait_for_timeout(200)
         assert (visit.hosts, visit.console) == ({urlsplit(url).netloc}, [])
