@@ -94,6 +94,22 @@ def slow_uploads(page: Page) -> None:
     page.route("**/upload?**", upload_slowly)
 
 
+_CUT = """() => [...document.querySelectorAll("table")].filter((one) => one.offsetWidth).flatMap((table) => {
+  const cells = [...table.querySelectorAll("th, td")].filter((one) => one.scrollWidth > one.clientWidth + 1);
+  const hasBar = parseFloat(getComputedStyle(table, "::-webkit-scrollbar").height) > 0;
+  const isWhole = table.scrollWidth <= table.clientWidth + 1;
+  const isSeen = table.getBoundingClientRect().right <= innerWidth && (isWhole || hasBar);
+  return [...cells, ...(isSeen ? [] : [table])].map((one) => one.innerText);
+})"""
+
+
+def cut_tables(page: Page) -> list[str]:
+    """Cells whose text is cut off, and tables that leave the window and have no visible bar to scroll them."""
+    assert page.locator("table:visible").count()
+    cut: list[str] = page.evaluate(_CUT)
+    return cut
+
+
 _FAINT = """() => {
   const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
   const context = canvas.getContext("2d", { willReadFrequently: true });

@@ -20,7 +20,7 @@ from editcritic.reward import Evidence, Score
 from editcritic.reward.score import score_line
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose, narrow, open_tab, slow_uploads
+from .browser import TIMEOUT_MS, Visit, app, choose, cut_tables, narrow, open_tab, slow_uploads
 
 pytestmark = needed
 expect.set_options(timeout=TIMEOUT_MS)
@@ -213,8 +213,11 @@ def test_outputs_outside_of_what_was_named_are_not_shown(folder: Path) -> None:
 
 def test_the_page_fits_a_phone(visit: Visit) -> None:
     with narrow(visit.page) as page:
-        open_tab(page, "Label")
+        page.reload()
         open_tab(page, "Compare")
-        compare(page, "edits/before.jsonl", "edits/after.jsonl")
-        expect(page.locator("#compare-items article").first).to_be_visible()
+        compare(page, "runs/good", "runs/lazy")
+        expect(page.locator("#compare-status")).to_contain_text("A: good, B: lazy")
+        page.get_by_role("button", name="Settings that differ").click()
+        expect(page.locator("#compare-settings table")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert cut_tables(page) == []

@@ -28,7 +28,7 @@ from editcritic.reward.score import score_line
 from ..chromium import needed
 from ..human_eval.label_files import labels_file, make_label, results, row, write
 from ..suites.tiny_suite import Toy, outputs
-from .browser import TIMEOUT_MS, Visit, choose, faint_texts, visited
+from .browser import TIMEOUT_MS, Visit, choose, cut_tables, faint_texts, visited
 
 pytestmark = needed
 
@@ -423,3 +423,6 @@ def test_a_phone_has_the_answers_below_the_thumb(browser: Browser, folder: Path,
         expect(page.locator("#label-left")).to_be_in_viewport()
         page.locator("#label-right").click()
         position(page, "2 of 3")
+        page.locator("#label-agreement button").first.click()
+        expect(page.locator("#label-agreement-text table")).to_be_visible()
+        assert cut_tables(page) == []
