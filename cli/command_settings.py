@@ -82,7 +82,7 @@ class StudySettings(Settings):
         description="Pairs of edits of one source compare another set of so many editors for each dimension; by "
         "default all.",
     )
-    practice_questions: int = Field(default=30, ge=0, description="Number of practice questions.")
+    practice_questions: int = Field(default=30, ge=0, description="Practice questions, of those with known answers.")
     gold_labels: Path | None = Field(default=None, description="As --gold-labels.")
     recheck_share: _Share = Field(
         default=0.2, description="Fraction of questions repeated to measure consistency, and of labels for --check."

@@ -77,6 +77,7 @@ def _session(paths: list[Path], labels: Path, questions: list[str]) -> Annotatio
 
     if not paths:
         raise InputError("--labels needs what is asked about: result folders of one suite, or samples")
+    echo(f"editcritic: opening {', '.join(map(str, paths))}")
     source = open_paths(paths)
     questions_asked = source.pool.questions([QuestionType.parse(text) for text in questions] or source.default_types)
     return AnnotationSession(source.pool, questions_asked, labels, score_sources=source.scores)
@@ -95,6 +96,8 @@ def serve_page(
 ) -> None:
     """Serve the page until Ctrl-C. announce: called with its address. Raises `SpecError`, and `InputError` for a taken
     port."""
+    bindings = " ".join(experts or ["cpu"])
+    echo(f"editcritic: starting the page with {', '.join([reward, bindings, *map(str, paths)])}")
     from ..benchmarks.web_app.open_files import OpenFiles
     from ..benchmarks.web_app.server import serving
     from ..benchmarks.web_app.settings import AppSettings, Scorers
@@ -102,7 +105,6 @@ def serve_page(
     with ExitStack() as stack:
         scorers = Scorers(cache)
         stack.callback(scorers.close)
-        bindings = " ".join(experts or ["cpu"])
         scorers.reward(reward, bindings)  # fail before the page is opened
         settings = AppSettings(OpenFiles(tuple(paths)), scorers, reward, bindings, session)
         try:

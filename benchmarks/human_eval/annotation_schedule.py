@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import combinations, zip_longest
 from math import comb
 from typing import Any
 
@@ -104,11 +104,12 @@ def annotation_order(
     known_keys: frozenset[tuple[object, ...]] = frozenset(),
 ) -> list[ScheduledQuestion]:
     """An annotator's questions in order: practice, then one dimension after the other, `overall` last.
-    practice_questions: at most a third of all, those with a known answer first; they are not asked again.
+    practice_questions: at most so many, see `practice_count`; they are not asked again.
     recheck_share: fraction of a dimension's questions repeated later with sides swapped; those with a known answer
     first. Deterministic for an annotator and seed."""
     rng = random.Random(f"{seed} {annotator}")
-    practice_keys = _trial_questions(questions, rng, min(practice_questions, len(questions) // 3), known_keys)
+    count = practice_count(questions, practice_questions, known_keys)
+    practice_keys = _trial_questions(questions, rng, count, known_keys)
     remaining = [question for question in questions if question.key not in practice_keys]
     practised = [question for question in questions if question.key in practice_keys]
     schedule = [ScheduledQuestion(question, "trial", rng.random() < 0.5) for question in practised]
@@ -118,6 +119,14 @@ def annotation_order(
         own = [question for question in remaining if question.question_type == question_type]
         schedule += question_block(own, rng, recheck_share, known_keys)
     return schedule
+
+
+def practice_count(
+    questions: Sequence[LabelQuestion], practice_questions: int, known_keys: frozenset[tuple[object, ...]]
+) -> int:
+    """How many of the questions are practised: only those with a known answer, as others teach nothing; at most
+    `practice_questions`, and a third of all."""
+    return min(practice_questions, sum(one.key in known_keys for one in questions), len(questions) // 3)
 
 
 def question_block(
@@ -149,13 +158,8 @@ def _trial_questions(
         by_type.setdefault(question.question_type, []).append(question)
     for group in by_type.values():
         rng.shuffle(group)
-        group.sort(key=lambda question: question.key not in known_keys)
-    practice: list[LabelQuestion] = []
-    while len(practice) < count:
-        for group in by_type.values():
-            if group and len(practice) < count:
-                practice.append(group.pop(0))
-    return {question.key for question in practice}
+    known = ([question.key for question in group if question.key in known_keys] for group in by_type.values())
+    return set([key for keys in zip_longest(*known) for key in keys if key is not None][:count])
 
 
 def _iou(first: Corners, second: Corners) -> float:

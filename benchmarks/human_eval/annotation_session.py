@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -22,7 +21,6 @@ from ..suites.human_labels import (
     LabelAnswer,
     LabelKind,
     append_labels,
-    effective_labels,
     read_labels,
     validation_message,
 )
@@ -37,6 +35,7 @@ from .annotation_schedule import (
     annotation_order,
     check_annotators,
     label_key,
+    practice_count,
     question_block,
     same_answer,
 )
@@ -127,6 +126,11 @@ class AnnotationSession:
         return list(dict.fromkeys(label.annotator for label in self.labels if label.phase != "answer"))
 
     @property
+    def num_practice(self) -> int:
+        """Practice questions of each annotator."""
+        return practice_count(self.questions, self.practice_questions, frozenset(self.known_answers))
+
+    @property
     def is_used(self) -> bool:
         """Whether a label was saved since the session began."""
         return len(self._labels) > self._num_read
@@ -208,7 +212,10 @@ class AnnotationSession:
                 raise AnsweredElsewhere("this question was answered already, by a double click or in another window")
             label = self.make_label(annotator, scheduled, answer, note, seconds=min(max(seconds, 0.0), MAX_SECONDS))
             self._save([label])
-            return self._feedback(scheduled, label) if scheduled.phase == "trial" else None
+            if scheduled.phase != "trial":
+                return None
+            gold = self.known_answers[scheduled.question.key]
+            return Feedback(same_answer(gold, label), displayed_answer(gold, scheduled), gold.note)
 
     def add_labels(self, labels: Sequence[Label]) -> int:
         """Save labels that came from elsewhere, without those that the file has; returns how many were new. A label
@@ -270,19 +277,6 @@ class AnnotationSession:
             )
         except ValidationError as error:
             raise AnnotationError(validation_message(error)) from None
-
-    def _feedback(self, scheduled: ScheduledQuestion, label: Label) -> Feedback:
-        """Feedback to a practice question: from the known answer, else from the majority of the other annotators."""
-        key = scheduled.question.key
-        gold = self.known_answers.get(key)
-        if gold is not None:
-            return Feedback(same_answer(gold, label), displayed_answer(gold, scheduled), gold.note, "gold")
-        others = [one for one in self._labels if label_key(one) == key and one.annotator != label.annotator]
-        counts = Counter(displayed_answer(one, scheduled) for one in effective_labels(others) if one.kind != "boxes")
-        if not counts:
-            return Feedback(None, None, "", "none")
-        majority, _ = counts.most_common(1)[0]
-        return Feedback(displayed_answer(label, scheduled) == majority, majority, "", "majority")
 
     def repeat_dimension(self, annotator: str, kind: LabelKind, dimension: str) -> int:
         """Schedule all questions of a dimension again; returns the number of the round. Raises `AnnotationError` before

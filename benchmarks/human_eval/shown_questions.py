@@ -49,13 +49,11 @@ class ShownQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Feedback to a practice question. is_correct: None where nobody else has answered it. known: the known answer or
-    that of most others, as shown; None without one, and for boxes of others. source: `gold`, `majority` or `none`."""
+    """Feedback to a practice question. known: its known answer, as shown. note: that of the known answer."""
 
-    is_correct: bool | None
-    known: LabelAnswer | None
+    is_correct: bool
+    known: LabelAnswer
     note: str
-    source: str
 
 
 def shown_question(

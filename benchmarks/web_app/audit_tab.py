@@ -15,7 +15,7 @@ from ..common.errors import InputError
 from ..common.inputs import SampleEntry, SampleSource
 from ..demo.candidate_edits import good_edits
 from .audit_jobs import AuditChoice, AuditJob, AuditJobs, done_html, progress_html, report_html, stored_report_html
-from .messages import QUICK, with_messages
+from .messages import QUICK, UPLOADED, with_messages
 from .open_files import OpenFiles
 from .ranking_inputs import uploaded_entries
 from .reward_choice import require_offered, reward_choice
@@ -142,9 +142,7 @@ def edit_limit(typed: float | None) -> int:
 Updates = dict[Any, Any]  # new values of components
 _WATCH_S = 1.0  # between two looks at an audit
 
-_SHOW_STATUS = (
-    "(...given) => { document.getElementById('audit-status').scrollIntoView({block: 'center'}); return given; }"
-)
+_SHOW_STATUS = "() => document.getElementById('audit-status').scrollIntoView({block: 'center'})"
 """The button that starts is below the fold, what it shows above."""
 
 _INTRODUCTION = (
@@ -238,11 +236,11 @@ def audit_tab(settings: AppSettings) -> None:
         }
 
     outputs = [job_of_window, start, stop, status, report, page_file, figures_file]
-    started = start.click(
+    start.click(None, js=_SHOW_STATUS)
+    started = start.click(None, js=UPLOADED).then(
         on_start,
         [*edits.inputs, *families, *choice.inputs],
         outputs,
-        js=_SHOW_STATUS,
         show_progress="hidden",
         concurrency_limit=None,  # `AuditJobs` has its own, and says so
     )

@@ -1,4 +1,4 @@
-"""What the tab "Compare results" is given, and what it shows of it: settings, metrics, tables and items."""
+"""What the tab "Compare" is given, and what it shows of it: settings, metrics, tables and items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tab "Compare results": two result folders or score files, their difference, and the items that differ most."""
+"""The tab "Compare": two result folders or score files, their difference, and the items that differ most."""
 
 from __future__ import annotations
 
@@ -14,30 +14,35 @@ from ..common.markdown import markdown_text
 from ..report.comparison import compare_results
 from . import comparison_results as results
 from .comparison_results import ComparedResults, open_inputs
-from .messages import scroll_to, with_messages
+from .messages import UPLOADED, scroll_to, with_messages
 from .settings import AppSettings
 
 MAX_ITEMS = 40  # items that are shown at a time: each has three pictures
 _JSON_ITEMS = 1_000  # changed items of each metric in the file
 
-_START = (
-    "Choose two results of one suite, or two score files of the same edits, as `editcritic score -o` writes them. "
-    "Differences are B minus A."
-)
+_START = {
+    True: "Choose two results of one suite, or two score files of the same edits.",
+    False: "Drop two score files of the same edits. For results, start the app with their folders.",
+}
+"""By whether something was named at the start."""
 
 
 def comparison_tab(settings: AppSettings) -> None:
     """Add the tab's components to the `gr.Blocks` that is being built."""
     state = gr.State(None)
-    names = [*settings.files.names("results"), *settings.files.names("scores")]
+    samples, names = (
+        settings.files.names("samples"),
+        [*settings.files.names("results"), *settings.files.names("scores")],
+    )
     with gr.Row():
         with gr.Column(scale=2, min_width=320):
             chosen = [_chooser(names, "A (before)", "compare-a"), _chooser(names, "B (after)", "compare-b")]
-            with gr.Accordion("Score files of your own, and pictures", open=False):
+            with gr.Accordion("Score files of your own, and pictures", open=not names, elem_id="compare-own"):
                 uploads = [_upload("A", "compare-upload-a"), _upload("B", "compare-upload-b")]
                 pictures = gr.Dropdown(
-                    ["", *settings.files.names("samples")],
+                    ["", *samples],
                     value="",
+                    visible=bool(samples),
                     label="Pictures of score files",
                     info="the samples that were scored; none: those that lie beside the scores",
                     elem_id="compare-pictures",
@@ -47,7 +52,7 @@ def comparison_tab(settings: AppSettings) -> None:
             )
             compare = gr.Button("Compare", variant="primary", elem_id="compare-start")
         with gr.Column(scale=5, min_width=320):
-            status = gr.Markdown(_START, elem_id="compare-status")
+            status = gr.Markdown(f"{_START[bool(names)]} Differences are B minus A.", elem_id="compare-status")
             with gr.Column(visible=False, elem_id="compare-results") as shown:
                 metrics = gr.Markdown(elem_id="compare-metrics", elem_classes="lined")
                 with gr.Accordion("Leaderboard of the suite", open=False, visible=False) as board:
@@ -102,7 +107,7 @@ def comparison_tab(settings: AppSettings) -> None:
             items: results.items_html(compared, None, order_by, _bounded(how_many)),
         }
 
-    compare.click(
+    compare.click(None, js=UPLOADED).then(
         on_compare,
         [*chosen, *uploads, pictures, threshold, order, count],
         [state, status, shown, metrics, board, leaderboard, differing, download, metric, items],
@@ -119,8 +124,7 @@ def comparison_tab(settings: AppSettings) -> None:
 
 
 def _chooser(names: list[str], label: str, elem_id: str) -> gr.Dropdown:
-    info = "" if names else "none: start the app with folders of results, as in `editcritic app results`"
-    return gr.Dropdown(["", *names], value="", label=label, info=info, elem_id=elem_id)
+    return gr.Dropdown(["", *names], value="", label=label, visible=bool(names), elem_id=elem_id)
 
 
 def _upload(side: str, elem_id: str) -> gr.File:

@@ -12,6 +12,7 @@ from ..human_eval.annotation_session import AnnotationSession
 from .label_sessions import QUESTION_TYPES, LabelSessions, SessionChoice
 
 _SHOWN_NAMES = 20
+_PRACTICE = "Practice needs known answers: choose a label file under More, Known answers. Without one, there is none."
 
 
 class StartForm:
@@ -54,25 +55,30 @@ class StartForm:
                     ["", *sessions.files.names("labels")],
                     value="",
                     label="Known answers",
-                    info="labels for feedback during practice, and for checks",
+                    info="labels for practice, and for checks",
                     elem_id="label-gold",
                 )
                 num_items = gr.Number(
                     None,
                     label="Items",
-                    info="drawn at random; empty: all",
-                    minimum=1,
+                    info="drawn at random; empty or 0: all",
+                    minimum=0,  # which an emptied field sends
                     precision=0,
                     elem_id="label-items",
                 )
                 practice = gr.Number(
-                    TRIAL_QUESTIONS, label="Practice questions", minimum=0, precision=0, elem_id="label-practice"
+                    TRIAL_QUESTIONS,
+                    label="Practice questions",
+                    info="of those with a known answer, at most a third of all",
+                    minimum=0,
+                    precision=0,
+                    elem_id="label-practice",
                 )
                 recheck = gr.Slider(
                     0, 1, RECHECK_SHARE, label="Fraction of questions asked twice", step=0.05, elem_id="label-recheck"
                 )
             self.start = gr.Button("Start", variant="primary", elem_id="label-start")
-            self.status = gr.Markdown(min_height=60, elem_id="label-status")
+            self.status = gr.Markdown(_PRACTICE, min_height=60, elem_id="label-status")
         self.inputs: list[Any] = [shown, questions, labels, gold, num_items, practice, recheck]
 
     @staticmethod
@@ -91,7 +97,7 @@ class StartForm:
             labels or "",
             tuple(questions or ()),
             gold or "",
-            int(num_items) if num_items and num_items >= 1 else None,  # an emptied field sends 0
+            int(num_items or 0) or None,
             max(0, int(practice or 0)),
             min(max(float(recheck), 0.0), 1.0),
         )
@@ -112,8 +118,12 @@ def name_text(session: AnnotationSession) -> str:
     types = dict.fromkeys(question.question_type for question in session.questions)
     about = markdown_text(", ".join(f"{one.dimension} ({one.kind})" for one in types))
     names = markdown_text(", ".join(session.annotators[:_SHOWN_NAMES]))
+    if count := session.num_practice:
+        practice = f" {count} practice questions come first, and show the known answer."
+    else:
+        practice = " There is no practice: it needs known answers." if session.practice_questions else ""
     return (
         f"**{len(session.questions):,} questions: {about}.** You see image edits and answer questions about one "
         f"dimension at a time. Each answer is saved at once, in {markdown_text(session.path.name)}: stop at any time, "
-        f"and continue later with the same name.{f' Names so far: {names}.' if names else ''}"
+        f"and continue later with the same name.{practice}{f' Names so far: {names}.' if names else ''}"
     )

@@ -73,7 +73,7 @@ class QuestionPanel:
                 self.note = gr.Textbox(
                     label="Note",
                     show_label=False,
-                    placeholder="Note (saved with the answer)",
+                    placeholder="Note",
                     max_length=2000,
                     max_lines=1,
                     scale=4,

@@ -71,6 +71,11 @@ QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden"}
 page then waits forever for an event that it sent at that moment. So only what takes long, or reports something while it
 runs (`gr.Progress`, `gr.Info`, `gr.Warning`), is queued."""
 
+UPLOADED = """async () => {
+  while (document.querySelector(".uploading")) await new Promise((done) => setTimeout(done, 100));
+}"""
+"""JavaScript for an event: wait for uploads that are still under way."""
+
 _NARROW = 900  # pixels of a window below which columns lie below each other
 
 

@@ -1,6 +1,38 @@
 // The pictures of a question: zoom all of them at one place, show the source instead of the edits, draw boxes.
 const find = (selector) => element.querySelector(selector);
 
+// -- size --------------------------------------------------------------------------------------------------------------
+
+// All pictures have one size, the largest at which texts, pictures and answers are in the window together, or two fifths
+// of its height beside long texts. Two edits stay side by side.
+function fit() {
+  const pictures = find(".label-pictures");
+  if (!pictures?.clientWidth) return;
+  const ask = element.closest("#label-ask");
+  const gapOf = (grid) => parseFloat(getComputedStyle(grid).rowGap);
+  const [area, gap, figures] = [pictures.getBoundingClientRect(), gapOf(pictures), [...pictures.children]];
+  const answers = [...ask.querySelectorAll(".label-answers, #label-feedback")].reduce((sum, one) => sum + one.offsetHeight, 0);
+  const tools = element.closest("#label-question").getBoundingClientRect().bottom - area.bottom;
+  const room = Math.max(0.4 * innerHeight, innerHeight - (scrollY + area.top) - tools - gapOf(ask) - answers);
+  const [width, height] = figures[0].querySelector(".frame").style.aspectRatio.split("/").map(Number);
+  const count = figures.length;
+  const isPair = figures.filter((figure) => figure.matches(".edit")).length === 2;
+  const [best] = (isPair ? [2, count] : figures.map((_, number) => number + 1))
+    .map((columns) => {
+      const rows = Math.ceil(count / columns);
+      const cell = [(area.width - gap * (columns - 1)) / columns, (room - gap * (rows - 1)) / rows - find("figcaption").offsetHeight];
+      return { columns, cell, shown: Math.min(cell[0], (cell[1] * width) / height) };
+    })
+    .sort((one, other) => other.shown - one.shown);
+  pictures.style.setProperty("--columns", best.columns);
+  pictures.style.setProperty("--width", `${Math.floor(best.cell[0])}px`);
+  pictures.style.setProperty("--height", `${Math.floor(best.cell[1])}px`);
+  figures[0].style.gridColumn = count % best.columns === 1 ? "1 / -1" : "";
+}
+
+new ResizeObserver(fit).observe(element.closest("#label-ask"));
+addEventListener("resize", fit);
+
 // -- zoom and source ---------------------------------------------------------------------------------------------------
 
 function look(event, frame) {
@@ -80,6 +112,7 @@ element.addEventListener("pointercancel", () => {
 
 function shown() {
   from = null;
+  fit();
   if (find(".drawing")) draw(find(".drawing"));
 }
 

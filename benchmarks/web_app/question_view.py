@@ -21,7 +21,7 @@ from ..human_eval.shown_questions import Feedback, ShownPicture, ShownQuestion
 from ..report.page import page_templates
 from ..suites.human_labels import LabelAnswer
 
-MIN_SIDE = 400  # pixels: smaller pictures are enlarged to this side
+MIN_SIDE = 400  # pixels: a question whose pictures are all smaller shows them enlarged to this side
 COARSE_SIDE = 128  # pixels: smaller pictures are shown without interpolation
 
 
@@ -54,6 +54,7 @@ def question_html(shown: ShownQuestion, annotator: str, store: PictureStore) -> 
     is_drawing = shown.question_type.kind == "boxes"
     drawn = shown.previous_answer if isinstance(shown.previous_answer, tuple) else ()
     source = store.address(shown.pictures[0].image)
+    side = max(MIN_SIDE, *(max(picture.image.size) for picture in shown.pictures))
     return (
         templates()
         .get_template("question.html")
@@ -62,28 +63,23 @@ def question_html(shown: ShownQuestion, annotator: str, store: PictureStore) -> 
             annotator=annotator,
             is_drawing=is_drawing,
             boxes=json.dumps(drawn),
-            pictures=[_picture(picture, store, source) for picture in shown.pictures],
+            pictures=[_picture(picture, store, source, side) for picture in shown.pictures],
         )
     )
 
 
 def feedback_html(feedback: Feedback, shown: ShownQuestion) -> str:
     """What a practice question's answer is held against, in words."""
-    texts: dict[LabelAnswer | None, str] = {choice.value: choice.text for choice in shown.choices}
+    texts: dict[LabelAnswer, str] = {choice.value: choice.text for choice in shown.choices}
     known = html.escape(texts.get(feedback.known, "other boxes"))
-    is_gold = feedback.source == "gold"
-    if feedback.is_correct is None:
-        text = "Saved. No other annotator has answered this question yet."
-    elif feedback.is_correct:
-        text = "This is the known answer." if is_gold else "Most other annotators agree."
-    else:
-        text = f"The known answer is: {known}." if is_gold else f"Most other annotators answered: {known}."
+    text = "This is the known answer." if feedback.is_correct else f"The known answer is: {known}."
     note = f" {html.escape(feedback.note)}" if feedback.note else ""
-    verdict = {None: "", True: " correct", False: " wrong"}[feedback.is_correct]
-    return f'<p class="label-verdict{verdict}" role="status">{text}{note}</p>'
+    verdict = "correct" if feedback.is_correct else "wrong"
+    return f'<p class="label-verdict {verdict}" role="status">{text}{note}</p>'
 
 
-def _picture(picture: ShownPicture, store: PictureStore, source: str) -> dict[str, Any]:
+def _picture(picture: ShownPicture, store: PictureStore, source: str, side: int) -> dict[str, Any]:
+    """side: of all pictures of the question, in pixels, so that none is shown smaller than another."""
     width, height = picture.image.size
     is_source = picture.role.startswith("source")
     return {
@@ -93,7 +89,7 @@ def _picture(picture: ShownPicture, store: PictureStore, source: str) -> dict[st
         "under": "" if is_source else source,
         "width": width,
         "height": height,
-        "shown_width": round(width * max(1.0, MIN_SIDE / max(width, height))),
+        "largest": round(width * side / max(width, height)),
         "is_coarse": max(width, height) <= COARSE_SIDE,
     }
 

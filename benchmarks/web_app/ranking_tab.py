@@ -17,7 +17,7 @@ from ..common.inputs import SampleEntry
 from ..common.markdown import markdown_text
 from ..report.ranking_sheet import write_sheet
 from ..run.scoring_run import score_entries
-from .messages import QUICK, scroll_to, with_messages
+from .messages import QUICK, UPLOADED, scroll_to, with_messages
 from .question_view import PictureStore, drawing_script
 from .ranking_inputs import MAX_EDITS, demo_entries, demo_names, file_entries, folder_entries, uploaded_entries
 from .ranking_results import RankedEdits, dropped_pictures, movable_thresholds, value_text
@@ -27,12 +27,6 @@ from .settings import AppSettings
 from .source_view import plan_html, source_html
 
 _FIRST = 60  # edits of a file that are scored unless the user says how many
-
-
-_UPLOADED = """async () => {
-  while (document.querySelector(".uploading")) await new Promise((done) => setTimeout(done, 100));
-}"""
-"""JavaScript that waits for uploads that are still under way."""
 
 
 class RankingForm:
@@ -176,7 +170,7 @@ def ranking_tab(settings: AppSettings) -> None:
         return scored(progress, demo_entries(name or ""), "", *choice)
 
     inputs: list[tuple[Any, Any, list[Any]]] = [
-        (form.score_uploads.click(None, js=_UPLOADED).then, on_uploads, form.uploads),
+        (form.score_uploads.click(None, js=UPLOADED).then, on_uploads, form.uploads),
         (form.score_file.click, on_file, form.opened),
         (form.score_example.click, on_example, [form.example]),
     ]

@@ -38,7 +38,7 @@ class RankingView:
             with gr.Accordion("The chosen edit", open=True):
                 self.chosen = gr.Dropdown([], label="Edit", elem_id="rank-chosen")
                 self.panels = _gallery(
-                    "Source, edit, and what should have stayed: click one to enlarge it",
+                    "Click one to enlarge it",
                     3,
                     "rank-panels",
                     buttons=["fullscreen"],

@@ -49,7 +49,7 @@ def label(
         "dimension, without practice. The answers are --gold-labels of `judge agreement`.",
     ),
     gold_labels: Path | None = typer.Option(
-        None, help="Labels with known answers, for feedback during practice and for annotator checks."
+        None, help="Labels with known answers, for practice and for annotator checks."
     ),
     scores: list[str] | None = typer.Option(
         None,
@@ -100,6 +100,7 @@ def label(
         raise InputError("--sheet FOLDER and --annotator NAME go together: each annotator has an order of their own")
     if has_page:
         require_app()
+        echo(f"editcritic: opening {suite}")
     source = open_source(suite, data, outputs or ())
     pool = source.pool
     types = [QuestionType.parse(text) for text in study.questions] or source.default_types
@@ -119,6 +120,11 @@ def label(
         pool, questions, out, gold, study.seed, study.practice_questions, study.recheck_share, study.definitions,
         score_sources=(*source.scores, *(scores or ())),
     )  # fmt: skip
+    if study.practice_questions and not session.num_practice and imported is None and export is None:
+        echo(
+            "editcritic: no practice questions: only those with known answers (--gold-labels) are practised, at most a "
+            "third of all"
+        )
     if pool.skipped:
         echo(f"editcritic: {len(pool.skipped)} images are missing, e.g. {pool.skipped[0]}")
         for editor, unnamed in pool.unnamed_outputs().items() if isinstance(pool, SuitePool) else ():

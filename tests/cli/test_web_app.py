@@ -35,6 +35,7 @@ def test_with_json_the_address_is_a_document(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
+    assert errors.startswith("editcritic: starting the page with any-edit, cpu\n")
     assert document["address"] in errors
     assert [*tmp_path.iterdir()] == []
 

@@ -50,12 +50,13 @@ def test_items_without_a_picture_or_whose_start_is_missing_are_left_out_and_said
 
 def test_a_trial_comes_first_and_is_not_asked_again(pool):
     questions = pool.questions(PAIRS)
-    schedule = annotation_order(questions, "ann", practice_questions=30)
+    known = frozenset(question.key for question in questions)
+    schedule = annotation_order(questions, "ann", practice_questions=30, known_keys=known)
     assert {scheduled.phase for scheduled in schedule[:30]} == {"trial"}
     assert set(keys(schedule, "trial")).isdisjoint(keys(schedule[30:], "main", "recheck"))
-    assert len(keys(schedule, "trial")) == 30
+    assert Counter(key[1] for key in keys(schedule, "trial")) == {"following": 15, "overall": 15}
     # A third, the rest, a fifth of it again.
-    assert len(annotation_order(questions[:9], "ann", practice_questions=30)) == 3 + 6 + 1
+    assert len(annotation_order(questions[:9], "ann", practice_questions=30, known_keys=known)) == 3 + 6 + 1
 
 
 def test_one_dimension_at_a_time_and_the_whole_impression_last(pool):
@@ -91,6 +92,9 @@ def test_questions_with_a_known_answer_are_practised_and_asked_twice_first(pool)
     schedule = annotation_order(questions, "ann", practice_questions=10, known_keys=known)
     assert known.issuperset(keys(schedule, "trial", "recheck"))
     assert Counter(scheduled.phase for scheduled in schedule) == {"trial": 10, "main": 50, "recheck": 10}
+    few = frozenset([*known][:3])  # others would teach nothing
+    assert few == {*keys(annotation_order(questions, "ann", practice_questions=10, known_keys=few), "trial")}
+    assert not keys(annotation_order(questions, "ann", practice_questions=10), "trial")
 
 
 @pytest.mark.parametrize("text", ["pair", "pairs:overall", "pair:", ":overall"])

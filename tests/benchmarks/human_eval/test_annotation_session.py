@@ -21,6 +21,7 @@ from editcritic.benchmarks.human_eval.shown_questions import Feedback, ShownQues
 from editcritic.benchmarks.suites.human_labels import Label, LabelAnswer, effective_labels, read_labels
 
 from ..suites.tiny_suite import Toy, outputs
+from .label_files import make_label
 
 Choose = Callable[[ShownQuestion], LabelAnswer]
 SHADES = {"one": 10, "two": 120, "three": 240}
@@ -74,7 +75,9 @@ def answered(session: AnnotationSession, answer: LabelAnswer | Choose, by: str =
 
 
 def test_an_annotator_goes_through_to_the_end_and_every_answer_is_in_the_file(opened: Opened) -> None:
-    session = opened(practice_questions=2, clock=lambda: datetime(2026, 3, 1, tzinfo=timezone.utc))
+    keys = [one.item_keys for one in opened().questions[:2]]
+    known = known_answers([make_label("A", one, "pair", dimension="overall") for one in keys])
+    session = opened(practice_questions=2, known_answers=known, clock=lambda: datetime(2026, 3, 1, tzinfo=timezone.utc))
     questions = answered(session, "left")
     assert [question.is_practice for question in questions] == [True] * 2 + [False] * 7  # 6 of 8, a fifth again
     assert (len(opened.labels), {label.phase for label in opened.labels}) == (9, {"trial", "main", "recheck"})
@@ -155,14 +158,15 @@ def test_a_void_dimension_goes_to_another_annotator(opened: Opened) -> None:
     assert session.question("bob") is not None
 
 
-def test_practice_is_held_against_the_known_answer_or_against_others(opened: Opened) -> None:
+def test_practice_is_held_against_the_known_answer_and_left_out_without_one(opened: Opened) -> None:
     session = opened.yes_no(practice_questions=2)
-    assert session.submit("ann", 0, "yes", 1.0) == Feedback(None, None, "", "none")
-    answered(session, "yes")
-    assert session.submit("bob", 0, "no", 1.0) == Feedback(False, "yes", "", "majority")
-    known = known_answers([label for label in session.labels if label.annotator == "ann"])
-    right = opened.yes_no(practice_questions=2, known_answers=known)
-    assert right.submit("eve", asked(right, "eve").number, "no", 1.0) == Feedback(False, "yes", "", "gold")
+    assert session.num_practice == 0
+    assert session.submit("ann", 0, "yes", 1.0, "a halo") is None
+    right = opened.yes_no(practice_questions=2, known_answers=known_answers(session.labels))
+    assert right.num_practice == 1
+    assert right.submit("eve", asked(right, "eve").number, "no", 1.0) == Feedback(False, "yes", "a halo")
+    assert right.submit("bob", asked(right, "bob").number, "yes", 1.0) == Feedback(True, "yes", "a halo")
+    assert not asked(right, "eve").is_practice
 
 
 def test_boxes_are_kept_in_pixels_of_the_source_and_refused_outside_of_it(opened: Opened) -> None:

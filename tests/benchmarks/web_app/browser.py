@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, Route, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from editcritic.benchmarks.web_app.server import serving
@@ -35,15 +35,17 @@ class Visit:
 
 
 @contextmanager
-def visited(browser: Browser, url: str, *, width: int = 1440, tab: str = "") -> Iterator[Visit]:
+def visited(
+    browser: Browser, url: str, *, width: int = 1440, height: int = 1000, theme: str = "light", tab: str = ""
+) -> Iterator[Visit]:
     """A new window at the app's address, on one of its tabs."""
-    context = browser.new_context(viewport={"width": width, "height": 1000}, accept_downloads=True)
+    context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
     page = context.new_page()
     page.set_default_timeout(TIMEOUT_MS)
     visit = Visit(page, url)
     page.on("request", lambda request: visit.hosts.add(request.url.split("/")[2] if "//" in request.url else ""))
     page.on("console", lambda message: visit.console.append(message.text) if message.type == "error" else None)
-    page.goto(url)
+    page.goto(f"{url}?__theme={theme}")
     page.wait_for_selector("#head")
     if tab:
         open_tab(page, tab)
@@ -62,20 +64,8 @@ def narrow(page: Page) -> Iterator[Page]:
 
 
 def open_tab(page: Page, title: str) -> None:
-    """Choose a tab by its title; on a phone it may be in the menu of further ones.
-
-    Tried again, since a page that loads has neither at first, and moves tabs into the menu once it knows its width.
-    """
-    button = page.get_by_role("tab", name=title, exact=True).first
-    for _ in range(30):
-        with suppress(PlaywrightTimeoutError):
-            if not button.is_visible():
-                page.locator(".overflow-menu > button").first.click(timeout=2_000)
-                page.locator(".overflow-dropdown button", has_text=title).first.click(timeout=2_000)
-            else:
-                button.click(timeout=2_000)
-            return
-    raise AssertionError(f"the page has no tab {title!r}")
+    """Choose a tab by its title."""
+    page.get_by_role("tab", name=title, exact=True).first.click()
 
 
 def choose(page: Page, element: str, text: str) -> None:
@@ -92,6 +82,72 @@ def choose(page: Page, element: str, text: str) -> None:
             return
         field.blur()
     raise AssertionError(f"{element} has no option {text!r} that can be clicked")
+
+
+def slow_uploads(page: Page) -> None:
+    """Let uploads of the page take a while."""
+
+    def upload_slowly(route: Route) -> None:
+        page.wait_for_timeout(1_500)
+        route.continue_()
+
+    page.route("**/upload?**", upload_slowly)
+
+
+_CUT = """() => [...document.querySelectorAll("table")].filter((one) => one.offsetWidth).flatMap((table) => {
+  const cells = [...table.querySelectorAll("th, td")].filter((one) => one.scrollWidth > one.clientWidth + 1);
+  const hasBar = parseFloat(getComputedStyle(table, "::-webkit-scrollbar").height) > 0;
+  const isWhole = table.scrollWidth <= table.clientWidth + 1;
+  const isSeen = table.getBoundingClientRect().right <= innerWidth && (isWhole || hasBar);
+  return [...cells, ...(isSeen ? [] : [table])].map((one) => one.innerText);
+})"""
+
+
+def cut_tables(page: Page) -> list[str]:
+    """Cells whose text is cut off, and tables that leave the window and have no visible bar to scroll them."""
+    assert page.locator("table:visible").count()
+    cut: list[str] = page.evaluate(_CUT)
+    return cut
+
+
+_FAINT = """() => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+  const context = canvas.getContext("2d", { willReadFrequently: true });
+  const parts = (color) => {
+    context.clearRect(0, 0, 1, 1);
+    context.fillStyle = color;
+    context.fillRect(0, 0, 1, 1);
+    return context.getImageData(0, 0, 1, 1).data;
+  };
+  const over = ([r, g, b, a], under) => [r, g, b].map((part, i) => (part * a + under[i] * (255 - a)) / 255);
+  const luminance = (color) =>
+    color
+      .map((part) => part / 255)
+      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+      .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
+  const backdrop = (node) =>
+    node ? over(parts(getComputedStyle(node).backgroundColor), backdrop(node.parentElement)) : [255, 255, 255];
+  const found = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const isEmpty = node.placeholder && !node.value;
+    const isTyped = node.matches("textarea, [type=text], [type=number]") && node.value;
+    const hasText = isEmpty || isTyped || [...node.childNodes].some((one) => one.nodeType === 3 && one.data.trim());
+    if (!hasText || node.closest(":disabled") || !node.checkVisibility({ visibilityProperty: true })) continue;
+    const back = backdrop(node);
+    const text = over(parts(getComputedStyle(node, isEmpty ? "::placeholder" : null).color), back);
+    const [high, low] = [luminance(text), luminance(back)].sort((one, other) => other - one);
+    const contrast = (high + 0.05) / (low + 0.05);
+    found.push([contrast, `${node.placeholder || node.innerText}: ${contrast.toFixed(2)}`]);
+  }
+  return found;
+}"""
+
+
+def faint_texts(page: Page) -> list[str]:
+    """Texts of the page, and their contrast, that is below the 4.5 of WCAG's level AA; disabled controls may be."""
+    found = page.evaluate(_FAINT)
+    assert len(found) > 5
+    return [text for contrast, text in found if contrast < 4.5]
 
 
 @contextmanager

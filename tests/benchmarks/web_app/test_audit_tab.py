@@ -20,7 +20,7 @@ from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings, Scorers
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose, narrow, visited
+from .browser import TIMEOUT_MS, Visit, app, choose, narrow, slow_uploads, visited
 
 pytestmark = needed
 
@@ -59,8 +59,8 @@ def open_audit(page: Page) -> None:
     page.get_by_role("tab", name="Audit", exact=True).first.click()
 
 
-def begin(page: Page, *families: str, edits: str = "Photographs of the demo", limit: int = 1) -> None:
-    """Choose, and start."""
+def begin(page: Page, *families: str, edits: str = "Photographs of the demo", limit: int = 1, **drop: Path) -> None:
+    """Choose, drop files on uploads by their names, and start."""
     page.locator("#audit-edits").get_by_role("radio", name=edits, exact=True).check()
     page.locator("#audit-limit input").fill(str(limit))
     while page.locator("#audit-families .token-remove:not(.remove-all)").count():
@@ -69,6 +69,8 @@ def begin(page: Page, *families: str, edits: str = "Photographs of the demo", li
         choose(page, "audit-families", name)
     page.keyboard.press("Escape")
     page.evaluate("document.querySelectorAll('#audit-report iframe').forEach(frame => { frame.dataset.old = 1 })")
+    for name, path in drop.items():
+        page.locator(f"#audit-{name} input[type=file]").set_input_files(path)
     page.locator("#audit-start").click()
 
 
@@ -129,16 +131,14 @@ def test_samples_of_a_file_are_audited_and_the_others_named(visit: Visit) -> Non
     expect(visit.page.locator("#audit-status")).to_contain_text("gone.png")
 
 
-def test_an_uploaded_edit_is_audited(visit: Visit, folder: Path) -> None:
+def test_an_uploaded_edit_is_waited_for_and_audited(visit: Visit, folder: Path) -> None:
     page = visit.page
+    slow_uploads(page)
     page.locator("#audit-edits").get_by_role("radio", name="One of mine").check()
-    page.locator("#audit-source input[type=file]").set_input_files(folder / "source.png")
-    page.locator("#audit-edit input[type=file]").set_input_files(folder / "good.png")
     page.locator("#audit-instruction textarea").fill(SCENE.instruction)
     page.locator("#tab-audit").get_by_role("button", name="Boxes of objects").click()
     page.locator("#audit-boxes textarea").fill(json.dumps(SCENE.boxes))
-    expect(page.locator("#audit-edit")).to_contain_text("good")
-    begin(page, "border", edits="One of mine")
+    begin(page, "border", edits="One of mine", source=folder / "source.png", edit=folder / "good.png")
     expect(expect_report(page).locator(".verdict")).to_contain_text("3 of 3 comparisons")
 
 

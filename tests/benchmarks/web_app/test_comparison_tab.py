@@ -1,4 +1,4 @@
-"""The tab "Compare results" in a browser: result folders of a real run, score files, and what cannot be compared."""
+"""The tab "Compare" in a browser: result folders of a real run, score files, and what cannot be compared."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from editcritic.reward import Evidence, Score
 from editcritic.reward.score import score_line
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose, narrow, open_tab
+from .browser import TIMEOUT_MS, Visit, app, choose, cut_tables, narrow, open_tab, slow_uploads
 
 pytestmark = needed
 expect.set_options(timeout=TIMEOUT_MS)
@@ -91,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def visit(browser: Browser, folder: Path) -> Iterator[Visit]:
     settings = AppSettings(OpenFiles((folder / "runs", folder / "made", folder / "edits")))
-    with app(settings, browser, tab="Compare results") as visit:
+    with app(settings, browser, tab="Compare") as visit:
         visit.page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         yield visit
     settings.scorers.close()
@@ -180,17 +180,19 @@ def test_what_cannot_be_compared_is_a_message(visit: Visit, first: str, second: 
 def test_uploaded_score_files_are_compared(browser: Browser, folder: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"schema": 1, "id": "one", "status": "scored", "value": "<b>high</b>"}\n', encoding="utf-8")
-    with app(AppSettings(), browser, tab="Compare results") as visit:
+    with app(AppSettings(), browser, tab="Compare") as visit:
         page = visit.page
-        page.get_by_role("button", name="Score files of your own").click()
+        expect(page.locator("#compare-status")).to_contain_text("Drop two score files")
+        for chooser in ("compare-a", "compare-b", "compare-pictures"):  # which would be empty
+            expect(page.locator(f"#{chooser}")).to_have_count(0)
+        slow_uploads(page)
         first, second = (page.locator(f"#compare-upload-{side} input[type=file]") for side in "ab")
         first.set_input_files(folder / "edits" / "before.jsonl")
-        expect(page.locator("#compare-upload-a")).to_contain_text("before")
         page.locator("#compare-start").click()
         expect(page.locator("#compare-status")).to_contain_text("B is not chosen")
         second.set_input_files(folder / "edits" / "after.jsonl")
-        expect(page.locator("#compare-upload-b")).to_contain_text("after")
         page.locator("#compare-start").click()
+        expect(page.locator("#compare-metrics tbody tr")).to_contain_text("any-edit")
         expect(page.locator("#compare-items article").first).to_contain_text("its picture is not known")
         assert items(page) == ["one", "two"]
         page.locator("#compare-upload-b").get_by_label("Clear").first.click()
@@ -211,8 +213,11 @@ def test_outputs_outside_of_what_was_named_are_not_shown(folder: Path) -> None:
 
 def test_the_page_fits_a_phone(visit: Visit) -> None:
     with narrow(visit.page) as page:
-        open_tab(page, "Label")
-        open_tab(page, "Compare results")
-        compare(page, "edits/before.jsonl", "edits/after.jsonl")
-        expect(page.locator("#compare-items article").first).to_be_visible()
+        page.reload()
+        open_tab(page, "Compare")
+        compare(page, "runs/good", "runs/lazy")
+        expect(page.locator("#compare-status")).to_contain_text("A: good, B: lazy")
+        page.get_by_role("button", name="Settings that differ").click()
+        expect(page.locator("#compare-settings table")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert cut_tables(page) == []

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
-from editcritic.benchmarks.human_eval.annotation_schedule import QuestionType
+from editcritic.benchmarks.human_eval.annotation_schedule import QuestionType, known_answers
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool
 from editcritic.benchmarks.suites.human_labels import Label, read_labels
@@ -26,9 +26,9 @@ from editcritic.reward import Score
 from editcritic.reward.score import score_line
 
 from ..chromium import needed
-from ..human_eval.label_files import results, row, write
+from ..human_eval.label_files import labels_file, make_label, results, row, write
 from ..suites.tiny_suite import Toy, outputs
-from .browser import TIMEOUT_MS, Visit, choose, visited
+from .browser import TIMEOUT_MS, Visit, choose, cut_tables, faint_texts, visited
 
 pytestmark = needed
 
@@ -60,6 +60,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scores = zip(NAMES, (0.9, 0.5, 0.1), strict=True)
     lines = "".join(score_line(name, Score.of(value).with_signature("any-edit@1")) for name, value in scores)
     (folder.parent / "scores.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two edits each of a square, a wide and a tall picture; one edit has another number of pixels."""
+    folder = tmp_path_factory.mktemp("shapes")
+    rows = []
+    for width, height in ((512, 512), (768, 512), (512, 768)):
+        for name, scale in (("source", 1), ("good", 0.5), ("unchanged", 1)):
+            pixels = SCENE.pixels if name == "source" else candidates(SCENE)[name]
+            size = (round(scale * width), round(scale * height))
+            PillowImage.fromarray(pixels).resize(size).save(folder / f"{width}x{height}_{name}.png")
+        for name in ("good", "unchanged"):
+            row = {"source": f"{width}x{height}_source.png", "edited": f"{width}x{height}_{name}.png"}
+            text = "Remove the embroidered purple patch from the front of the orange suit, and leave the rest as it is"
+            rows.append({"id": f"{width}x{height}_{name}", "instruction": text, **row})
+    (folder / "samples.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return folder
 
 
@@ -214,15 +232,15 @@ def test_boxes_are_drawn_undone_and_saved(browser: Browser, folder: Path, tmp_pa
 
 def test_practice_is_commented_and_a_dimension_with_errors_is_repeated(browser, folder, tmp_path):
     labels = tmp_path / "labels.jsonl"
-    begun = session(folder, labels, "yes-no:following", practice_questions=1, recheck_share=1.0)
-    for number in range(len(begun.schedule("bob"))):
-        begun.submit("bob", number, "no", 1.0)
+    known = known_answers([make_label("no", NAMES[0])])
+    options = {"practice_questions": 1, "recheck_share": 1.0, "known_answers": known}
+    begun = session(folder, labels, "yes-no:following", **options)
     with labelling(begun) as url, window(browser, url) as visit:
         page = visit.page
         begin(page, "ann")
         expect(page.locator(".label-phase")).to_have_text("Practice")
         page.locator("#label-yes").click()
-        expect(page.locator("#label-feedback")).to_contain_text("Most other annotators answered: No")
+        expect(page.locator("#label-feedback")).to_contain_text("The known answer is: No")
         press(page, "Enter", at(page, "1 of 4"))
         press(page, "y", at(page, "2 of 4"))
         press(page, "y", at(page, "3 of 4"))
@@ -333,19 +351,62 @@ def test_results_lead_to_no_folder_that_was_not_named_at_the_start(tmp_path: Pat
         named.open(SessionChoice(("results/one",), labels))
 
 
-def test_a_session_is_begun_on_the_page(browser: Browser, folder: Path) -> None:
-    with labelling(None, folder) as url, window(browser, url, tab="Label") as visit:
+def test_a_session_is_begun_on_the_page(browser: Browser, shapes: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "new" / NEW_FILE
+    labels.parent.mkdir()
+    pair = [("", f"512x768_{name}") for name in ("good", "unchanged")]
+    gold = labels_file(tmp_path / "gold.jsonl", [make_label("A", pair, "pair", dimension="overall", phase="answer")])
+    none = "There is no practice: it needs known answers."
+    first, second = (["1", ""], "", none), ([], gold.name, "1 practice questions come first")
+    with labelling(None, labels.parent, shapes, gold) as url:
+        for items, known, practice in (first, second):  # an emptied field of items means all, too
+            with window(browser, url, tab="Label") as visit:
+                page = visit.page
+                expect(page.locator("#label-status")).to_contain_text("Practice needs known answers")
+                page.locator("#label-start").click()
+                expect(page.get_by_text("nothing is chosen to label").first).to_be_visible()
+                choose(page, "label-sources", shapes.name)
+                page.get_by_role("button", name="More").click()
+                for number in items:
+                    page.locator("#label-items input").fill(number)
+                if known:
+                    choose(page, "label-gold", known)
+                page.locator("#label-start").click()
+                expect(page.locator("#label-title")).to_contain_text("3 questions")
+                expect(page.locator("#label-title")).to_contain_text(practice)
+                if not known:
+                    continue
+                begin(page, "ann")
+                position(page, "1 of 1")
+                press(page, "ArrowLeft", page.locator("#label-feedback"))
+                press(page, "Enter", at(page, "1 of 2"))
+    assert len(read_labels([labels])) == 1
+
+
+@pytest.mark.parametrize(("width", "height", "theme"), [(390, 844, "light"), (1440, 900, "dark")])
+def test_all_of_a_question_is_in_the_window_at_once(browser, shapes, tmp_path, width, height, theme):
+    """Instruction, source, edits and answers, which cover no picture; edits are as large as the source."""
+    begun = session(shapes, tmp_path / "l.jsonl", "pair:overall", "yes-no:following")
+    with labelling(begun) as url, window(browser, url, width=width, height=height, theme=theme) as visit:
         page = visit.page
-        page.locator("#label-start").click()
-        expect(page.get_by_text("nothing is chosen to label").first).to_be_visible()
-        choose(page, "label-sources", folder.name)
-        page.locator("#label-start").click()
         begin(page, "ann")
-        position(page, "1 of 1")
-        press(page, "ArrowLeft", page.locator("#label-feedback"))
-        press(page, "Enter", at(page, "1 of 2"))
-    assert len(read_labels([folder / "labels.jsonl"])) == 1
-    (folder / "labels.jsonl").unlink()
+        for kind, count in (("yes-no", 6), ("pair", 3)):
+            for number in range(1, count + 1):
+                expect(at(page, f"{number} of {count}")).to_be_visible()
+                expect(page.locator(".frame")).to_have_count(3 if kind == "pair" else 2)
+                assert faint_texts(page) == []
+                instruction, *frames, answers = page.evaluate(
+                    "[...document.querySelectorAll('.label-instruction, .frame, .label-answers')]"
+                    ".map((node) => node.getBoundingClientRect().toJSON()).filter((box) => box.width)"
+                )
+                assert instruction["top"] >= 0
+                assert answers["bottom"] <= height
+                assert max(frame["bottom"] for frame in frames) <= answers["top"]
+                assert len({(frame["width"], frame["height"]) for frame in frames}) == 1
+                assert frames[0]["width"] >= 120
+                if kind == "pair":
+                    assert frames[1]["top"] == frames[2]["top"]
+                page.locator("#label-left:visible, #label-yes:visible").click()
 
 
 def test_a_phone_has_the_answers_below_the_thumb(browser: Browser, folder: Path, tmp_path: Path) -> None:
@@ -362,3 +423,6 @@ def test_a_phone_has_the_answers_below_the_thumb(browser: Browser, folder: Path,
         expect(page.locator("#label-left")).to_be_in_viewport()
         page.locator("#label-right").click()
         position(page, "2 of 3")
+        page.locator("#label-agreement button").first.click()
+        expect(page.locator("#label-agreement-text table")).to_be_visible()
+        assert cut_tables(page) == []

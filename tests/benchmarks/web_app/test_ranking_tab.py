@@ -21,7 +21,7 @@ from editcritic.cli.app import app as command_line
 from editcritic.reward import Box, EditSample, Image, Score
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose
+from .browser import TIMEOUT_MS, Visit, app, choose, cut_tables
 
 pytestmark = needed
 
@@ -207,6 +207,7 @@ def test_the_page_fits_a_phone(browser: Browser) -> None:
         page.locator("#rank-score-example").click()
         expect(page.locator("#rank-why")).to_contain_text("above")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert cut_tables(page) == []
 
 
 def test_no_file_is_read_by_a_name_that_is_typed(folder: Path) -> None:

@@ -18,14 +18,14 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from editcritic.benchmarks.web_app.server import MAX_EVENT_BYTES, MAX_UPLOAD_BYTES, serving
 from editcritic.benchmarks.web_app.settings import AppSettings
 
 from ...default_signals import default_signals
 from ..chromium import needed
-from .browser import visited
+from .browser import faint_texts, visited
 
 JSON = {"Content-Type": "application/json"}
 BOUNDARY = {"Content-Type": "multipart/form-data; boundary=x"}
@@ -273,17 +273,24 @@ def test_who_has_no_token_cannot_keep_out_who_has_one(url: str) -> None:
 @needed
 def test_the_page_asks_nobody_else(url: str, browser: Browser) -> None:
     with visited(browser, url) as visit:
-        for title in ("Audit", "Compare results", "Label", "Score and rank"):
+        for title in ("Audit", "Compare", "Label", "Score and rank"):
             visit.page.get_by_role("tab", name=title, exact=True).first.click()
             visit.page.wait_for_timeout(200)
         assert (visit.hosts, visit.console) == ({urlsplit(url).netloc}, [])
 
 
 @needed
-@pytest.mark.parametrize("width", [390, 1440])
-def test_the_page_fits_its_window(url: str, browser: Browser, width: int) -> None:
-    with visited(browser, url, width=width) as visit:
-        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (1440, "dark")])
+def test_all_tabs_are_in_the_window_and_their_texts_can_be_read(url, browser, width, theme):
+    with visited(browser, url, width=width, theme=theme) as visit:
+        tabs = visit.page.get_by_role("tablist").first.get_by_role("tab")
+        expect(tabs).to_have_text(["Score and rank", "Audit", "Compare", "Label"])
+        for number, name in enumerate(("rank", "audit", "compare", "label")):
+            tabs.nth(number).click()
+            expect(tabs.nth(3)).to_be_in_viewport(ratio=1)
+            expect(visit.page.locator(f"#tab-{name}")).to_be_visible()
+            assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert faint_texts(visit.page) == []
 
 
 def test_pictures_lie_in_a_private_folder_which_is_removed() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image as PillowImage
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.web_app.settings import AppSettings
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app
+from .browser import TIMEOUT_MS, Visit, app, slow_uploads
 
 pytestmark = needed
 
@@ -31,12 +31,7 @@ def test_edits_without_a_rank_stand_apart_with_their_bounds_and_uploads_are_wait
     settings = AppSettings()
     with app(settings, browser) as visit:
         page = visit.page
-
-        def upload_slowly(route: Route) -> None:
-            page.wait_for_timeout(1_500)
-            route.continue_()
-
-        page.route("**/upload?**", upload_slowly)
+        slow_uploads(page)
         page.locator("#rank-instruction textarea").fill("Remove the purple patch")
         page.locator("#rank-source input[type=file]").set_input_files(tmp_path / "source.png")
         page.locator("#rank-edits input[type=file]").set_input_files([tmp_path / "black.png", tmp_path / "good.png"])

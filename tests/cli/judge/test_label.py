@@ -79,6 +79,9 @@ def test_the_page_is_served_until_an_interrupt(tmp_path, as_json):
     process = started(*two_editors(tmp_path), *["--json"][: int(as_json)])
     told = process.stderr if as_json else process.stdout  # the document is alone on standard output, and comes last
     assert told is not None
+    if as_json:
+        starts = (f"opening {TOY}", "starting the page with any-edit, cpu")
+        assert tuple(told.readline().strip() for _ in starts) == tuple(f"editcritic: {text}" for text in starts)
     assert told.readline().removeprefix("editcritic: ").startswith("6 questions")
     assert page_status(told.readline().strip().rpartition(" ")[2]) == 200
     process.send_signal(signal.SIGINT)
@@ -107,7 +110,8 @@ def test_a_sheet_is_written_answered_and_read_back_and_again_adds_nothing(editcr
     more = ("--sheet", tmp_path / "more", "--annotator", "ann")
     editcritic(*command, *more, shows="0 questions are in")  # all are answered
     (tmp_path / "two" / "1_turn_2.png").rename(tmp_path / "two" / "1-2.png")
-    told = editcritic(*command, "--sheet", tmp_path / "third", "--annotator", "bob").stderr
+    told = editcritic(*command, "--practice-questions", 3, "--sheet", tmp_path / "third", "--annotator", "bob").stderr
+    assert "editcritic: no practice questions: " in told
     assert "editcritic: two: 1 picture among the outputs is of no item that is looked for: 1-2.png" in told
     assert "editcritic: one:" not in told
 
