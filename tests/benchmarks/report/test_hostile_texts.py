@@ -289,7 +289,7 @@ def test_a_question_for_people(tmp_path: Path, hostile: Hostile) -> None:
     page = Page(shown.replace('"gradio_api/file=', '"#'))  # addresses of its own are those of pictures
     assert page.problems == []
     assert page.seen >= 5
-    told = feedback_html(Feedback(False, None, hostile("note"), "gold"), question)
+    told = feedback_html(Feedback(False, (), hostile("note")), question)
     assert Page(told).problems == []
     assert Page(told).seen
 
