@@ -59,13 +59,12 @@ class Reward(BaseReward):
         experts: Role -> expert (`judge` also serves `judge.quality`); default: experts that need no download.
         engine: Rewards that share an engine share answers; by default created on first use, with `log` (stores answers
             on disk) and `max_in_flight` (samples in flight).
-        max_failure_rate: The reaction when more than `max_failure_rate` of the last 64 scores (at least 16) have
-            failed. `raise`: `TooManyFailures` with the scores so far. `none`: continue; failed values are None. `wait`:
-            every failed sample is asked again once, at once. While more than `max_failure_rate` have failed (of a call
-            with fewer than 16 samples, of these, for reasons of infrastructure), samples are asked again after pauses
-            that grow from 1 to 15 s, for `outage_timeout_s`, counted from the first failure, of the call. Then
-            `TooManyFailures`; a call has all scores in it.
-        on_failures: See `max_failure_rate`.
+        max_failure_rate: Tolerated fraction of failures among the last 64 scores (at least 16).
+        on_failures: What happens above that rate. `raise`: `TooManyFailures` with the scores so far. `none`: continue;
+            failed values are None. `wait`: every failed sample is asked again once, at once. While more than
+            `max_failure_rate` have failed (of a call with fewer than 16 samples, of these, for reasons of
+            infrastructure), samples are asked again after pauses that grow from 1 to 15 s, for `outage_timeout_s`,
+            counted from the first failure, of the call. Then `TooManyFailures`; a call has all scores in it.
 
     Raises:
         ValueError: For a role of the card without an expert, and for an expert that neither answers nor adapts the

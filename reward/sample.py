@@ -233,6 +233,7 @@ class EditSample:
     Raises:
         ValueError: Without a source, and beyond the limits above: what a stranger sends is compared, matched and shown
             to models word by word.
+        TypeError: For one image in place of a tuple, and for what is no `Box`.
     """
 
     id: str
@@ -255,8 +256,17 @@ class EditSample:
     metadata: Mapping[str, Any] = field(default_factory=_empty_mapping)
 
     def __post_init__(self) -> None:
+        if isinstance(self.sources, Image):
+            raise TypeError(f"sample {self.id!r}: sources is a tuple of images, as in (image,), got an Image")
         if not self.sources:
             raise ValueError(f"sample {self.id!r} has no source image: give at least one")
+        for name, items in self.boxes.items():
+            for box in items:
+                if not isinstance(box, Box):
+                    raise TypeError(
+                        f"sample {self.id!r}: boxes of {name!r:.80} are Box objects, as in "
+                        f"(Box.from_corners(x0, y0, x1, y1, image.size),), got {box!r:.80}"
+                    )
         check_sample(self)
         if not self.group:
             names = "\n".join((self.instruction, *(image.digest for image in self.sources)))

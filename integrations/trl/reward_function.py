@@ -154,6 +154,8 @@ class RewardFunction:
     None as 0, where a composition becomes None. A completion for which all are None is left out by TRL: it gets no
     advantage and does not count in its group.
 
+    The edited image is obtained in one of three ways:
+
     - `editor`, for a policy that writes instructions: the editor (or a spec of one) applies the instructions of a
       completion one after the other to the row's source; the result is judged by the *row's* instruction.
       split_completion: splits a completion into instructions. max_instructions: how many are applied; the rest is
@@ -194,8 +196,7 @@ class RewardFunction:
             value of its group in this call: a policy must not gain by making edits unrecognisable. `exclude`: it is
             None, too.
         outage_timeout_s: Seconds that a call waits during an outage of what scores; see `TrainerReward`.
-        name: Prefix of the logged metrics; default: the reward's name. The edited image is obtained in one of three
-            ways:
+        name: Prefix of the logged metrics; default: the reward's name.
     """
 
     def __init__(
@@ -308,8 +309,14 @@ class RewardFunction:
             )
 
     def _request(self, row: DatasetRow, number: int) -> EditSample | str:
-        if self._editor is None and self.decode_image is None and is_absent(row.get("edited", "")):
-            return "the row has nothing in `edited`, which is the edited image"
+        if self._editor is None and self.decode_image is None:
+            if self.to_sample is sample_from_row and "edited" not in row:  # its edit would be the source: always 0
+                raise ValueError(
+                    "there is no edited image: pass editor= (completions are instructions) or decode_image= (they are "
+                    "images), or add a column `edited`"
+                )
+            if is_absent(row.get("edited", "")):
+                return "the row has nothing in `edited`, which is the edited image"
         sample = sample_or_reason(self.to_sample, row)
         return sample if isinstance(sample, str) else replace(sample, id=f"{sample.id}/{number}")
 

@@ -147,9 +147,6 @@ def advantages(
 ) -> Advantages:
     """Advantages within groups.
 
-    |r - mean| / (2 judge_std). `floor` divides by max(std, judge_std) instead: a group lost in noise keeps advantages
-    of about 1, and `none` is unchanged.
-
     Args:
         scores: N of them, such as `Scores` or plain values; None for an unscored row.
         groups: The group of each row (`EditSample.group`), in any order. Groups must be complete, and for `batch` all
@@ -158,15 +155,17 @@ def advantages(
         lowest: See `training_values`.
         judge_std: Standard deviation of repeated scores of one edit, in units of the score
             (`measure_judge_variance(...).std`). Dividing by the standard deviation gives every group the same weight,
-            even a group of equal edits whose spread is the judge's noise. Of a variance V within a group, S = max(0, V
-            - judge_std^2) is due to the edits. `shrink` estimates the advantage under a judge without noise (the linear
-            estimate of least squared error, with V and S in place of the true variances): (r - mean) times sqrt(S) / V
-            with division, times S / V without. A group whose spread noise explains has the advantage 0. No advantage is
-            enlarged, and none exceeds.
+            even a group of equal edits whose spread is the judge's noise.
         scale_rewards: `group` divides by the group's standard deviation (n - 1). `batch` divides by one standard
             deviation for the batch: of the rows about the means of their groups, pooled, without differences between
             groups. `none` does not divide (Dr. GRPO: Liu et al. 2025, arXiv 2503.20783, section 3): groups with more
             spread have more weight.
+        noise_correction: Of a variance V within a group, S = max(0, V - judge_std^2) is due to the edits. `shrink`
+            estimates the advantage under a judge without noise (the linear estimate of least squared error, with V and
+            S in place of the true variances): (r - mean) times sqrt(S) / V with division, times S / V without. A group
+            whose spread noise explains has the advantage 0. No advantage is enlarged, and none exceeds
+            |r - mean| / (2 judge_std). `floor` divides by max(std, judge_std) instead: a group lost in noise keeps
+            advantages of about 1, and `none` is unchanged.
         max_abs: Clips advantages to [-max_abs, max_abs]; clipped advantages may have a mean other than 0.
 
     Raises:

@@ -56,6 +56,10 @@ def test_sources_boxes_and_fields_of_a_sample():
     assert all(Task("subject_add", new="lamp", position=side, reference="cup") for side in POSITIONS)
     with pytest.raises(ValueError, match="sample 's' has no source image: give at least one"):
         sample(sources=())
+    with pytest.raises(TypeError, match=r"a tuple of images, as in \(image,\), got an Image"):
+        sample(sources=sample().source)
+    with pytest.raises(TypeError, match=r"boxes of 'cup' are Box objects, as in .* got 133"):
+        sample(boxes={"cup": (133, 347, 209, 424)})
     edit = sample(boxes={"cup": [Box(0.5, 0.5, 0.1, 0.1)]})
     assert edit.boxes == {"cup": (Box(0.5, 0.5, 0.1, 0.1, label="cup"),)}
     metadata, boxes = {"seed": 3}, {"cup": [Box(0.5, 0.5, 0.1, 0.1)]}

@@ -185,6 +185,8 @@ def test_mistakes_are_said_before_anything_is_made():
         reward(**lacking)
     with pytest.raises(ValueError, match=r"2 completions need as many items in each column, got \{'source': 1\}"):
         reward(**asking("a", "b", source=[scenes(1)[0].source]))
+    with pytest.raises(ValueError, match="no edited image: pass editor="):
+        RewardFunction(graded())(**asking("a"))  # the source as its own edit would be worth 0, always
     with pytest.raises(ValueError, match="not both"):
         RewardFunction(graded(), editor=painter, decode_image=shade_of)
     with pytest.raises(ValueError, match="an editor is an"):
