@@ -80,6 +80,8 @@ def read_cases(path: Path) -> Iterator[GoldenCase]:
                 int(data["expected"]),
                 parse_turn(data["task_type"], data["instruction"], form) if (form := _form(data)) else None,
             )
+        except KeyError as error:
+            raise ValueError(f"{path}, line {number}: not a golden case: it has no {error}") from None
         except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"{path}, line {number}: not a golden case ({type(error).__name__}: {error})") from None
 

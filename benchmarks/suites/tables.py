@@ -140,7 +140,7 @@ class ComputedTable:
                 yield [name, column, *(getattr(cell, field.name) for field in fields(TableCell))]
 
     def latex(self) -> str:
-        """A booktabs tabular, values only."""
+        """A booktabs tabular with the cells of `markdown`; the notes are comments."""
         columns = self.table.columns
         lines = [
             f"\\begin{{tabular}}{{l{'r' * len(columns)}}}",
@@ -149,9 +149,10 @@ class ComputedTable:
             "\\midrule",
         ]
         for name, row in self.cells.items():
-            values = (self._number(row[column].value) if column in row else "" for column in columns)
+            values = (_tex(self._shown(row.get(column))) for column in columns)
             lines.append(" & ".join([_tex(name), *values]) + r" \\")
-        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
+        notes = (f"% {_tex(note)}" for note in self.table.notes)
+        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", *notes]) + "\n"
 
     def _shown(self, cell: TableCell | None) -> str:
         if cell is None:

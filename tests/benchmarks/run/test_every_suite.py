@@ -58,7 +58,9 @@ def test_a_suite_is_judged_whole(folder, name):
 @pytest.mark.parametrize("name", SUITES)
 def test_the_list_says_what_each_suite_needs(folder, name, editcritic):
     entry = next(one for one in json.loads(editcritic("bench", "list", "--json").stdout) if one["name"] == name)
-    suite = load_suite(recipe(folder, name).suite, recipe(folder, name).data)
+    made = recipe(folder, name)
+    assert made.suite is not None
+    suite = load_suite(made.suite, made.data)
     used = {spec_table(spec)["use"] for spec in suite.metrics().values()}
     roles = {role for metric in suite.metrics().values() for role in build(metric).card.roles}
     if entry["metrics"] == ["i2i-overall"]:

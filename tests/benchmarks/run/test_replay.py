@@ -441,7 +441,7 @@ def wrong_file(kind: str, folder: Folder) -> Path:
         ("database", "is a database of something else: give another file"),
         ("cache", "it is a cache, not written with --record"),
         ("torn", "torn.file"),
-        (b'{"id": "x", "instruction": "Remove cup"}\n', "line 1: not a golden case"),
+        (b'{"id": "x", "instruction": "Remove cup"}\n', "line 1: not a golden case: it has no 'detector_calls'"),
         (b'{"id": "\xff\xfe"}\n', "line 1: not a golden case"),
     ],
 )

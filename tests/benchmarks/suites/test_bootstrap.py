@@ -56,4 +56,5 @@ def test_a_table_is_written_three_ways():
     computed = ComputedTable.compute(table, bootstrap_weights(12))
     assert "| an & editor | 75.00 (50.00 to 100.00) | no mean: 12 missing |" in computed.markdown()
     assert computed.csv().splitlines()[1].startswith("an & editor,A,75.0,50.0,100.0,12,0")
-    assert r"an \& editor & 75.00 &  \\" in computed.latex()
+    assert r"an \& editor & 75.00 (50.00 to 100.00) & no mean: 12 missing \\" in computed.latex()
+    assert computed.latex().endswith("\\end{tabular}\n% read this\n")
