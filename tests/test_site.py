@@ -181,12 +181,14 @@ def browser() -> Iterator[Any]:
 
 
 @chromium.needed
-def test_a_reader_searches_and_follows_the_navigation(address: str, browser: Any) -> None:
+@pytest.mark.parametrize("place", ["served", "disk"])
+def test_a_reader_searches_and_follows_the_navigation(place: str, built: Path, address: str, browser: Any) -> None:
+    start = address if place == "served" else f"{built.as_uri()}/"
     page = browser.new_page(viewport={"width": 1440, "height": 1000})
     requests, errors = list[str](), list[str]()
     page.on("request", lambda request: requests.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{address}index.html")
+    page.goto(f"{start}index.html")
     page.get_by_role("link", name="A first score").first.click()
     assert page.locator("h1").inner_text().startswith("A first score")
     page.locator(".md-tabs").get_by_role("link", name="Training").click()
@@ -196,7 +198,7 @@ def test_a_reader_searches_and_follows_the_navigation(address: str, browser: Any
     page.locator(".md-search-result__link", has_text="Design").first.click()
     assert "design.html" in page.url
     assert errors == []
-    assert [url for url in requests if not url.startswith((address, "data:", "blob:"))] == []
+    assert [url for url in requests if not url.startswith((start, "data:", "blob:"))] == []
     page.close()
 
 
