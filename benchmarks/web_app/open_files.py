@@ -118,8 +118,10 @@ def _begins_as_labels(path: Path) -> bool:
 
 
 def _begins_as_samples(path: Path) -> bool:
-    """Whether the first bytes are those of a sample; rows of results and of journals name no pictures."""
-    return re.search(rb'"(source|sources|edited)"\s*:', _first_line(path)) is not None
+    """Whether the first bytes are those of a sample; rows of results and of journals name no pictures, and numbers in
+    scores may have the same names."""
+    named = re.search(rb'"(source|sources|edited)"\s*:', _first_line(path))
+    return named is not None and not _begins_as_scores(path)
 
 
 def _begins_as_audit(path: Path) -> bool:

@@ -12,6 +12,7 @@ from editcritic.benchmarks.suites.results import RESULT_FILE, SCORES_FILE, Resul
 from editcritic.benchmarks.web_app import open_files
 from editcritic.benchmarks.web_app.open_files import MAX_DEPTH, Kind, OpenFiles
 from editcritic.reward import Score
+from editcritic.reward.score import Evidence, score_line
 
 SAMPLE = '{"id": "1", "source": "a.png", "edited": "b.png", "instruction": "Make the mug blue"}\n'
 SCORE = '{"id": "1", "status": "scored", "value": 0.5}\n'
@@ -72,7 +73,10 @@ def test_what_runs_write_beside_results_is_no_file_of_samples(folder: Path) -> N
         folder / "mine" / "journal" / "rows-0.jsonl", json.dumps({"sample_key": "1", "row": json.dumps(row.to_json())})
     )
     written(folder / "outputs" / GENERATED_FILE, '{"item": "1", "file": "1.png"}\n')
+    luminance = Evidence("luminance", numbers={"source": 0.3, "edited": 0.2})
+    written(folder / "mine" / "own.jsonl", score_line("1", Score.of(1.0, evidence=(luminance,))))
     files = OpenFiles((folder,))
+    assert any(name.endswith("mine/own.jsonl") for name in files.names("scores"))
     assert [name for name in files.names("samples") if "mine" in name or "outputs" in name] == []
 
 
