@@ -92,7 +92,7 @@ def family_choice() -> list[gr.components.Component]:
         DEFAULT_EDITS,
         precision=0,
         label="Edits at most",
-        info=f"1 to {MAX_EDITS}, of as many sources as possible; 16 or more say most",
+        info=f"1 to {MAX_EDITS}, of as many sources as possible; 16 or more give firm rates",
         elem_id="audit-limit",
     )
     relations = gr.CheckboxGroup(
