@@ -84,7 +84,7 @@ def audit(
     Of each edit, variants are made whose right order is known: damaged ones, that must score lower; harmless changes,
     that must not matter; broken pictures, that must have no score. Printed are the families of variants by how often
     the reward is wrong, what a policy would gain by the best hack, how sensitive the reward is, and what its experts
-    cost. The edits have to do what they were asked for; 16 or more, of different pictures, say most.
+    cost. The edits have to do what they were asked for; 16 or more, of different pictures, give firm rates.
 
     Ctrl-C ends it with a report of what is scored by then; with --cache, the next run asks for the rest only, and again
     for what tests whether an answer repeats. Exit code 1 if --fail-above is exceeded, if experts failed, if

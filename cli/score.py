@@ -87,7 +87,7 @@ def score(
 
     A line of the JSONL file: {"id": "a", "source": "a.png", "edited": "b.png", "instruction": "Make the mug blue"};
     further fields, such as "boxes": {"mug": [[10, 20, 90, 80]]} (pixel corners in the source), or a "plan" that says
-    what the instruction means, are in docs/metrics.md. Without a judge, a planner of rules reads everyday English;
+    what the instruction means, are in docs/scores.md. Without a judge, a planner of rules reads everyday English;
     --experts small binds one that reads any language. Statuses: scored; not_applicable; abstained (no expert can know);
     failed (an expert could not answer).
 
