@@ -63,7 +63,7 @@ _OFFICIAL: Mapping[str, Spec] = MappingProxyType(
 _PROTOCOLS: Mapping[str, Mapping[str, Spec]] = MappingProxyType({"paper": _METRICS, "official": _OFFICIAL})
 _BINARY_METRICS = ("following", "edival-if")  # metrics of whether the instruction was followed: yes from 0.5 on
 
-_NOTES = (f"{FOLLOWED} and {UNCHANGED} are the truth, found in the pixels with the scene graph",)
+_NOTES = (f"{FOLLOWED} and {UNCHANGED} are recovered from the pixels with the scene graph, which may err",)
 
 
 _MAX_PIXELS = 2**25  # of all sources; a minute or less. The options may be a stranger's
