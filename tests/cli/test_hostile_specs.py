@@ -68,7 +68,8 @@ def refused(result: Result, marker: Path) -> None:
     """Exit code 2 and one line that says what to type, and nothing was run."""
     assert not marker.exists()
     assert result.exit_code == 2, result.output
-    (line,) = result.stderr.strip().splitlines()
+    *opened, line = result.stderr.strip().splitlines()
+    assert all(one.startswith("editcritic: opening ") for one in opened)
     assert "files run no code, contact nobody and read nothing by themselves" in line
     assert "add `--trust " in line
 

@@ -372,9 +372,17 @@ def test_too_many_failures_end_a_run_and_lose_nothing(editcritic, folder, monkey
     command = ("score", samples, "--reward", reward, "--config", config)
     tolerated = editcritic(*command, "-o", out, code=1)
     assert [row["status"] for row in read_jsonl(out)] == ["failed"] * 20
-    assert "20 x fails: the server is on fire" in tolerated.stdout
+    assert "20 x the server is on fire (fails)" in tolerated.stdout
     editcritic(*command, "--on-failures", "raise", code=1, says="100% of the last scores failed")
-    editcritic(*command, "--on-failures", "raise", "--max-failure-rate", "1", code=1, shows="20 x fails")
+    editcritic(
+        *command,
+        "--on-failures",
+        "raise",
+        "--max-failure-rate",
+        "1",
+        code=1,
+        shows="20 x the server is on fire (fails)",
+    )
 
 
 def test_an_interrupted_run_has_written_what_was_known(folder: Folder) -> None:
@@ -426,7 +434,7 @@ def test_letters_that_the_encoding_lacks_end_no_command_and_are_not_lost_in_scor
         env = {**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "COLUMNS": "40"}
         return subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=60, env=env).stdout
 
-    assert b"served?model=?&url=?" in printed("bench", "build", "edival", "--help")
+    assert b"served?model=" in b"".join(printed("bench", "build", "edival", "--help").split())
     assert b"?" in printed("score", samples, "--reward", folder.cheap)
     assert json.loads(printed("score", samples, "--reward", folder.cheap, "-o", "-").decode())["id"] == "猫…"
 

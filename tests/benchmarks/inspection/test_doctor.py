@@ -65,6 +65,10 @@ def test_advice_is_to_install_as_this_was_installed(
     info = tmp_path / "editcritic-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: editcritic\nVersion: 1.0\n")
+    (info / "INSTALLER").write_text("pip\n")
+    left_by_setuptools = tmp_path / "editcritic.egg-info"
+    left_by_setuptools.mkdir()
+    (left_by_setuptools / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: editcritic\nVersion: 1.0\n")
     if origin is not None:
         (info / "direct_url.json").write_text(origin)
     monkeypatch.syspath_prepend(str(tmp_path))

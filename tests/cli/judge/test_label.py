@@ -110,7 +110,8 @@ def test_a_sheet_is_written_answered_and_read_back_and_again_adds_nothing(editcr
     more = ("--sheet", tmp_path / "more", "--annotator", "ann")
     editcritic(*command, *more, shows="0 questions are in")  # all are answered
     (tmp_path / "two" / "1_turn_2.png").rename(tmp_path / "two" / "1-2.png")
-    told = editcritic(*command, "--practice-questions", 3, "--sheet", tmp_path / "third", "--annotator", "bob").stderr
+    third = (*study(tmp_path, "practice_questions = 3\n"), "--sheet", tmp_path / "third", "--annotator", "bob")
+    told = editcritic(*command, *third).stderr
     assert "editcritic: no practice questions: " in told
     assert "editcritic: two: 1 picture among the outputs is of no item that is looked for: 1-2.png" in told
     assert "editcritic: one:" not in told
@@ -168,7 +169,7 @@ def test_labels_go_out_and_in_as_csv_and_jsonl(editcritic, tmp_path):
 
 def test_a_study_is_in_a_file_and_options_come_first(editcritic, tmp_path):
     gold = label_files.labels_file(
-        tmp_path / "gold.jsonl", [make_label("yes", f"{n}/1", editor="one") for n in range(3)]
+        tmp_path / "gold.jsonl", [make_label("yes", f"{n}/{turn}", editor="one") for n in range(3) for turn in (1, 2)]
     )
     label_files.labels_file(tmp_path / "labels.jsonl", [make_label("no", f"{n}/1", editor="one") for n in range(3)])
     other = label_files.labels_file(tmp_path / "other.jsonl", [make_label("no", "0/1", editor="one")])
@@ -195,7 +196,8 @@ def test_a_study_is_in_a_file_and_options_come_first(editcritic, tmp_path):
     assert count(every + "num_items = 2\n", "--question", "pair:overall") == 2 * 3
     assert count(every + "editors_per_dimension = 2\n") == 6 * 3 + 6
     assert count(design + "num_items = 1\npractice_questions = 0\nrecheck_share = 1.0\n") == 2 * 6
-    assert count(design + "num_items = 1\npractice_questions = 2\nrecheck_share = 1.0\n") == 2 + 2 * 4
+    # Of the six questions one has a known answer.
+    assert count(design + "num_items = 1\npractice_questions = 2\nrecheck_share = 1.0\n") == 1 + 2 * 5
     rows, document = asked(every + 'num_items = 1\ndefinitions = {following = "Seen by eye?"}\n')
     assert {row["definition"] for row in rows if row["dimension"] == "following"} == {"Seen by eye?"}
     assert document["checks"][0]["error_rate"] == 1.0

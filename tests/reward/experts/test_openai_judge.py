@@ -344,7 +344,7 @@ def test_in_an_engine_failures_keep_their_words_and_stats_tell_tokens_and_cost_u
         first, second = scored(expert, samples(8), samples(9))
         sent = sum(int(request.headers["content-length"]) for request in server.requests)
     assert [score.value for score in first] == [0.7, 0.7, 0.7, None, 0.7, 0.7, 0.7, 0.7]
-    assert first[3].reason.endswith("the judge refused: not that one")
+    assert first[3].reason.startswith("the judge refused: not that one (served@")
     assert [evidence.text for evidence in first[3].evidence] == ["not that one"]
     meter, later = first.stats["experts"][expert.id], second.stats["experts"][expert.id]
     expected = {"requests": 9, "prompt_tokens": 900, "cached_tokens": 720, "completion_tokens": 18, "images_sent": 18}

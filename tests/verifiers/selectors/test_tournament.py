@@ -103,7 +103,7 @@ def test_where_matches_decide_nothing_the_reward_does_and_the_selection_says_so(
         assert won(one).id == won(other).id
         assert "by the reward" in one.reason or "the reward decides" in one.reason
         assert ("no answer" in one.reason or "no match has an answer" in one.reason) == fails
-        assert all("failed: fake: lost" in note for note in one.notes)
+        assert all("failed: lost (fake)" in note for note in one.notes)
         assert all((match.score.value is None) == fails for match in one.matches)
 
 
