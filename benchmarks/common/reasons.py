@@ -20,4 +20,4 @@ def most_common_reason(reasons: Sequence[str]) -> str:
     pattern, count = Counter(patterns).most_common(1)[0]
     example = reasons[patterns.index(pattern)]
     shown = example if len(example) <= _MOST else f"{example[:_MOST]}…"
-    return shown + (f" ({count} times)" if count < len(reasons) else "")
+    return shown + (f" ({count} of {len(reasons)})" if count < len(reasons) else "")
