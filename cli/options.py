@@ -162,22 +162,24 @@ class _Formatter(typer.Context.formatter_class):  # type: ignore[misc, valid-typ
         return str(super().getvalue()).replace(_UNBROKEN, "-")
 
 
-class _Command(TyperCommand):
-    def get_help(self, ctx: Any) -> str:
-        ctx.formatter_class = _Formatter
-        return super().get_help(ctx)
-
-    def get_short_help_str(self, limit: int = 10_000) -> str:
-        return super().get_short_help_str(10_000)  # the first sentence, in as many lines as it takes
+class _Context(typer.Context):
+    formatter_class = _Formatter
 
 
-class _Group(TyperGroup):
-    def get_help(self, ctx: Any) -> str:
-        ctx.formatter_class = _Formatter
-        return super().get_help(ctx)
+class _PlainHelp:
+    context_class: Any = _Context
 
-    def get_short_help_str(self, limit: int = 10_000) -> str:
-        return super().get_short_help_str(10_000)  # the first sentence, in as many lines as it takes
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """The first sentence, in as many lines as it takes."""
+        return str(super().get_short_help_str(10_000))  # type: ignore[misc]
+
+
+class _Command(_PlainHelp, TyperCommand):
+    """A command with this help."""
+
+
+class _Group(_PlainHelp, TyperGroup):
+    """A group of commands with this help."""
 
 
 def command_group(
