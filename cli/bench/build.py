@@ -75,7 +75,7 @@ def build_edival(
     try:
         agent = EdiValAgent(own.turns, own.seed, own.target_counts, grounding=grounding, prompts=prompt_pack)
     except ValueError as error:
-        raise InputError(f"{config}: {error}") from None
+        raise InputError(f"{config or 'options'}: {error}") from None
     numbered_images = list_numbered_images(images, limit)
     judge_expert = load_expert(judge, "judge", Judge)
     detector_expert = load_expert(detector, "detector", Detect)
