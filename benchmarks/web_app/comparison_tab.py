@@ -30,10 +30,8 @@ _START = {
 def comparison_tab(settings: AppSettings) -> None:
     """Add the tab's components to the `gr.Blocks` that is being built."""
     state = gr.State(None)
-    samples, names = (
-        settings.files.names("samples"),
-        [*settings.files.names("results"), *settings.files.names("scores")],
-    )
+    samples = settings.files.names("samples")
+    names = [*settings.files.names("results"), *settings.files.names("scores")]
     with gr.Row():
         with gr.Column(scale=2, min_width=320):
             chosen = [_chooser(names, "A (before)", "compare-a"), _chooser(names, "B (after)", "compare-b")]
