@@ -1,5 +1,6 @@
 """RapidOcr: reads text on photographs and small crops, and nothing else; no log output."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -254,7 +255,7 @@ def test_without_the_package_or_its_models_it_is_down_and_says_what_to_install(m
 
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules, "rapidocr", None)
-        assert_down(RapidOcr(), r"rapidocr is not installed: pip install 'editcritic\[ocr\]'")
+        assert_down(RapidOcr(), re.escape("rapidocr is not installed: " + install_command("ocr")))
         (failure,) = in_engine(RapidOcr(), [ReadText(Image.of(label("word", 20)))])
         assert_failed(failure, install_command("ocr"))
     monkeypatch.setattr(rapid_ocr, "distribution", lambda _: Emptied)

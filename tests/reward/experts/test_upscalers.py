@@ -3,6 +3,7 @@
 import importlib.metadata
 import itertools
 import math
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from editcritic.reward import Image
 from editcritic.reward.config import build
 from editcritic.reward.experts import upscalers
 from editcritic.reward.experts.upscalers import BestAvailableUpscaler, Canvas, Lanczos, RealEsrgan, Swin2Sr, Tiling
+from editcritic.reward.installation import install_command
 from editcritic.reward.queries import ExpertDown, Upscale, UpscaledImage
 
 from ..fakes import picture
@@ -278,7 +280,7 @@ def test_other_networks_are_refused_what_is_missing_is_named_and_quantised_none_
     monkeypatch.setitem(sys.modules, "spandrel", None)
     assert_down(
         RealEsrgan(file, device="cpu", dtype="bfloat16"),
-        r"spandrel is not installed: pip install 'editcritic\[spandrel\]'",
+        re.escape("spandrel is not installed: " + install_command("spandrel")),
     )
 
 

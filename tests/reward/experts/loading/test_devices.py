@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import threading
 import warnings
 import weakref
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from editcritic.reward.experts.loading.cpu_cores import run_in_turn
 from editcritic.reward.experts.loading.devices import Microbatcher, is_out_of_memory, parse_byte_size
 from editcritic.reward.experts.vlm import Vlm
+from editcritic.reward.installation import install_command
 from editcritic.reward.queries import ExpertDown, Judge, Message, YesNo
 
 from ...fakes import picture
@@ -232,5 +234,5 @@ def test_offloading_drops_it_and_without_bitsandbytes_it_says_what_to_install(fo
     assert sum(small.checkpoint.bytes.values()) == 0
     assert small(ASKED) == before
     monkeypatch.setattr("transformers.utils.is_bitsandbytes_available", lambda *_: False)
-    with pytest.raises(ExpertDown, match=r"needs bitsandbytes: pip install 'editcritic\[quantised\]'"):
+    with pytest.raises(ExpertDown, match=re.escape("needs bitsandbytes: " + install_command("quantised"))):
         judge(folder, quantisation="int8", batch=3, backend="pil")(ASKED)
