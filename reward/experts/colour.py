@@ -106,7 +106,7 @@ class ColourJudge(Expert):
     answerable = MappingProxyType({Judge: "colours"})
     kinds = (Judge,)
     adapts = ()
-    id = "colour-judge@1 oklab 48px"
+    id = "colour-judge@2 oklab 48px"
 
     def rewrite_query(self, query: Query[Any], sample: EditSample | None) -> Query[Any] | Abstention:
         """Abstains on colour queries about one of the sample's whole images."""
@@ -183,6 +183,9 @@ def _answer(query: Judge) -> Outcome:
 _COVERED = (0.1, 0.35)
 """Share of the object's pixels that have changed, or have the colour, below which it was not recoloured, and from which
 on it was: the glass of a mirror stays, whatever the colour of its frame."""
+_LEFT = (0.3, 0.5)
+"""Share of its pixels of the colours that changed which did not change, from where on it was recoloured in part, and
+from which on it was not: hair may have the colour of the hat in whose box it is."""
 _SPILLED = (0.75, 0.95)
 """Share of what is around an object in its box that changed with it, from where on it is less likely that the object
 was meant, and where it is certain that it was not."""
@@ -202,8 +205,12 @@ def _recoloured(before: Pixels, after: Pixels, box: str, colour: str) -> Outcome
         return Abstention("a colour judge cannot tell the object in this box from what is around it")
     shares = _shares(lab, weights / weights.sum())
     own, named = found.own.ravel(), _color_memberships(lab)[:, COLOURS.index(colour)]
-    covered = float((own * np.maximum(found.changed.ravel(), named)).sum() / own.sum()) if own.any() else 1.0
-    full = float(_ramp(np.array(covered), *_COVERED)) * float(1 - _ramp(np.array(found.spill), *_SPILLED))
+    done = np.maximum(found.changed, named.reshape(height, width))
+    covered = float(own @ done.ravel() / own.sum()) if own.any() else 1.0
+    left = found.left(done)
+    full = float(_ramp(np.array(covered), *_COVERED))
+    for part, limits in ((found.spill, _SPILLED), (left, _LEFT)):
+        full *= float(1 - _ramp(np.array(part), *limits))
     yes = _probabilities(shares)[colour] * full
     seen = [f"{COLOURS[index]} {shares.own[index]:.0%}" for index in np.argsort(-shares.own)[:2]]
     words = f"seen: {', '.join(seen)}"
@@ -211,6 +218,8 @@ def _recoloured(before: Pixels, after: Pixels, box: str, colour: str) -> Outcome
         words = f"{found.spill:.0%} of what is around it changed too; {words}"
     elif covered < _COVERED[1]:
         words = f"only {covered:.0%} of it changed; {words}"
+    elif left > _LEFT[0]:
+        words = f"{left:.0%} of what had the same colour did not change; {words}"
     return Reply(f"{'yes' if yes >= 0.5 else 'no'} ({words})", {"yes": yes, "no": 1 - yes})
 
 

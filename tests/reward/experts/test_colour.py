@@ -171,6 +171,53 @@ def test_the_probability_grows_with_the_share(thing, colour):
     assert all(more >= less - 0.02 for less, more in pairwise(yes))
 
 
+def recoloured_pair(photo, box, changed, code):
+    """Crops of a thing and its surroundings before and after a recolouring of some of its pixels, and where it is."""
+    x0, y0, x1, y1 = box
+    top, left = max(0, y0 - (y1 - y0) // 6), max(0, x0 - (x1 - x0) // 6)
+    seen = (slice(top, y1 + (y1 - y0) // 6), slice(left, x1 + (x1 - x0) // 6))
+    before = photo[seen]
+    h, w = before.shape[:2]
+    place = f"{(x0 - left) / w} {(y0 - top) / h} {min((x1 - left) / w, 1)} {min((y1 - top) / h, 1)}"
+    return before, recoloured(photo, ellipse(photo, box), changed, code)[seen], place
+
+
+def yes_of_pair(photo, box, changed, colour):
+    *crops, place = recoloured_pair(photo, box, changed, PAINTS[colour][0])
+    (reply,) = ColourJudge()([question(*crops, value=colour, topic="edival/color_pair", slots=[("box", place)])])
+    return reply.probabilities["yes"], reply.text
+
+
+@pytest.mark.parametrize("thing", ["saucer", "coffee", "tank"])
+@pytest.mark.parametrize("colour", ["blue", "green", "purple"])
+def test_a_thing_recoloured_in_part_is_worth_less_and_in_a_third_nothing(thing, colour):
+    photo, box = THINGS[thing]
+    shares = (0.3, 0.4, 0.5, 0.6, 1)
+    yes = [yes_of_pair(photo, box, first_part(ellipse(photo, box), share), colour) for share in shares]
+    assert yes[0][0] < 0.1
+    assert "changed" in yes[0][1]
+    assert yes[-1][0] > 0.99
+    assert "changed" not in yes[-1][1]
+    assert all(more >= less - 0.02 for (less, _), (more, _) in pairwise(yes))
+
+
+def test_of_a_frame_that_is_recoloured_the_glass_stays():
+    """The frame is three tenths of the mirror; half of it recoloured is no recoloured mirror, all of it is."""
+    photo = ASTRONAUT.copy()
+    photo[100:400, 60:460] = rgb("d8c090")
+    box = (160, 150, 360, 350)
+    around, glass = ellipse(photo, box), ellipse(photo, (176, 166, 344, 334))
+    y, x = np.nonzero(around)
+    photo[around] = rgb("653700")
+    photo[y, x] = np.where(glass[y, x, None], np.stack([150 + y // 6, 170 + x // 6, 190 + y // 8], 1), photo[y, x])
+    frame = around & ~glass
+    assert 0.25 < frame.sum() / around.sum() < 0.35
+    assert yes_of_pair(photo, box, frame, "blue")[0] > 0.9
+    half, said = yes_of_pair(photo, box, first_part(frame, 0.5), "blue")
+    assert half < 0.1
+    assert "of what had the same colour did not change" in said or "of it changed" in said
+
+
 def test_the_background_in_the_corners_does_not_count():
     """A cross of thin beams, a quarter of its box, on a background of one colour."""
     floor = cv2.resize(patch("8b4513", 3), (120, 120))
@@ -197,9 +244,9 @@ def test_words_for_colours():
     assert {words: basic_colour(words) for words in WORDS} == WORDS
 
 
-def question(*pixels, value="blue", topic="edival/color", draw=0):
+def question(*pixels, value="blue", topic="edival/color", draw=0, slots=()):
     images = tuple(Image.of(one) if isinstance(one, np.ndarray) else one for one in pixels)
-    slots = (("object", "cup"), ("value", value))
+    slots = (("object", "cup"), ("value", value), *slots)
     return Judge((Message((*images, "Is the cup that colour?")),), YesNo(), topic, slots, draw)
 
 
