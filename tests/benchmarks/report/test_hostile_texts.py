@@ -149,6 +149,16 @@ def hostile_score(hostile: Hostile) -> Score:
     )
 
 
+def named(hostile: Hostile) -> Any:
+    """A suite with hostile words about itself."""
+
+    class Named(Drawn):
+        info: ClassVar[SuiteInfo] = SuiteInfo(hostile("title"), hostile("source"), hostile("licence"), hostile("page"))
+        problems: Sequence[DataProblem] = (DataProblem(hostile("where"), hostile("problem")),)
+
+    return Named
+
+
 def hostile_sample(hostile: Hostile, name: str, group: str = "") -> EditSample:
     return EditSample(
         id=name,
@@ -171,10 +181,8 @@ def test_the_parser_sees_attacks() -> None:
 
 @pytest.mark.parametrize("single_file", [True, False])
 def test_a_report(single_file: bool, hostile: Hostile, tmp_path: Path) -> None:
-    class Named(Drawn):
+    class Tables(named(hostile)):  # type: ignore[misc]
         name: ClassVar[str] = hostile("drawn")
-        info: ClassVar[SuiteInfo] = SuiteInfo(hostile("title"), hostile("source"), hostile("licence"), hostile("page"))
-        problems: Sequence[DataProblem] = (DataProblem(hostile("where"), hostile("problem")),)
 
         def tables(self, results: Results) -> list[Table]:
             first, *others = super().tables(results)
@@ -185,7 +193,7 @@ def test_a_report(single_file: bool, hostile: Hostile, tmp_path: Path) -> None:
             named = Table(hostile("t"), hostile("title"), list(columns.values()), rows, notes=[hostile("note")])
             return [first, named, *others]
 
-    suite = Named(count=6)
+    suite = Tables(count=6)
     results = []
     for number, skill in enumerate((0.9, 0.3)):
         plain = scored(suite, f"editor {number}", skill)
@@ -207,13 +215,9 @@ def test_a_report(single_file: bool, hostile: Hostile, tmp_path: Path) -> None:
 
 
 def test_a_report_of_several_suites(hostile: Hostile, tmp_path: Path) -> None:
-    class Named(Drawn):
-        info: ClassVar[SuiteInfo] = SuiteInfo(hostile("title"), hostile("source"), hostile("licence"), hostile("page"))
-        problems: Sequence[DataProblem] = (DataProblem(hostile("where"), hostile("problem")),)
-
     chapters = []
     for name in ("one", "two"):
-        suite, loaded = Named(count=5), []
+        suite, loaded = named(hostile)(count=5), []
         for number in range(2):
             plain = scored(suite, f"editor {number}", 0.5)
             rows = [ResultRow.from_json(everywhere(row.to_json(), hostile, _KEPT)) for row in plain.rows]
