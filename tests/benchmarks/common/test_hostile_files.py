@@ -4,6 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,9 @@ def test_a_preview_calibration_has_numbers_where_they_belong(tmp_path):
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(GOOD), encoding="utf-8")
     assert PreviewCalibration.load(path).steps == (2, 8)
-    for change in (*({"steps": one} for one in STEPS), *({"values": one} for one in VALUES), {"more": 1}):
+    changes: list[dict[str, Any]] = [{"steps": one} for one in STEPS]
+    changes += [{"values": one} for one in VALUES]
+    for change in (*changes, {"more": 1}):
         path.write_text(json.dumps({**GOOD, **change}), encoding="utf-8")
         with pytest.raises(ValueError, match=r"calibration\.json is not a calibration"):
             PreviewCalibration.load(path)
