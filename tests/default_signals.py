@@ -11,9 +11,8 @@ def default_signals() -> Iterator[None]:
 
     What a shell or nohup starts in the background ignores signals, and so does all that it starts in turn.
     """
-    before = {
-        number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
     try:
         yield
     finally:

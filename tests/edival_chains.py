@@ -49,23 +49,12 @@ def row(kind: str, text: str, names: str, keep: str = "", background: bool = Tru
 
 CHAINS: dict[int, tuple[Row, ...]] = {
     0: (
-        row(
-            "subject_add",
-            "Add [spoon] on the [left] of [red cup]",
-            "red cup, table, lamp | red cup, table, lamp, spoon | red cup, table, lamp, spoon",
-        ),
-        row(
-            "color_alter",
-            "Change the color of [red cup] to [blue]",
-            "table, lamp | table, lamp, spoon, blue cup | red cup, table, lamp, spoon, blue cup",
-        ),
-        row(
-            "background_change",
-            "Change the background to [beach]",
-            "lamp | lamp | red cup, table, lamp, spoon, blue cup",
-            background=False,
-            keep="lamp, spoon, blue cup",
-        ),
+        row("subject_add", "Add [spoon] on the [left] of [red cup]",
+            "red cup, table, lamp | red cup, table, lamp, spoon | red cup, table, lamp, spoon"),
+        row("color_alter", "Change the color of [red cup] to [blue]",
+            "table, lamp | table, lamp, spoon, blue cup | red cup, table, lamp, spoon, blue cup"),
+        row("background_change", "Change the background to [beach]",
+            "lamp | lamp | red cup, table, lamp, spoon, blue cup", "lamp, spoon, blue cup", background=False),
     ),
     1: (
         row("subject_remove", "Remove [ball]", "dog | dog | dog, ball"),
@@ -73,54 +62,28 @@ CHAINS: dict[int, tuple[Row, ...]] = {
         row("count_change", "Change the count of [dog] to [3]", " | dog | dog, ball, text", quoted=True),
     ),
     3: (
-        row(
-            "material_alter",
-            "Change the material of [wooden chair] to [metal]",
-            "sign, fish | sign, fish, metal chair | wooden chair, sign, fish, metal chair",
-        ),
-        row(
-            "text_change",
-            "Replace the text '[SALE]' on [sign] with '[CLOSED]'",
-            "fish | sign, fish, metal chair | wooden chair, sign, fish, metal chair",
-        ),
-        row(
-            "position_change",
-            "Change the position of [fish] to [right] of [metal chair]",
-            " | sign, fish, metal chair | wooden chair, sign, fish, metal chair",
-            quoted=True,
-        ),
+        row("material_alter", "Change the material of [wooden chair] to [metal]",
+            "sign, fish | sign, fish, metal chair | wooden chair, sign, fish, metal chair"),
+        row("text_change", "Replace the text '[SALE]' on [sign] with '[CLOSED]'",
+            "fish | sign, fish, metal chair | wooden chair, sign, fish, metal chair"),
+        row("position_change", "Change the position of [fish] to [right] of [metal chair]",
+            " | sign, fish, metal chair | wooden chair, sign, fish, metal chair", quoted=True),
     ),
     4: (
-        row(
-            "background_change",
-            "Change the background to [forest]",
-            "cat, vase | cat, vase | cat, sofa, vase",
-            background=False,
-            keep="cat, vase",
-        ),
-        row(
-            "subject_replace",
-            "Replace [vase] with [clock]",
-            "cat | cat, clock | cat, sofa, vase, clock",
-            background=False,
-        ),
-        row(
-            "position_change",
-            "Change the position of [cat] to [above] of [clock]",
-            " | cat, clock | cat, sofa, vase, clock",
-            background=False,
-        ),
+        row("background_change", "Change the background to [forest]", "cat, vase | cat, vase | cat, sofa, vase",
+            "cat, vase", background=False),
+        row("subject_replace", "Replace [vase] with [clock]", "cat | cat, clock | cat, sofa, vase, clock",
+            background=False),
+        row("position_change", "Change the position of [cat] to [above] of [clock]",
+            " | cat, clock | cat, sofa, vase, clock", background=False),
     ),
     5: (
         row("count_change", "Change the count of [hat] to [4]", "scarf | hat, scarf | hat, scarf"),
         row("subject_add", "Add [umbrella]", "scarf | hat, scarf, umbrella | hat, scarf, umbrella"),
-        row(
-            "color_alter",
-            "Change the color of [scarf] to [green]",
-            " | hat, umbrella, green scarf | hat, scarf, umbrella, green scarf",
-        ),
+        row("color_alter", "Change the color of [scarf] to [green]",
+            " | hat, umbrella, green scarf | hat, scarf, umbrella, green scarf"),
     ),
-}
+}  # fmt: skip
 """By image_index, with gaps as in the published file."""
 
 
@@ -131,18 +94,8 @@ def write_chains(path: Path, chains: dict[int, tuple[Row, ...]] = CHAINS) -> Pat
         writer.writerow(COLUMNS)
         for index, rows in chains.items():
             for turn, row in enumerate(rows, start=1):
-                chain = rows[:turn]
-                writer.writerow(
-                    [
-                        index,
-                        turn,
-                        [turn_row.type for turn_row in chain],
-                        [turn_row.instruction for turn_row in chain],
-                        [turn_row.published_format for turn_row in chain],
-                        row.background,
-                        list(row.unchanged),
-                        list(row.available),
-                        list(row.all),
-                    ]
-                )
+                done = rows[:turn]
+                lists = ([one.type for one in done], [one.instruction for one in done])
+                formats, pools = [one.published_format for one in done], (row.unchanged, row.available, row.all)
+                writer.writerow([index, turn, *lists, formats, row.background, *map(list, pools)])
     return path

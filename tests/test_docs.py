@@ -151,14 +151,10 @@ def check_document(document: Path, folder: Path, timeout_s: float = TIMEOUT_S) -
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     try:
         run = subprocess.run(
-            [sys.executable, __file__],
-            input=json.dumps(work),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout_s,
+            [sys.executable, __file__], input=json.dumps(work), text=True, timeout=timeout_s,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "NO_COLOR": "1"},
-        )
+        )  # fmt: skip
     except subprocess.TimeoutExpired as error:
         raise AssertionError(f"{document.name} did not end within {timeout_s} s") from error
     assert run.returncode == 0, f"{document.name}:\n{run.stdout}"
@@ -177,9 +173,13 @@ def test_every_block_runs(document: Path, tmp_path: Path) -> None:
     check_document(document, tmp_path)
 
 
-def write(folder: Path, *fenced: tuple[str, str]) -> Path:
+SKIP = "<!-- test: skip because it installs -->\n\n"
+
+
+def write(folder: Path, *fenced: tuple[str, str], comment: str = "") -> Path:
     document = folder / "document.md"
-    document.write_text("\n".join(f"```{language}\n{text}\n```\n" for language, text in fenced), encoding="utf-8")
+    text = "\n".join(f"```{language}\n{text}\n```\n" for language, text in fenced)
+    document.write_text(comment + text, encoding="utf-8")
     return document
 
 
@@ -217,20 +217,16 @@ def test_a_block_that_does_not_do_what_it_says_fails(language: str, text: str, s
 
 
 def test_set_up_is_skipped(tmp_path: Path) -> None:
-    document = tmp_path / "document.md"
     text = "git clone there && cd there  # once\n# then\nmake nothing-there\npip install --no-such-flag \\\n    that"
-    document.write_text(f"<!-- test: skip because it installs -->\n\n```sh\n{text}\n```\n", encoding="utf-8")
-    check_document(document, tmp_path)
+    check_document(write(tmp_path, ("sh", text), comment=SKIP), tmp_path)
 
 
 @pytest.mark.parametrize(
     "text", ["editcritic score", "make a; rm -r b", "pip install a && python b", "cd $(b)", "git a | b"]
 )
 def test_nothing_but_set_up_is_skipped(text: str, tmp_path: Path) -> None:
-    document = tmp_path / "document.md"
-    document.write_text(f"<!-- test: skip because it installs -->\n```sh\n{text}\n```\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="only cd, git, make, pip is skipped"):
-        check_document(document, tmp_path)
+        check_document(write(tmp_path, ("sh", text), comment=SKIP), tmp_path)
 
 
 @pytest.mark.parametrize(

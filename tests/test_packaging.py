@@ -46,13 +46,8 @@ def test_every_file_is_installed() -> None:
     "stray", ["reward/weights.bin", "reward/metrics/edival/prompts/deep/a.txt", "verifiers/new/__init__.py"]
 )
 def test_a_file_left_out_is_seen(stray: str, tmp_path: Path) -> None:
-    for name in [
-        "reward/__init__.py",
-        "reward/py.typed",
-        "reward/metrics/edival/prompts/a.txt",
-        "reward/.DS_Store",
-        stray,
-    ]:
+    installed = ["reward/__init__.py", "reward/py.typed", "reward/metrics/edival/prompts/a.txt"]
+    for name in [*installed, "reward/.DS_Store", stray]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert files(tmp_path) - shipped(tmp_path) == {stray}

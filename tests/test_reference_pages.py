@@ -61,14 +61,9 @@ def test_pages_begin_with_titles_and_are_the_same_in_every_process():
         "print(json.dumps(list(reference_pages().items())))"
     )
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-    other = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": seed},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    command = [sys.executable, "-c", script]
+    other = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     assert json.loads(other) == [list(page) for page in pages().items()]
 
 

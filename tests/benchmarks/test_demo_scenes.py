@@ -167,36 +167,6 @@ def test_wrong_objects_leave_the_target_as_it_was(scene: DemoScene, edits):
     assert changed[target == 1].max() == 0
 
 
-# -- retouching --------------------------------------------------------------------------------------------------------
-
-
-def test_a_filled_hole_continues_a_smooth_surface():
-    ramp = np.linspace(40, 200, 60, dtype=np.float32)
-    plain = np.rint(np.broadcast_to(ramp[:, None, None] + ramp[None, :, None] / 8, (60, 60, 3))).astype(np.uint8)
-    area = retouch.rectangle_mask((20, 20, 40, 40), (60, 60))
-    spoilt = retouch.blend(plain, np.full_like(plain, 255), area)
-    assert difference(retouch.inpaint(spoilt, area), plain).max() <= 8
-
-
-def test_a_donor_continues_a_pattern():
-    stripes = np.where(np.arange(60) // 5 % 2, 200, 60).astype(np.uint8)
-    plain = np.broadcast_to(stripes[None, :, None], (60, 60, 3)).copy()
-    area = retouch.rectangle_mask((20, 20, 40, 40), (60, 60))
-    spoilt = retouch.blend(plain, np.full_like(plain, 255), area)
-    assert difference(retouch.inpaint(spoilt, area, donor=(0, -12)), plain).max() <= 2
-
-
-def test_repainting_keeps_shading_and_what_has_another_hue():
-    shades = np.linspace(80, 220, 40)
-    red = np.stack([shades, shades * 0.2, shades * 0.2], axis=-1)
-    pixels = np.rint(np.broadcast_to(red[None], (40, 40, 3))).astype(np.uint8)
-    pixels[:10] = (30, 160, 40)
-    painted = retouch.recolour(pixels, np.ones((40, 40), np.float32), (45, 90, 190), tolerance=45)
-    assert np.array_equal(painted[:10], pixels[:10])
-    assert (painted[10:, :, 2] > painted[10:, :, 0]).all()
-    assert (np.diff(painted[20].astype(int).sum(axis=1)) >= -1).all()
-
-
 # -- small damage ------------------------------------------------------------------------------------------------------
 
 

@@ -81,13 +81,9 @@ def run(section: Section, seconds_left: float) -> dict[str, Any]:
         return {"problem": "not begun: the time is up"}
     start = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, *section.arguments],
-        cwd=ROOT,
-        env=os.environ | dict(section.environment),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        [sys.executable, *section.arguments], cwd=ROOT, env=os.environ | dict(section.environment),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     interrupted = ""
     try:
         output, errors = process.communicate(timeout=seconds_left - _GRACE_S)

@@ -28,18 +28,11 @@ def markdown(report: Mapping[str, Any]) -> str:
     if report["tiny"]:
         parts.append("**Tiny shapes**: this shows that the check runs. Its figures say nothing of models or devices.")
     if rows := [row for figures in measured.values() for row in _throughput(figures)]:
-        parts += [
-            "## Throughput",
-            _table(("bundle", "role", "precision", "peak TFLOP/s", *_COLUMNS), rows),
-            _OF_THROUGHPUT,
-        ]
+        head = ("bundle", "role", "precision", "peak TFLOP/s", *_COLUMNS)
+        parts += ["## Throughput", _table(head, rows), _OF_THROUGHPUT]
     if rows := [row for figures in measured.values() for row in _sharing(figures)]:
         columns = ("bundle", "edits", "role", "questions", "seconds, one by one", "seconds, engine", "ratio")
-        parts += [
-            "## One by one, and in the engine",
-            _table(columns, rows),
-            _OF_SHARING,
-        ]
+        parts += ["## One by one, and in the engine", _table(columns, rows), _OF_SHARING]
     for figures in measured.values():
         if "passed" in figures:
             counts = ", ".join(f"{figures[name]} {name}" for name in ("passed", "failed", "skipped"))
@@ -55,12 +48,8 @@ def _throughput(figures: Any) -> Iterable[Sequence[object]]:
         if isinstance(figures, dict) and role in figures:
             model = figures[role]
             for row in model["rows"]:
-                cells = [_share(row[name]) if name.startswith("share") else row.get(name, "") for name in _COLUMNS]
+                cells = [f"{row[name]:.1%}" if name.startswith("share") else row.get(name, "") for name in _COLUMNS]
                 yield (figures["shapes"], role, model["dtype"], model["peak TFLOP/s"], *cells)
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}"
 
 
 def _sharing(figures: Any) -> Iterable[Sequence[object]]:

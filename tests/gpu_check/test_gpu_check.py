@@ -37,23 +37,18 @@ def figures(found):
 
 
 def test_the_page_has_every_figure_and_says_what_is_missing():
-    page = markdown(
-        report(
-            judge=figures({"shapes": "small", "judge": MODEL}),
-            sharing=figures([PATTERNS]),
-            tests=figures(TESTS),
-            late={"problem": "not begun: the time is up"},
-        )
-    )
-    lines = page.splitlines()
-    assert "| hardware | A GPU |" in lines
-    assert "| commit | abc |" in lines
-    assert "| small | judge | bfloat16 | 1.2 | 2 | 6 | 1 | 4200 | 0.3 | 25.0% |  |" in lines
-    assert "| small | 16 | judge | 90, 20 | 24 | 4 | 6 |" in lines
-    assert "| small | 16 | end to end |  | 30 | 6 | 5 |" in lines
-    assert "7 passed, 1 failed, 0 skipped, of 2 files." in lines
-    assert "- `test_x::test_y`: no" in lines
-    assert "- late: not begun: the time is up" in lines
+    judge, late = figures({"shapes": "small", "judge": MODEL}), {"problem": "not begun: the time is up"}
+    page = markdown(report(judge=judge, sharing=figures([PATTERNS]), tests=figures(TESTS), late=late))
+    assert {
+        "| hardware | A GPU |",
+        "| commit | abc |",
+        "| small | judge | bfloat16 | 1.2 | 2 | 6 | 1 | 4200 | 0.3 | 25.0% |  |",
+        "| small | 16 | judge | 90, 20 | 24 | 4 | 6 |",
+        "| small | 16 | end to end |  | 30 | 6 | 5 |",
+        "7 passed, 1 failed, 0 skipped, of 2 files.",
+        "- `test_x::test_y`: no",
+        "- late: not begun: the time is up",
+    } <= set(page.splitlines())
     assert "Tiny shapes" not in page
     assert "Tiny shapes" in markdown({**report(), "tiny": True})
 
@@ -101,12 +96,7 @@ def test_tests_are_counted_with_their_reasons_also_when_they_are_interrupted(tmp
     junit = f"--junit-xml={tmp_path / 'tests.xml'}"
     plain = ("-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path), junit)
     whole = check.run(check.Section("tests", "tests", plain, (("TEST_DEVICE", "cuda:0"),)), 100.0)
-    assert {name: whole["figures"][name] for name in ("device", "passed", "failed", "skipped")} == {
-        "device": "cuda:0",
-        "passed": 2,
-        "failed": 1,
-        "skipped": 1,
-    }
+    assert whole["figures"].items() >= {"device": "cuda:0", "passed": 2, "failed": 1, "skipped": 1}.items()
     assert list(whole["figures"]["failures"].values()) == ["ValueError: far off"]
     hanging = check.Section("tests", "tests", plain, (("TEST_DEVICE", "cuda:0"), ("HANGS", "1")))
     cut = check.run(hanging, check._GRACE_S + 3.0)

@@ -98,12 +98,8 @@ def _check_types(environment: Environment) -> None:
     shutil.copy(Path(__file__).with_name("typed_consumer.py"), consumer)
     mypy = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--python-executable", str(environment.python)]
     done = subprocess.run(
-        [*mypy, str(consumer)],
-        cwd=environment.work,
-        env=environment.variables,
-        capture_output=True,
-        text=True,
-        timeout=PROMISE_TIMEOUT_S,
-    )
+        [*mypy, str(consumer)], cwd=environment.work, env=environment.variables,
+        capture_output=True, text=True, timeout=PROMISE_TIMEOUT_S,
+    )  # fmt: skip
     if done.returncode:
         raise ReleaseError(f"mypy on a user's file says:\n{done.stdout}{done.stderr}")

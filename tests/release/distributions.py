@@ -33,7 +33,7 @@ FIELDS = (
 # A path of the machine that built it. Documents name /models/..., which is nobody's.
 MACHINE_PATH = re.compile(rb"(?<![\w/.:-])/(?:home|root|tmp|work|Users|builds?|workspace)/[\w.-]+")
 
-BUILD_TIMEOUT_S = 600
+TIMEOUT_S = 600  # of a build
 
 
 class ReleaseError(Exception):
@@ -55,13 +55,13 @@ def tracked_copy(folder: Path) -> Path:
 
 def build(tree: Path, out: Path, *options: str) -> tuple[Path, Path]:
     """Build the source archive of a tree, and the wheel from that archive: (archive, wheel). Raises `ReleaseError`."""
-    _python_module("build", *options, "--outdir", str(out), str(tree), timeout_s=BUILD_TIMEOUT_S)
+    _python_module("build", *options, "--outdir", str(out), str(tree))
     return _only(out, "*.tar.gz"), _only(out, "*.whl")
 
 
 def build_wheel(tree: Path, out: Path, *options: str) -> Path:
     """Build the wheel from a tree, without the archive between. Raises `ReleaseError`."""
-    _python_module("build", *options, "--wheel", "--outdir", str(out), str(tree), timeout_s=BUILD_TIMEOUT_S)
+    _python_module("build", *options, "--wheel", "--outdir", str(out), str(tree))
     return _only(out, "*.whl")
 
 
@@ -101,7 +101,8 @@ def check_metadata(metadata: Metadata, tree: Path, wheel: Path, archive: Path) -
             raise ReleaseError(f"expected {name}, got {built.name}")
     if str(metadata.description).strip() != (tree / "README.md").read_text(encoding="utf-8").strip():
         raise ReleaseError("the description is not README.md")
-    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", _text(tree, "CHANGELOG.md"), re.MULTILINE):
+    changes = (tree / "CHANGELOG.md").read_text(encoding="utf-8")
+    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changes, re.MULTILINE):
         raise ReleaseError(f"CHANGELOG.md has no section '## [{version}] - YYYY-MM-DD'")
 
 
@@ -162,12 +163,9 @@ def _same(what: str, got: dict[str, bytes], expected: dict[str, bytes]) -> None:
             raise ReleaseError(f"{what} {problem}, {len(names)} in all: {shown}")
 
 
-def _python_module(name: str, *arguments: str, timeout_s: float = 120) -> None:
-    _run([sys.executable, "-m", name, *arguments], timeout_s)
-
-
-def _run(command: list[str], timeout_s: float) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+def _python_module(name: str, *arguments: str) -> None:
+    command = [sys.executable, "-m", name, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode:
         raise ReleaseError(f"{' '.join(command[1:])} failed:\n{(done.stdout + done.stderr)[-3000:]}")
 
@@ -177,7 +175,3 @@ def _only(folder: Path, pattern: str) -> Path:
     if len(built) != 1:
         raise ReleaseError(f"expected one {pattern} in {folder}, got {[path.name for path in built]}: empty it")
     return built[0]
-
-
-def _text(tree: Path, name: str) -> str:
-    return (tree / name).read_text(encoding="utf-8")

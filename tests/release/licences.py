@@ -16,13 +16,8 @@ _BEGIN, _END = "<!-- table: written by `make release-check ARGS=--write-licences
 
 # Classifiers and the texts that packages write, as SPDX has them.
 _SPDX = {
-    "Apache Software License": "Apache-2.0",
-    "Apache 2.0": "Apache-2.0",
-    "Apache 2.0 License": "Apache-2.0",
-    "Apache License 2.0": "Apache-2.0",
-    "Apache License, Version 2.0": "Apache-2.0",
-    "Apache": "Apache-2.0",
-    "Apache-2": "Apache-2.0",
+    **dict.fromkeys(("Apache Software License", "Apache 2.0", "Apache 2.0 License", "Apache"), "Apache-2.0"),
+    **dict.fromkeys(("Apache License 2.0", "Apache License, Version 2.0", "Apache-2"), "Apache-2.0"),
     "BSD License": "BSD",
     "BSD 3-Clause License": "BSD-3-Clause",
     "3-Clause BSD License": "BSD-3-Clause",

@@ -103,8 +103,7 @@ def test_a_path_of_a_machine_is_seen(text: str, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="a path of one machine"):
         check_machine_paths({"editcritic/a.txt": text.encode()}, tmp_path)
 
-
-def test_paths_of_nobody_are_none(tmp_path: Path) -> None:
+    # paths of nobody are none
     check_machine_paths({"a.py": b"/models/my-dino, /v1/score and https://host/home/page"}, tmp_path)
 
 

@@ -48,16 +48,10 @@ def measured() -> dict[str, Any]:
 def _measured(spec: str, drawn: Sequence[Case], experts: Mapping[str, Expert]) -> dict[str, Any]:
     reward = Reward.of(spec, experts, on_failures="none")
     card = reward.card
-    samples = [case.sample for case in drawn]
-    fitting = [
-        sample for sample in samples if all(getattr(sample, name) not in (None, "", (), {}) for name in card.requires)
-    ]
-    scores = reward(fitting)
-    values = [score.status if score.value is None else round(score.value, DIGITS) for score in scores]
-    return {
-        "version": card.version,
-        "values": {sample.id: value for sample, value in zip(fitting, values, strict=True)},
-    }
+    samples = (case.sample for case in drawn)
+    fitting = [one for one in samples if all(getattr(one, name) not in (None, "", (), {}) for name in card.requires)]
+    values = [score.status if score.value is None else round(score.value, DIGITS) for score in reward(fitting)]
+    return {"version": card.version, "values": dict(zip((one.id for one in fitting), values, strict=True))}
 
 
 def _card(name: str) -> Card | None:

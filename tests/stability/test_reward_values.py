@@ -39,10 +39,6 @@ def test_the_samples_are_those_of_the_record(now: dict[str, Any], before: dict[s
     assert now["samples"] == before["samples"], "SceneEdit draws other edits: record the values anew, and nothing else"
 
 
-def test_every_reward_is_recorded(now: dict[str, Any], before: dict[str, Any]) -> None:
-    assert now["rewards"].keys() == before["rewards"].keys(), NOTE
-
-
 def test_a_version_keeps_its_values(now: dict[str, Any], before: dict[str, Any]) -> None:
     wrong = {
         spec: names

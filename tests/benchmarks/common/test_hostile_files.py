@@ -4,6 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,18 +21,11 @@ from ..human_eval.label_files import make_label
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs or device files")
 
 
-def fifo(path: Path) -> None:
-    os.mkfifo(path)
+SPECIAL = {"fifo": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": Path.mkdir}
+special = pytest.mark.parametrize("special", SPECIAL.values(), ids=list(SPECIAL))
 
 
-def device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-SPECIAL = [fifo, device, Path.mkdir]
-
-
-@pytest.mark.parametrize("special", SPECIAL)
+@special
 def test_a_preview_calibration_and_settings_of_a_construction_are_a_file(special, tmp_path):
     special(tmp_path / "calibration.json")
     with pytest.raises(OSError, match="it is a"):
@@ -47,27 +41,20 @@ def test_a_preview_calibration_and_settings_of_a_construction_are_a_file(special
 GOOD = {"schema": 1, "editor": "e", "reward": {}, "steps": [2, 8], "values": {"a": [[0.5, None]]}}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"steps": [8, 2]},
-        {"steps": ["2", 8]},
-        {"steps": [0, 8]},
-        {"values": {"a": [[0.5]]}},
-        {"values": {"a": [[0.5, "high"]]}},
-        {"values": {"a": [[0.5, True]]}},
-        {"values": {"a": [0.5, 0.5]}},
-        {"values": [[0.5, 0.5]]},
-        {"more": 1},
-    ],
-)
-def test_a_preview_calibration_has_numbers_where_they_belong(change, tmp_path):
+STEPS = ([8, 2], ["2", 8], [0, 8])
+VALUES = ({"a": [[0.5]]}, {"a": [[0.5, "high"]]}, {"a": [[0.5, True]]}, {"a": [0.5, 0.5]}, [[0.5, 0.5]])
+
+
+def test_a_preview_calibration_has_numbers_where_they_belong(tmp_path):
     path = tmp_path / "calibration.json"
     path.write_text(json.dumps(GOOD), encoding="utf-8")
     assert PreviewCalibration.load(path).steps == (2, 8)
-    path.write_text(json.dumps({**GOOD, **change}), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"calibration\.json is not a calibration"):
-        PreviewCalibration.load(path)
+    changes: list[dict[str, Any]] = [{"steps": one} for one in STEPS]
+    changes += [{"values": one} for one in VALUES]
+    for change in (*changes, {"more": 1}):
+        path.write_text(json.dumps({**GOOD, **change}), encoding="utf-8")
+        with pytest.raises(ValueError, match=r"calibration\.json is not a calibration"):
+            PreviewCalibration.load(path)
     path.write_text(json.dumps(GOOD).replace("0.5", "NaN"), encoding="utf-8")
     with pytest.raises(ValueError, match="NaN"):
         PreviewCalibration.load(path)
@@ -93,7 +80,7 @@ def test_settings_of_a_construction_are_an_object(text, tmp_path):
         ConstructionFolder(tmp_path, {"seed": 1})
 
 
-@pytest.mark.parametrize("special", SPECIAL)
+@special
 def test_labels_are_appended_to_a_file(special, tmp_path):
     """Nor is anything written through a link."""
     special(tmp_path / "labels.jsonl")

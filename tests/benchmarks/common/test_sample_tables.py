@@ -40,6 +40,13 @@ def write(path: Path, *rows: dict[str, Any], group: int = 1000, schema: pa.Schem
     return path
 
 
+def only(table: SampleTable) -> Any:
+    """The only row."""
+    (read,) = table.rows()
+    assert read.sample is not None, read.problem
+    return read
+
+
 def problems(table: SampleTable) -> list[str]:
     return [found.problem for found in table.rows()]
 
@@ -60,11 +67,8 @@ def test_parquet_and_jsonl_of_the_same_edits_are_the_same_samples(tmp_path):
     (tmp_path / "x.jsonl").write_text(json.dumps(line) + "\n")
     cells = {"sources": [{"bytes": png(0), "path": "else.png"}, {"bytes": None, "path": "c.png"}], "edited": png(100)}
     write(tmp_path / "x.parquet", {**fields, **cells, "mask": {"bytes": png(7), "path": None}, "unknown": 1})
-    (read,) = SampleTable.open(tmp_path / "x.parquet").rows()
-    (expected,) = SampleTable.open(tmp_path / "x.jsonl").rows()
-    assert read.sample is not None
-    assert expected.sample is not None
-    assert sample_to_json(read.sample) == sample_to_json(expected.sample)
+    read, expected = (only(SampleTable.open(tmp_path / f"x.{kind}")).sample for kind in ("parquet", "jsonl"))
+    assert sample_to_json(read) == sample_to_json(expected)
 
 
 def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder, tmp_path):
@@ -74,8 +78,7 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder, tmp_pa
     with pytest.raises(InputError, match="no column `instruction`: it has before, edited, prompt, split"):
         SampleTable.open(path)
     columns = parse_columns(["source=before,instruction=prompt"])
-    (read,) = SampleTable.open(path, columns, ["split"]).rows()
-    assert read.sample is not None
+    read = only(SampleTable.open(path, columns, ["split"]))
     assert (read.sample.id, read.sample.instruction, read.kept) == ("x:0", "Make it blue", {"split": "train"})
     assert read.sample.source == Image.of(given["source"])
     for wrong, message in (("source=no", "no column 'no'"), ("picture=before", "no field has this name")):
@@ -84,9 +87,8 @@ def test_columns_of_other_names_are_named_and_kept_ones_handed_on(folder, tmp_pa
     with pytest.raises(InputError, match="FIELD=COLUMN"):
         parse_columns(["source"])
     line = {"prompt": "Remove helmet", "source": "source.png", "edited": "patched.png", "split": "train"}
-    table = SampleTable.open(folder.samples({**line}), {"instruction": "prompt"}, ["split"])  # lines may have them too
-    (read,) = table.rows()
-    assert read.sample is not None
+    # lines may have them too
+    read = only(SampleTable.open(folder.samples({**line}), {"instruction": "prompt"}, ["split"]))
     assert (read.sample.instruction, read.kept) == ("Remove helmet", {"split": "train"})
 
 

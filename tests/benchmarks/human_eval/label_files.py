@@ -35,7 +35,7 @@ def write(folder: Path, results_: Results) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     scores = "".join(json.dumps(row.to_json()) + "\n" for row in results_.rows)
     (folder / SCORES_FILE).write_text(scores, encoding="utf-8")
-    head = {"schema": SCHEMA, "editor": results_.editor, "provenance": {}}
+    head = {"schema": SCHEMA, "editor": results_.editor, "provenance": dict(results_.provenance)}
     (folder / RESULT_FILE).write_text(json.dumps(head), encoding="utf-8")
     return folder
 

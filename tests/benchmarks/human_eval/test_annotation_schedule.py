@@ -36,11 +36,6 @@ def keys(schedule, *phases):
     return [scheduled.question.key for scheduled in schedule if scheduled.phase in phases]
 
 
-def test_every_two_editors_are_compared_on_every_item(pool):
-    questions = pool.questions([OVERALL])
-    assert len(questions) == len({question.key for question in questions}) == 20 * 3
-
-
 def test_items_without_a_picture_or_whose_start_is_missing_are_left_out_and_said(tmp_path):
     suite = Toy(count=2)
     pool = SuitePool(suite, {"one": outputs(tmp_path / "one", suite, without=["0/1"])})

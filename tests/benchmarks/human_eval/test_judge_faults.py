@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,6 @@ from editcritic.benchmarks.human_eval.judge_faults.questions import (
     EXPECTED,
     FAULTS_PACKAGE,
     PLAIN,
-    SWAPPED,
     WORD,
     differing_pairs,
 )
@@ -82,10 +82,8 @@ ADVICE = {
 def test_a_fault_is_found_with_its_size_and_its_advice_and_no_other_one(fault: str) -> None:
     result = measure_faults(faulty(**{fault: 0.4}), edits())
     name = study.MEASURED[fault]
-    finding = result.of(name)[0]
+    finding: Any = result.of(name)[0]
     assert finding.found
-    assert finding.low is not None
-    assert finding.high is not None
     assert finding.low <= study.expected_measure(fault, 0.4) <= finding.high
     assert set(result.found) == {name} | study.BYPRODUCTS.get(fault, set())
     advised = {name for name, words in ADVICE.items() if any(words in line for line in result.recommendations)}
@@ -105,12 +103,9 @@ def test_a_judge_without_faults_is_not_accused() -> None:
 
 def test_noise_is_measured_in_grades_and_gives_the_number_of_draws() -> None:
     result = measure_faults(faulty(noise=0.3), edits(), faults=["grade-draws"])
-    (finding,) = result.of("grade-draws")
-    assert finding.low is not None
-    assert finding.high is not None
+    finding: Any = result.of("grade-draws")[0]
     assert finding.low <= study.expected_grade_noise(scene_judge(), edits(), 0.3) <= finding.high
-    single = result.reliability["sampled grades, word"]
-    assert single is not None
+    single: Any = result.reliability["sampled grades, word"]
     assert any(f"Average {draws_for(single)} draws" in line for line in result.recommendations)
 
 
@@ -239,12 +234,6 @@ def test_words_for_the_judge_are_in_the_text_alone_and_fit_after_the_longest_ins
         assert (len(instruction), instruction.endswith(words)) == (MAX_INSTRUCTION, True)
 
 
-def test_the_swapped_question_shows_the_edit_first() -> None:
-    sample = edits()[0]
-    assert SWAPPED.query(sample).images == (sample.edited, sample.source)
-    assert SWAPPED.query(sample).topic != PLAIN.query(sample).topic
-
-
 def test_painted_words_are_on_a_strip_of_the_edit_alone_and_legible() -> None:
     sample = edits()[0]
     best, worst = (painted(sample, words) for words in DEMANDS)
@@ -333,20 +322,18 @@ def test_intervals_cover_a_share_at_their_rate(probability: float) -> None:
     sources = [str(n) for n in range(40)]
     covered = 0
     for _ in range(200):
-        estimate = mean_over_sources((rng.random(40) < probability).astype(float).tolist(), sources, (-1.0, 1.0))
-        assert estimate is not None
-        covered += (estimate.low or 0.0) <= probability <= (estimate.high or 0.0)
+        drawn = (rng.random(40) < probability).astype(float).tolist()
+        estimate: Any = mean_over_sources(drawn, sources, (-1.0, 1.0))
+        covered += estimate.low <= probability <= estimate.high
     assert covered >= 184  # 92 %
 
 
 def test_samples_of_one_source_count_as_one_for_the_interval() -> None:
     values = [float(n % 2) for n in range(40)]
-    apart = mean_over_sources(values, [str(n) for n in range(40)], (0.0, 1.0))
-    together = mean_over_sources(values, [f"{n % 2} {n // 10}" for n in range(40)], (0.0, 1.0))
-    assert apart is not None
-    assert together is not None
+    apart: Any = mean_over_sources(values, [str(n) for n in range(40)], (0.0, 1.0))
+    together: Any = mean_over_sources(values, [f"{n % 2} {n // 10}" for n in range(40)], (0.0, 1.0))
     assert apart.value == together.value == 0.5
-    assert (together.low or 0.0) < (apart.low or 0.0)
+    assert together.low < apart.low
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from editcritic.benchmarks.human_eval.preference_statistics import (
     groups_right,
     mean_correlation,
 )
-from editcritic.benchmarks.suites.bootstrap import Statistic, bootstrap_weights
+from editcritic.benchmarks.suites.bootstrap import bootstrap_weights
 
 
 def pairs(*rows: tuple[int, float | None]) -> list[LabelledPair]:
@@ -83,9 +84,7 @@ def test_ties_of_the_reward_and_of_people() -> None:
     assert (accuracy(rows, 4, tolerance=1e-5).value, accuracy(rows, 4).value) == (0.75, 0.5)
 
 
-def bounds(statistic: Statistic) -> tuple[float | None, float | None, float | None]:
-    assert statistic.lowest is not None
-    assert statistic.highest is not None
+def bounds(statistic: Any) -> tuple[float | None, float | None, float | None]:
     return statistic.value, statistic.lowest.value, statistic.highest.value
 
 

@@ -22,14 +22,12 @@ from tests.benchmarks.human_eval.label_files import results, row
 
 def levels(editor, **values):
     """values: c1 -> a value a case."""
-    return results(
-        editor,
-        [
-            row(f"{case}/{name}", case=f"{case}", labels={"level": int(name[1:])}, o=value)
-            for name, case_values in values.items()
-            for case, value in enumerate(case_values)
-        ],
-    )
+    rows = [
+        row(f"{case}/{name}", case=f"{case}", labels={"level": int(name[1:])}, o=value)
+        for name, case_values in values.items()
+        for case, value in enumerate(case_values)
+    ]
+    return results(editor, rows)
 
 
 def test_a_curve_a_way_with_paired_differences():
@@ -55,13 +53,13 @@ def test_what_has_no_levels_or_nothing_to_compare_with_is_refused():
         scaling_tables({"direct": levels("d", c1=[1.0])})
 
 
-def multi(*chains):
+def multi(*chains, editor="one"):
     rows = [
-        row(f"{case}/multipass/{turn}", case=f"{case}", labels={"turn": turn}, **{"if": value})
+        row(f"{case}/{turn}", case=f"{case}", labels={"turn": turn}, **{"if": value})
         for case, values in enumerate(chains)
         for turn, value in enumerate(values, start=1)
     ]
-    return results("one", rows)
+    return results(editor, rows)
 
 
 def single(*shots):
@@ -127,14 +125,7 @@ IF = LabelMetric(("if",))
 def chains(editor, *values):
     """Two turns a case: values of turn 1, then of turn 2."""
     half = len(values) // 2
-    return results(
-        editor,
-        [
-            row(f"{case}/{turn}", case=f"{case}", labels={"turn": turn}, **{"if": values[half * (turn - 1) + case]})
-            for case in range(half)
-            for turn in (1, 2)
-        ],
-    )
+    return multi(*zip(values[:half], values[half:], strict=True), editor=editor)
 
 
 def test_rates_of_editors_and_turns_under_two_sets_of_experts():

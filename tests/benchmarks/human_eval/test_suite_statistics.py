@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -65,19 +64,13 @@ def test_what_follows_what_within_a_compound_and_from_turn_to_turn():
 def test_levels_of_one_sequence_count_once_and_by_category(monkeypatch):
     """Three levels of one row. By hand: Add, Remove and Change Color once each, and one pair between categories."""
     steps = tuple(Operation(f"{name}!", name) for name in ("Add an Object", "Remove an Object", "Change Color"))
-    items = [
-        replace(suite_of(sample(f"r/C{level}", operations=steps[:level])).items[0], case="r") for level in (1, 2, 3)
-    ]
-    suite = suite_of(*(item.sample for item in items))
-    suite.items = items
+    suite = suite_of(*(sample(f"r/C{level}", operations=steps[:level]) for level in (1, 2, 3)))
     monkeypatch.setattr(suite, "operation_categories", CATEGORIES)
     assert {name: row[0] for name, row in table(suite, "operations").rows.items()} == {step.name: 1 for step in steps}
     assert table(suite, "adjacency").rows["Add an Object"] == [0, 1, 0]
     objects, colour = "Object Manipulation and Transformation", "Color and Tone Adjustments"
-    assert {name: row[0] for name, row in table(suite, "operations-by-category").rows.items()} == {
-        objects: 2,
-        colour: 1,
-    }
+    by_category = table(suite, "operations-by-category").rows
+    assert {name: row[0] for name, row in by_category.items()} == {objects: 2, colour: 1}
     assert table(suite, "adjacency-by-category").rows == {objects: [1, 1], colour: [0, 0]}
 
 
@@ -199,20 +192,10 @@ def test_the_table_is_the_distribution_up_to_each_edge() -> None:
     assert (up_to["1 %"], up_to["10 %"], up_to["100 %"]) == (0.5, 0.75, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("reply", "name"),
-    [
-        ("[Result]: vase", "vase"),
-        ("I think.\n[result] : The red car.\n", "red car"),
-        ("[Result]: Image", "image"),
-        ("**[Result]: `dog`**", "dog"),
-    ],
-)
-def test_a_name_is_read_from_the_line_of_the_result(reply: str, name: str) -> None:
-    assert parse_target(reply) == name
-
-
-@pytest.mark.parametrize("reply", ["vase", "[Result]:", "[Result]: cat\n[Result]: dog", ""])
-def test_a_reply_without_one_name_is_refused(reply: str) -> None:
-    with pytest.raises(ValueError, match="one line is expected"):
-        parse_target(reply)
+def test_a_name_is_read_from_the_line_of_the_result_and_a_reply_without_one_is_refused() -> None:
+    names = {"[Result]: vase": "vase", "I think.\n[result] : The red car.\n": "red car", "[Result]: Image": "image"}
+    names["**[Result]: `dog`**"] = "dog"
+    assert {reply: parse_target(reply) for reply in names} == names
+    for reply in ("vase", "[Result]:", "[Result]: cat\n[Result]: dog", ""):
+        with pytest.raises(ValueError, match="one line is expected"):
+            parse_target(reply)

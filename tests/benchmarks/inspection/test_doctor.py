@@ -33,8 +33,7 @@ def test_every_expert_without_a_download_really_runs(report: doctor.DoctorReport
     for one in ran.values():
         assert one.id
         assert all(0 < milliseconds < 60_000 for milliseconds in one.milliseconds.values())
-        assert one.load_seconds is not None
-        assert one.memory_mib is not None
+        assert None not in (one.load_seconds, one.memory_mib)
     assert set(ran["pixels"].milliseconds) == {"embed", "measure"}
     assert (ran["rapidocr"].memory_mib or 0) > 20  # three models and their runtime
     assert {one.name for one in report.experts if one.status == "not_tested"} == NOT_RUN
@@ -51,6 +50,14 @@ def test_versions_and_what_is_lacking_are_told(report: doctor.DoctorReport) -> N
     assert report.exit_code == 0
 
 
+def distribution(folder: Path, name: str) -> Path:
+    """What is known of an installed distribution."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    return info
+
+
 @pytest.mark.parametrize(
     ("origin", "said"),
     [
@@ -62,13 +69,11 @@ def test_versions_and_what_is_lacking_are_told(report: doctor.DoctorReport) -> N
 def test_advice_is_to_install_as_this_was_installed(
     origin: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tmp_path / "editcritic-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: editcritic\nVersion: 1.0\n")
+    info = distribution(tmp_path, "editcritic")
     (info / "INSTALLER").write_text("pip\n")
     left_by_setuptools = tmp_path / "editcritic.egg-info"
     left_by_setuptools.mkdir()
-    (left_by_setuptools / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: editcritic\nVersion: 1.0\n")
+    (left_by_setuptools / "PKG-INFO").write_text((info / "METADATA").read_text())
     if origin is not None:
         (info / "direct_url.json").write_text(origin)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -98,15 +103,6 @@ def test_who_lacks_torchvision_is_told_who_will_ask_for_it(monkeypatch: pytest.M
     assert list(doctor.environment_notes()) == []
 
 
-def theirs(folder: Path, module: str) -> None:
-    """An expert of another distribution."""
-    info = folder / "theirs-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[editcritic.experts]\ntheirs = theirs:Theirs\n")
-    (folder / "theirs.py").write_text(module)
-
-
 EXPERT = (
     "from editcritic.reward.queries import AsyncExpert, Expert\n"
     "class Theirs(Expert):\n"
@@ -127,7 +123,9 @@ EXPERT = (
     ],
 )
 def test_what_cannot_run_is_told_with_what_to_install(module, status, message, install, tmp_path, monkeypatch):
-    theirs(tmp_path, module)
+    info = distribution(tmp_path, "theirs")  # an expert of another distribution
+    (info / "entry_points.txt").write_text("[editcritic.experts]\ntheirs = theirs:Theirs\n")
+    (tmp_path / "theirs.py").write_text(module)
     (tmp_path / "openai.py").write_text("raise ModuleNotFoundError('No module named openai', name='openai')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     result = doctor.check_expert("theirs", tuple(doctor.packages()))

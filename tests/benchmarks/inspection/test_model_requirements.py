@@ -106,19 +106,12 @@ def test_a_model_in_several_files_is_counted_like_one(dino: str, hub: Path, tmp_
 
 
 def test_whole_numbers_in_a_file_keep_their_width(tmp_path: Path) -> None:
-    tensors = {
-        "a.weight": torch.zeros(3, 5),
-        "steps": torch.zeros(7, dtype=torch.int64),
-        "on": torch.zeros(2, dtype=torch.bool),
-    }
-    save_file(tensors, tmp_path / "model.safetensors")
-    assert local_weights.weight_memory(local_weights.find_weights(str(tmp_path)), "bfloat16") == (
-        2 * 15 + 8 * 7 + 2,
-        True,
-    )
-    about, exact = local_weights.weight_memory(local_weights.find_weights(str(tmp_path)), "bfloat16", "nf4")
-    assert about < 2 * 15 + 8 * 7 + 2
-    assert not exact
+    whole = {"steps": torch.zeros(7, dtype=torch.int64), "on": torch.zeros(2, dtype=torch.bool)}
+    save_file({"a.weight": torch.zeros(3, 5), **whole}, tmp_path / "model.safetensors")
+    weights = local_weights.find_weights(str(tmp_path))
+    assert local_weights.weight_memory(weights, "bfloat16") == (2 * 15 + 8 * 7 + 2, True)
+    about, exact = local_weights.weight_memory(weights, "bfloat16", "nf4")
+    assert (about < 2 * 15 + 8 * 7 + 2, exact) == (True, False)
 
 
 def test_a_pickle_is_told_by_its_size(tmp_path: Path) -> None:
@@ -279,11 +272,8 @@ def test_nonsense_is_told_in_one_line(options: list[str], message: str, editcrit
 
 def test_of_a_rater_the_judges_weights_are_told(hub: Path) -> None:
     plan = model_requirements(["a=artimuse b=q-insight?judge=vlm:Qwen/Qwen3-VL-4B-Instruct judge=edit-score-qwen3-4b"])
-    assert [entry.expert for entry in plan.entries] == [
-        "ArtiMuse, which queries Vlm",
-        "QInsight, which queries Vlm",
-        "Vlm",
-    ]
+    queried = ["ArtiMuse, which queries Vlm", "QInsight, which queries Vlm", "Vlm"]
+    assert [entry.expert for entry in plan.entries] == queried
     assert [entry.model for entry in plan.entries][1:] == 2 * ["Qwen/Qwen3-VL-4B-Instruct"]
     assert plan.entries[0].weights == registered_models()["artimuse"].weight_bytes(plan.entries[0].dtype)
     assert "with the adapter EditScore/EditScore-Qwen3-VL-4B-Instruct" in plan.entries[2].location

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from .synthetic_results import Drawn, outputs, scored, write
+from ..human_eval.label_files import write
+from .synthetic_results import Drawn, outputs, scored
 
 
 @pytest.fixture

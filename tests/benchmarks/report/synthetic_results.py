@@ -90,15 +90,11 @@ def scored(suite: Drawn, editor: str, skill: float, *, seed: int = 0, without: S
     rows = []
     for number, item in enumerate(suite.items):
         if item.id in without:
-            rows.append(
-                ResultRow(
-                    item.id,
-                    item.case,
-                    item.labels,
-                    missing_reason="there is no picture",
-                    instruction=item.sample.instruction,
-                )
+            words = item.sample.instruction
+            missing = ResultRow(
+                item.id, item.case, item.labels, missing_reason="there is no picture", instruction=words
             )
+            rows.append(missing)
             continue
         easy = skill - 0.12 * int(item.labels["turn"]) + 0.2
         scores = _scores(rng, suite, item, easy, number)
@@ -136,16 +132,6 @@ def _scores(rng: np.random.Generator, suite: Drawn, item: SuiteItem, easy: float
     }
 
 
-def write(folder: Path, results: Results) -> Path:
-    """Write a result folder."""
-    folder.mkdir(parents=True)
-    lines = (json.dumps(row.to_json(), ensure_ascii=False) + "\n" for row in results.rows)
-    (folder / "scores.jsonl").write_text("".join(lines), encoding="utf-8")
-    head = {"schema": 2, "editor": results.editor, "provenance": results.provenance}
-    (folder / "result.json").write_text(json.dumps(head), encoding="utf-8")
-    return folder
-
-
 def outputs(folder: Path, suite: Drawn, skill: float, *, without: Sequence[str] = ()) -> Path:
     """The images of `scored`, and their generation times."""
     folder.mkdir(parents=True)
@@ -154,8 +140,7 @@ def outputs(folder: Path, suite: Drawn, skill: float, *, without: Sequence[str] 
         if item.id not in without:
             striped_image(7, number, int(1000 * skill), size=suite.size).pil().save(folder / f"{item.output_path}.png")
             seconds = 1.5 + skill * 4 + number % 7 / 3
-            lines.append(
-                {"item": item.id, "file": f"{item.output_path}.png", "seed": 0, "seconds": seconds, "editor": "fake"}
-            )
+            place = {"item": item.id, "file": f"{item.output_path}.png"}
+            lines.append({**place, "seed": 0, "seconds": seconds, "editor": "fake"})
     (folder / "generated.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return folder

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import sync_playwright
@@ -46,13 +47,6 @@ def test_a_page_names_nothing_outside_of_it(page: Path) -> None:
     assert "url(" not in text
     assert "default-src 'none'" in text
     assert list(page.parent.iterdir()) == [page]
-
-
-def test_what_is_given_cannot_end_a_script_or_start_one(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert text.count("<script") == text.count("</script>") == 4
-    assert HOSTILE not in text
-    assert "<img" not in text
 
 
 def test_every_chart_has_a_title_a_description_and_its_numbers(page: Path) -> None:
@@ -191,17 +185,14 @@ def test_a_table_without_rows_is_a_sentence(report: ReportData, tmp_path: Path) 
     assert not re.search(r"<tbody>\s*</tbody>", text)
 
 
-def data_of(page: Path, name: str) -> object:
+def data_of(page: Path, name: str) -> Any:
     text = page.read_text(encoding="utf-8")
-    match = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', text, re.DOTALL)
-    assert match is not None
-    return json.loads(match[1])
+    (data,) = re.findall(rf'<script type="application/json" id="{name}">(.*?)</script>', text, re.DOTALL)
+    return json.loads(data)
 
 
 def test_pictures_are_kept_once_and_rows_name_them(page: Path) -> None:
     pictures, chunk = data_of(page, "images"), data_of(page, "chunk0")
-    assert isinstance(pictures, dict)
-    assert isinstance(chunk, list)
     assert len(pictures) == 12 + 2 + 36 + 34  # sources, second ones, and what each editor made
     roles = [[shot["role"] for shot in row["p"]] for row in chunk[:6]]
     assert (roles[0], roles[4]) == (["source", "edited"], ["input", "turn 1", "turn 2", "edited"])
@@ -209,22 +200,15 @@ def test_pictures_are_kept_once_and_rows_name_them(page: Path) -> None:
 
 
 def test_a_picture_that_was_not_judged_and_one_that_is_not_there_are_said(report: ReportData, tmp_path: Path) -> None:
-    good = report.results[0]
+    comparison = EditorComparison.of(Drawn(), report.results[:1], count=100)
     other = outputs(tmp_path / "other", Drawn(), 0.5, without=["5/1", "5/2", "5/3"])
     path = tmp_path / "report.html"
-    write_page(path, ReportData(EditorComparison.of(Drawn(), [good], count=100), {"good": other}))
+    write_page(path, ReportData(comparison, {"good": other}))
     chunk = data_of(path, "chunk0")
-    assert isinstance(chunk, list)
     assert chunk[0]["p"][-1]["note"] == "differs from the scored image"
     assert chunk[15]["p"][-1] == {"role": "edited", "note": "there is no image 5_turn_1"}
-
-
-def test_without_outputs_there_are_sources_alone(report: ReportData, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    write_page(path, ReportData(EditorComparison.of(Drawn(), report.results[:1], count=100)))
-    chunk = data_of(path, "chunk0")
-    assert isinstance(chunk, list)
-    assert [shot["role"] for shot in chunk[0]["p"]] == ["source"]
+    write_page(path, ReportData(comparison))  # without outputs there are sources alone
+    assert [shot["role"] for shot in data_of(path, "chunk0")[0]["p"]] == ["source"]
 
 
 def test_outputs_of_nobody_are_refused(report: ReportData) -> None:

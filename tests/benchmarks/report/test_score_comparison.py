@@ -111,8 +111,7 @@ def test_equal_scores_are_equal() -> None:
 @pytest.mark.parametrize("rule", COMPOSITIONS)
 def test_what_one_part_alone_makes_is_what_the_composition_would_give(rule: str) -> None:
     metric = COMPOSITIONS[rule](XY)
-    first, second = scored(metric, x=0.2, y=0.9), scored(metric, x=0.7, y=0.8)
-    comparison = compare_scores(NAMES, first, second)
+    comparison = compare_scores(NAMES, scored(metric, x=0.2, y=0.9), scored(metric, x=0.7, y=0.8))
     assert comparison.rule == rule
     assert exchanged(comparison) == {
         "x": pytest.approx(scored(metric, x=0.7, y=0.9).value),
@@ -120,24 +119,23 @@ def test_what_one_part_alone_makes_is_what_the_composition_would_give(rule: str)
     }
 
 
-@given(st.sampled_from(sorted(COMPOSITIONS)), st.lists(st.sampled_from([0.0, 0.3, 0.5, 1.0]), min_size=4, max_size=4))
-def test_no_number_is_given_that_the_composition_would_not_give(rule: str, values: Sequence[float]) -> None:
-    rules: Mapping[str, Callable[[Sequence[float]], float]] = {
-        "product": math.prod,
-        "minimum": min,
-        "geometric mean": lambda pair: math.prod(pair) ** 0.5,
-        "mean": lambda pair: sum(pair) / 2,
-    }
-    function = rules[rule]
-    x, y, other_x, other_y = values
-    first, second = (
-        Score.of(function(pair), parts={"x": Score.of(pair[0]), "y": Score.of(pair[1])})
-        for pair in ((x, y), (other_x, other_y))
-    )
-    right = {"x": function((other_x, y)), "y": function((x, other_y))}
-    comparison = compare_scores(NAMES, first, second)
-    for path, value in exchanged(comparison).items():
-        assert value == pytest.approx(right[path])
+RULES: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "product": math.prod,
+    "minimum": min,
+    "geometric mean": lambda pair: math.prod(pair) ** 0.5,
+    "mean": lambda pair: sum(pair) / 2,
+}
+PAIRS = st.tuples(*[st.sampled_from([0.0, 0.3, 0.5, 1.0])] * 2)
+
+
+@given(st.sampled_from(sorted(RULES)), PAIRS, PAIRS)
+def test_no_number_is_given_that_the_composition_would_not_give(rule, first, second):
+    value = RULES[rule]
+    whole = [Score.of(value(pair), parts={"x": Score.of(pair[0]), "y": Score.of(pair[1])}) for pair in (first, second)]
+    right = {"x": value((second[0], first[1])), "y": value((first[0], second[1]))}
+    comparison = compare_scores(NAMES, *whole)
+    for path, alone in exchanged(comparison).items():
+        assert alone == pytest.approx(right[path])
     assert comparison.rule in ("", rule)
 
 

@@ -13,7 +13,7 @@ from editcritic.benchmarks.report import leaderboard_sections, pareto_sections, 
 from editcritic.benchmarks.report.charts import Chart, Point, ScatterPoint, Series, TableView, pareto_front, radar_chart
 from editcritic.benchmarks.report.page import build_sections
 from editcritic.benchmarks.report.report_data import ReportData, ReportSection, metric_subject, natural_order
-from editcritic.benchmarks.report.svg import AxisScale, element, format_number
+from editcritic.benchmarks.report.svg import AxisScale, format_number
 from editcritic.benchmarks.suites.leaderboards import EditorComparison
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.tables import Table
@@ -42,6 +42,11 @@ def grids(section: ReportSection | None) -> list[TableView]:
 def charts(section: ReportSection | None) -> list[Chart]:
     assert section is not None
     return [block for block in section.blocks if isinstance(block, Chart)]
+
+
+def plotted(section: ReportSection | None) -> dict[str, TableView]:
+    """The numbers of each chart, by its title."""
+    return {chart.title: chart.grid for chart in charts(section) if chart.grid is not None}
 
 
 def texts(row: Sequence[str | tuple[str, str, float | None]]) -> list[str]:
@@ -92,30 +97,25 @@ def test_editors_stand_beside_each_other_where_there_is_room_and_below_where_not
 
 
 def test_a_radar_is_drawn_of_a_table_by_type(report: ReportData) -> None:
-    assert [chart.title for chart in charts(leaderboard_sections.radar_section(report))] == [
-        "By type: consistency",
-        "By type: following",
-    ]
+    drawn = plotted(leaderboard_sections.radar_section(report))
+    assert list(drawn) == ["By type: consistency", "By type: following"]
 
 
 def test_turn_curves_have_the_numbers_of_the_suites_own_columns(report: ReportData) -> None:
-    charts_by_title = {chart.title: chart for chart in charts(status_sections.turn_section(report))}
-    assert list(charts_by_title) == ["consistency, percent", "following, percent"]
-    grid = charts_by_title["following, percent"].grid
-    assert grid is not None
+    drawn = plotted(status_sections.turn_section(report))
+    assert list(drawn) == ["consistency, percent", "following, percent"]
+    grid = drawn["following, percent"]
     assert grid.head == ["", "1", "2", "3"]
     statistic = report.comparison.leaderboard.rows["good"]["following turn 2"]
     assert float(texts(grid.rows[0])[2]) == pytest.approx(100 * (statistic.value or 0), abs=0.1)
 
 
 def test_curves_over_levels_are_means_of_metrics_where_no_table_has_them(report: ReportData) -> None:
-    charts_by_title = {chart.title: chart for chart in charts(status_sections.level_section(report))}
-    assert list(charts_by_title) == ["following", "consistency", "quality"]
+    drawn = plotted(status_sections.level_section(report))
+    assert list(drawn) == ["following", "consistency", "quality"]
     good = report.results[0]
     values = [value for row in good.filter(level="C2") if (value := row.value("quality")) is not None]
-    grid = charts_by_title["quality"].grid
-    assert grid is not None
-    assert float(texts(grid.rows[0])[2]) == pytest.approx(sum(values) / len(values), rel=0.01)
+    assert float(texts(drawn["quality"].rows[0])[2]) == pytest.approx(sum(values) / len(values), rel=0.01)
 
 
 def test_steps_are_in_the_order_of_their_numbers() -> None:
@@ -149,17 +149,14 @@ def _kept(row: ResultRow) -> float | None:
 
 
 def test_rows_beside_the_levels_are_no_part_of_a_curve(report: ReportData) -> None:
-    drawn = charts(status_sections.level_section(report_of(ByLevel(), *report.results)))
-    assert [chart.title for chart in drawn] == ["O"]
-    assert drawn[0].grid is not None
-    assert list(drawn[0].grid.head) == ["", "C1", "C2", "C3", "C4"]
+    drawn = plotted(status_sections.level_section(report_of(ByLevel(), *report.results)))
+    assert {title: list(grid.head) for title, grid in drawn.items()} == {"O": ["", "C1", "C2", "C3", "C4"]}
 
 
 def test_a_radar_is_drawn_of_columns_that_are_types_without_what_is_none(report: ReportData) -> None:
-    drawn = charts(leaderboard_sections.radar_section(report_of(ByLevel(), *report.results)))
-    assert [chart.title for chart in drawn] == ["Levels"]
-    assert drawn[0].grid is not None
-    assert list(drawn[0].grid.head) == ["", "Color Alter", "Count Change", "Subject Add", "Text Change"]
+    drawn = plotted(leaderboard_sections.radar_section(report_of(ByLevel(), *report.results)))
+    axes = ["", "Color Alter", "Count Change", "Subject Add", "Text Change"]
+    assert {title: list(grid.head) for title, grid in drawn.items()} == {"Levels": axes}
 
 
 def test_what_has_no_number_is_on_no_axis_of_a_radar() -> None:
@@ -177,9 +174,8 @@ def test_names_and_cards_tell_what_is_followed_kept_and_liked(report: ReportData
 
 def test_all_three_are_set_against_each_other_at_each_turn(report: ReportData) -> None:
     """Figures 10, 14 and 15 of EdiVal; a rating without a column is that of the turn, not a mean over turns."""
-    found = charts(pareto_sections.pareto_section(report))
-    heads = [tuple(chart.grid.head[1:3]) for chart in found if chart.grid is not None]
-    assert heads == [
+    found = list(plotted(pareto_sections.pareto_section(report)).values())
+    assert [tuple(grid.head[1:3]) for grid in found] == [
         pair
         for turn in (3, 2, 1)
         for following, kept in [(f"following turn {turn}, percent", f"consistency turn {turn}, percent")]
@@ -188,8 +184,8 @@ def test_all_three_are_set_against_each_other_at_each_turn(report: ReportData) -
     first = report.results[0]
     means = [float(np.mean([row.value("quality") for row in first.filter(turn=turn)])) for turn in (1, 2, 3)]
     assert len(set(means)) == 3, "or this does not tell turns apart"
-    shown = [chart.grid for chart in (found[7], found[4], found[1])]
-    assert [float(texts(grid.rows[0])[2].split()[0]) for grid in shown if grid] == pytest.approx(means, abs=0.005)
+    shown = [float(texts(grid.rows[0])[2].split()[0]) for grid in (found[7], found[4], found[1])]
+    assert shown == pytest.approx(means, abs=0.005)
 
 
 def test_on_the_front_is_who_is_not_worse_in_both_ways() -> None:
@@ -217,8 +213,7 @@ def test_a_line_about_latency_that_is_none_is_named(tmp_path: Path) -> None:
 
 def test_labels_are_counted_the_best_first(report: ReportData) -> None:
     section = status_sections.label_section(report)
-    grid = charts(section)[0].grid
-    assert grid is not None
+    (grid,) = plotted(section).values()
     assert list(grid.head[1:]) == list(LABELS)
     counted = grids(section)[0]
     cells = [texts(row)[1:] for row in counted.rows if texts(row)[0] == "good"]
@@ -231,8 +226,7 @@ def test_of_several_targets_the_worst_label_counts() -> None:
     labels = [Evidence("label", text=LABELS[at], numbers={"score": 4.0 - at}) for at in (0, 3)]
     parts = {f"target {at}": Score.of(1.0, evidence=[label]) for at, label in enumerate(labels)}
     rows = [ResultRow(item.id, item.case, item.labels, {"if": Score.of(0.0, parts=parts)}) for item in suite.items]
-    grid = charts(status_sections.label_section(report_of(suite, Results("one", rows))))[0].grid
-    assert grid is not None
+    (grid,) = plotted(status_sections.label_section(report_of(suite, Results("one", rows)))).values()
     assert texts(grid.rows[0]) == ["one", "0", "1"]
 
 
@@ -248,15 +242,13 @@ def test_what_has_no_value_is_counted_with_its_reasons(report: ReportData) -> No
 
 
 def test_luminance_starts_from_the_input(report: ReportData) -> None:
-    grid = charts(status_sections.luminance_section(report))[0].grid
-    assert grid is not None
+    grid = next(iter(plotted(status_sections.luminance_section(report)).values()))
     assert list(grid.head) == ["", "input", "turn 1", "turn 2", "turn 3"]
     assert texts(grid.rows[0]) == ["good", "0.85", "0.88", "0.91", "0.94"]
 
 
 def test_shapes_and_categories_are_means_of_their_rows(report: ReportData) -> None:
-    grid = charts(status_sections.shape_section(report))[2].grid
-    assert grid is not None
+    *_, grid = plotted(status_sections.shape_section(report)).values()
     rows = report.results[0].filter(shape="padded")
     assert float(texts(grid.rows[0])[1]) == pytest.approx(
         sum(row.value("quality") or 0 for row in rows) / len(rows), rel=0.01
@@ -272,11 +264,6 @@ def test_edits_of_one_and_of_several_pictures_are_told_apart(report: ReportData)
     several = [r for r in report.results[0].rows if r.id in ("4/1", "9/1") and r.value("consistency") is not None]
     assert row[0] == "consistency"
     assert float(row[2]) == pytest.approx(sum(r.value("consistency") or 0 for r in several) / len(several), rel=0.01)
-
-
-def test_what_is_written_into_a_drawing_is_escaped() -> None:
-    assert element("text", "<b>&", x=1.0) == '<text x="1">&lt;b&gt;&amp;</text>'
-    assert element("text", element("title", "<"), class_='"') == '<text class="&quot;"><title>&lt;</title></text>'
 
 
 def test_ticks_are_round_and_within() -> None:

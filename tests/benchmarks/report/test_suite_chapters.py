@@ -154,17 +154,6 @@ def test_results_under_another_protocol_stand_apart(results: Path) -> None:
     assert not any("SceneEdit: no results" in note for note in report.notes)
 
 
-def test_two_options_of_a_suite_stand_apart_beside_another_suite(editcritic, results, tmp_path):
-    suite = load_suite("sceneedit?prompts=9&seed=8")
-    made = outputs(tmp_path / "made", suite)
-    run_suite(suite, made, editor="one", experts=everybody(), out=results / "one" / "scenes-8", options=HOW)
-    result = editcritic("bench", "report", results / "one", "--json", *COUNT, code=0)
-    document = json.loads(result.stdout)
-    assert [one["name"] for one in document["suites"]] == ["dlebench", "sceneedit", "sceneedit-2"]
-    notes = [note for note in document["notes"] if "stands apart" in note]
-    assert [note.partition(" stands")[0] for note in notes] in (["SceneEdit (seed=8)"], ["SceneEdit (seed=7)"])
-
-
 def test_one_editor_s_two_options_of_one_suite_are_two_chapters(editcritic, results, tmp_path):
     suite = load_suite("sceneedit?prompts=9&seed=8")
     made = outputs(tmp_path / "made", suite)

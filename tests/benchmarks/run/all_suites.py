@@ -98,15 +98,9 @@ def recipe(folder: Path, name: str, way: str = "one") -> RunSettings:
     data = None if name == "sceneedit" else folder / name
     experts = LOOKERS if name in ("edival", "sceneedit") else EVERYBODY
     return RunSettings(
-        suite=SUITES[name],
-        data=data,
-        outputs=folder / "made" / name,
-        out=folder / way / name,
-        editor_name="mine",
-        experts=(experts,),
-        bootstrap_samples=50,
-        on_failures="none",
-    )
+        suite=SUITES[name], data=data, outputs=folder / "made" / name, out=folder / way / name, editor_name="mine",
+        experts=(experts,), bootstrap_samples=50, on_failures="none",
+    )  # fmt: skip
 
 
 HOW = RunSettings(on_failures="none")

@@ -16,13 +16,9 @@ SUITE = "tests.benchmarks.suites.tiny_suite:Toy?count=5"
 def recipe(folder: Path, way: str) -> RunSettings:
     judge = {"use": "tests.benchmarks.run.counting_experts:Paying", "paid": str(folder / "paid")}
     return RunSettings(
-        suite=SUITE,
-        outputs=folder / "outputs",
-        out=folder / way,
-        editor_name="mine",
-        experts={"judge": judge},
+        suite=SUITE, outputs=folder / "outputs", out=folder / way, editor_name="mine", experts={"judge": judge},
         metrics=("following",),
-    )
+    )  # fmt: skip
 
 
 def main(folder: Path) -> None:
@@ -32,9 +28,8 @@ def main(folder: Path) -> None:
         ray_settings = {"ray": RayCluster(workers=2, cpus=0.5), "budget": budget}
         ran = execute_with_ray(recipe(folder, "ray").overridden(ray_settings))
         paid = (folder / "paid").read_text().split()
-        runs.append(
-            {"stop_reason": ran.stop_reason, "missing": ran.missing, "paid": len(paid), "questions": len(set(paid))}
-        )
+        facts = {"stop_reason": ran.stop_reason, "missing": ran.missing}
+        runs.append({**facts, "paid": len(paid), "questions": len(set(paid))})
     (folder / "runs.json").write_text(json.dumps(runs))
 
 

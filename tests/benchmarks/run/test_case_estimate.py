@@ -25,9 +25,11 @@ def config(folder: Path, judge: CoinJudge, *, count: int = 20, out: str = "out",
     return RunConfig.build(settings, experts(judge), suite)
 
 
-def estimated(config: RunConfig, cases: int) -> CaseEstimate | None:
+def estimated(config: RunConfig, cases: int) -> CaseEstimate:
     assert config.settings.journal_folder is not None
-    return estimate_cases(config, config.settings.journal_folder, cases)
+    found = estimate_cases(config, config.settings.journal_folder, cases)
+    assert found is not None
+    return found
 
 
 def figure(found: CaseEstimate, name: str, expert: str = "") -> float:
@@ -38,15 +40,13 @@ def figure(found: CaseEstimate, name: str, expert: str = "") -> float:
 def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_path):
     judge, out = CoinJudge(), tmp_path / "out"
     found = estimated(config(tmp_path, judge), 10)
-    assert found is not None
     assert (judge.num_queries, found.remaining, found.spent.judge_calls) == (10, 30, 10)
     assert found.costs.experts["coin@1"] == ["judge"]
     assert figure(found, "queries", "coin@1") == pytest.approx(30)
 
     judge.num_queries = 0
     result = execute(config(tmp_path, judge))
-    assert result is not None
-    assert (judge.num_queries, result.exit_code) == (30, 0)
+    assert (judge.num_queries, result and result.exit_code) == (30, 0)
     assert total_usage(out / JOURNAL_FOLDER).judge_calls == 40
 
     execute(config(tmp_path, CoinJudge(), out="plain"))
@@ -56,13 +56,11 @@ def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_pa
 def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_path):
     limits = BudgetLimits(judge_calls=30, cost=1.5, seconds=1e-9)
     found = estimated(config(tmp_path, CoinJudge(), prices={"judge": 0.5}, budget={"judge_calls": 30}), 8)
-    assert found is not None
     assert figure(found, "cost") == pytest.approx(0.5 * 32)
     assert [text.partition(" would")[0] for text in found.exceeded(limits)] == ["judge calls", "cost", "seconds"]
     assert found.exceeded(limits)[0] == "judge calls would be about 40.0, and the budget allows 30"
     assert found.exceeded(BudgetLimits(judge_calls=40, cost=20.0)) == []
     found = estimated(config(tmp_path, CoinJudge(), out="stopped", budget={"judge_calls": 6}), 16)
-    assert found is not None
     assert "the budget of 6 judge calls is spent" in found.stop_reason
     assert (found.costs.edits, found.remaining) == (6, 34)
 
@@ -77,7 +75,6 @@ def test_cases_that_fail_are_left_and_told(tmp_path):
             return super().__call__(queries)
 
     found = estimated(config(tmp_path, Moody()), 16)
-    assert found is not None
     assert found.failed == 16 - found.costs.statuses["scored"] > 0
     assert found.remaining == 40 - found.costs.statuses["scored"]
 
@@ -89,7 +86,6 @@ def test_cases_that_fail_are_left_and_told(tmp_path):
         estimated(config(tmp_path, Broken(), out="broken"), 8)
     everything = config(tmp_path, CoinJudge(), count=3, out="few")
     found = estimated(everything, 100)  # more cases than there are
-    assert found is not None
     assert (found.remaining, list(found.figures)) == (0, [])
     with pytest.raises(InputError, match="other settings"):
         estimated(config(tmp_path, CoinJudge(), count=4, out="few"), 2)

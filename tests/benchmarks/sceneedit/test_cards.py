@@ -47,6 +47,7 @@ def scene_samples() -> list[EditSample]:
     colour = next(case.sample for case in cases(9) if case.sample.task and case.sample.task.type == "color_alter")
     text = cases(17)[-1].sample  # a text is added
     cup = Target(str(colour.task.object)) if colour.task else Target("it")
+    source = colour.source
     plan = EditPlan(
         (PlannedOperation("color_alter", "Paint it blue", target=cup, value="blue"),),
         keep=(Kept("text", words="keep the text"), Kept("identity", cup)),
@@ -57,23 +58,14 @@ def scene_samples() -> list[EditSample]:
         replace(colour, id="read", task=None, instruction="Give it another colour"),
         replace(text, id="unasked", task=None, instruction="Paint it blue", plan=plan),
         replace(text, id="unasked, read", task=None, instruction="Give it another colour"),
-        replace(
-            colour,
-            id="cropped",
-            task=None,
-            edited=colour.source.crop(8, 8, colour.source.width - 8, colour.source.height - 8),
-            instruction="Crop the image to the middle",
-        ),
-        replace(
-            colour,
-            id="mirrored",
-            task=None,
-            edited=colour.source.turned(0, mirrored=True),
-            instruction="Flip the image horizontally",
-        ),
-        replace(colour, id="brighter", task=None, instruction="Make the image brighter"),
-        replace(
-            colour, id="stretched", task=None, edited=colour.edited.resized(64, 32), instruction="Give it another look"
+        *(
+            replace(colour, id=instruction, task=None, edited=edited, instruction=instruction)
+            for instruction, edited in (
+                ("Crop the image to the middle", source.crop(8, 8, source.width - 8, source.height - 8)),
+                ("Flip the image horizontally", source.turned(0, mirrored=True)),
+                ("Make the image brighter", colour.edited),
+                ("Give it another look", colour.edited.resized(64, 32)),
+            )
         ),
     ]
 

@@ -1,5 +1,7 @@
 """Compound instructions and compositions of several images."""
 
+from typing import Any
+
 import pytest
 
 from editcritic.benchmarks.sceneedit.cases import dataset_digest, seeded_rng
@@ -57,20 +59,15 @@ def test_cases_say_which_steps_were_followed():
 
 
 def test_compositions_have_two_sources_and_take_from_the_second():
-    edits = composition_cases(40)
+    edits: Any = composition_cases(40)
     for case in edits:
-        assert len(case.sample.sources) == 2
         task = case.sample.task
-        assert task is not None
-        assert task.type == "subject_add"
-        new = task.new or ""
-        assert new in case.sample.instruction
-        assert case.before is not None
-        assert not case.before.named(new)
+        assert (len(case.sample.sources), task.type) == (2, "subject_add")
+        assert task.new in case.sample.instruction
+        assert not case.before.named(task.new)
         if not case.mode:
             assert case.truth.followed
-            assert case.after is not None
-            assert len(case.after.named(new)) == 1
+            assert len(case.after.named(task.new)) == 1
         if case.mode in ("wrong_source", "nothing"):
             assert not case.truth.followed
     assert {"", "wrong_source"} < {case.mode for case in edits}

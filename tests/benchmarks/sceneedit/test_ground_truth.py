@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_overall_is_nothing_unless_followed():
 
 
 @cache
-def single_edits():
+def single_edits() -> Any:
     return cases(90)
 
 
@@ -125,8 +126,6 @@ def test_every_dimension_of_i2i_bench_has_cases_and_every_name_is_one_of_its():
 def test_targets_are_the_things_a_request_is_about():
     for case in single_edits():
         task, boxes = case.sample.task, case.sample.targets
-        assert task is not None
-        assert case.before is not None
         if task.type == "background_change" or (task.type == "subject_add" and task.position is None):
             assert boxes == ()
         if task.type in ("subject_remove", "color_alter", "material_alter", "subject_replace"):
@@ -136,9 +135,7 @@ def test_targets_are_the_things_a_request_is_about():
 
 def test_the_reference_is_a_perfect_edit():
     for case in single_edits():
-        assert case.sample.reference is not None
         assert case.sample.reference.size == case.sample.source.size
-        assert case.before is not None
         assert case.sample.reference != render(case.before)
 
 

@@ -67,12 +67,6 @@ def test_errors_name_what_is_wrong_with_a_scene() -> None:
         Scene((RED, RED.moved_to(0.5, 0.5)), Backdrop("sky"))
 
 
-def test_names_say_material_colour_and_shape() -> None:
-    assert RED.name == "red circle"
-    assert BLUE.name == "wood blue star"
-    assert SceneObject(1, TEXT, "", 0.5, 0.5, 0.2, 0.1, text="HOT").name == TEXT
-
-
 def test_a_thing_is_replaced_in_its_place_and_a_new_one_lies_on_top() -> None:
     assert [obj.id for obj in SCENE.with_object(RED.moved_to(0.6, 0.6)).objects] == [1, 4]
     assert [obj.id for obj in SCENE.with_object(SceneObject(2, "ring", "teal", 0.5, 0.5, 0.2, 0.2)).objects] == [

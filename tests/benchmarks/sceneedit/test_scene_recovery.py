@@ -4,6 +4,7 @@ import itertools
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import cv2
 import numpy as np
@@ -124,8 +125,7 @@ def test_what_is_as_it_was_has_its_very_place_and_size() -> None:
 
 def test_a_thing_keeps_its_id_across_the_whole_picture() -> None:
     moved = PLAIN.with_object(PLAIN.objects[0].moved_to(0.8, 0.8))
-    obj = recover_scene(render(moved), PLAIN).scene.object_by_id(1)
-    assert obj is not None
+    obj: Any = recover_scene(render(moved), PLAIN).scene.object_by_id(1)
     assert (obj.x, obj.y) == pytest.approx((0.8, 0.8), abs=0.02)
 
 
@@ -155,8 +155,7 @@ def test_drift_grows_with_the_drift_of_the_backdrop() -> None:
 @pytest.mark.parametrize("opacity", [0.25, 0.5])
 def test_a_ghost_is_there_with_its_colour_and_opacity(opacity: float) -> None:
     ghost = PLAIN.with_object(replace(PLAIN.objects[0], opacity=opacity))
-    obj = recover_scene(render(ghost), PLAIN).scene.object_by_id(1)
-    assert obj is not None
+    obj: Any = recover_scene(render(ghost), PLAIN).scene.object_by_id(1)
     assert obj.appearance == PLAIN.objects[0].appearance
     assert obj.opacity == pytest.approx(opacity, abs=0.12)
 

@@ -1,14 +1,23 @@
 """The app in a browser without a screen: a server on a free port of this machine, and one Chromium for a module."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+from typer.testing import CliRunner
 
+from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
+from editcritic.benchmarks.sceneedit.render import render
+from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
 from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings
+from editcritic.cli.app import app as command_line
 
 from ..chromium import FOUND
 
@@ -22,6 +31,37 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=FOUND, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+SCENE = demo_tasks()[0]
+
+
+def write_edits(folder: Path, *names: str, **fields: Any) -> Path:
+    """Edits of the demo's first photograph, and a file of samples."""
+    PillowImage.fromarray(SCENE.pixels).save(folder / "source.png")
+    rows = []
+    for name in names:
+        PillowImage.fromarray(candidates(SCENE)[name]).save(folder / f"{name}.png")
+        places = {"id": name, "source": "source.png", "edited": f"{name}.png", "instruction": SCENE.instruction}
+        rows.append({**places, **fields})
+    (folder / "samples.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return folder
+
+
+def run_scene_edit(prompts: int, folder: Path, editor: str, done: int, *options: str) -> SceneEdit:
+    """Results of an editor that carries out the first requests, and returns the source for the others."""
+    suite, made = SceneEdit(prompts=prompts), folder / "made" / editor
+    for number, item in enumerate(suite.items):
+        prompt = prompt_of(item.sample)
+        assert prompt is not None
+        picture = render(prompt.request.apply(prompt.before)) if number < done else item.sample.source
+        path = made / f"{item.output_path}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture.pil().save(path)
+    places = ["--outputs", str(made), "-o", str(folder / "runs" / editor)]
+    result = CliRunner().invoke(command_line, ["bench", "run", f"sceneedit?prompts={prompts}", *places, *options])
+    assert result.exit_code in (0, 1), result.output
+    return suite
 
 
 @dataclass

@@ -8,11 +8,9 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
-from PIL import Image as PillowImage
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
 from editcritic.benchmarks.web_app import audit_jobs
 from editcritic.benchmarks.web_app.audit_jobs import STOPPED, AuditChoice, AuditJobs
 from editcritic.benchmarks.web_app.open_files import OpenFiles
@@ -20,11 +18,21 @@ from editcritic.benchmarks.web_app.server import serving
 from editcritic.benchmarks.web_app.settings import AppSettings, Scorers
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose, narrow, slow_uploads, visited
+from .browser import (
+    SCENE,
+    TIMEOUT_MS,
+    Visit,
+    app,
+    choose,
+    narrow,
+    open_tab,
+    slow_uploads,
+    visited,
+    write_edits,
+)
 
 pytestmark = needed
 
-SCENE = demo_tasks()[0]
 REWARD = "edival-if"  # quick, and blind to damage: `border` is a violation
 HOSTILE = "<img src=x onerror=alert(1)>"
 NEW = "#audit-report iframe:not([data-old])"
@@ -36,12 +44,10 @@ expect.set_options(timeout=TIMEOUT_MS)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Samples, a picture and its good edit, and JSON that is no audit."""
-    folder = tmp_path_factory.mktemp("edits")
-    PillowImage.fromarray(SCENE.pixels).save(folder / "source.png")
-    PillowImage.fromarray(candidates(SCENE)["good"]).save(folder / "good.png")
-    row = {"id": "good", "source": "source.png", "edited": "good.png", "instruction": SCENE.instruction}
-    lines = [json.dumps({**row, "boxes": SCENE.boxes}), json.dumps({**row, "id": "gone", "edited": "gone.png"})]
-    (folder / "samples.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    folder = write_edits(tmp_path_factory.mktemp("edits"), "good", boxes=SCENE.boxes)
+    good = (folder / "samples.jsonl").read_text(encoding="utf-8")
+    gone = json.dumps({**json.loads(good), "id": "gone", "edited": "gone.png"})
+    (folder / "samples.jsonl").write_text(f"{good}\n{gone}", encoding="utf-8")
     (folder / "other.json").write_text('{"reward": "any-edit"}', encoding="utf-8")
     return folder
 
@@ -49,14 +55,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def visit(browser: Browser, folder: Path) -> Iterator[Visit]:
     settings = AppSettings(OpenFiles((folder,)), reward=REWARD)
-    with app(settings, browser) as visit:
-        open_audit(visit.page)
+    with app(settings, browser, tab="Audit") as visit:
         yield visit
     settings.scorers.close()
-
-
-def open_audit(page: Page) -> None:
-    page.get_by_role("tab", name="Audit", exact=True).first.click()
 
 
 def begin(page: Page, *families: str, edits: str = "Photographs of the demo", limit: int = 1, **drop: Path) -> None:
@@ -187,9 +188,8 @@ def test_figures_of_a_file_are_shown_and_words_in_them_are_words(browser, visit,
     figures = json.loads(downloaded(visit.page, "audit-figures-file"))
     (tmp_path / "audit.json").write_text(json.dumps(hostile(figures)), encoding="utf-8")
     (tmp_path / "other.json").write_text('{"reward": "any-edit", "unscored_edits": 0}', encoding="utf-8")
-    with app(AppSettings(OpenFiles((tmp_path,))), browser) as other:
+    with app(AppSettings(OpenFiles((tmp_path,))), browser, tab="Audit") as other:
         page = other.page
-        open_audit(page)
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         page.get_by_role("button", name="Open figures").click()
         show(page, f"{tmp_path.name}/audit.json")
@@ -239,7 +239,7 @@ def test_a_window_that_closes_ends_its_audit_and_no_other(browser: Browser, monk
 
 def started(visit: Visit, waiting: "SimpleQueue[audit_jobs.AuditJob]") -> audit_jobs.AuditJob:
     """The audit that was begun in a window."""
-    open_audit(visit.page)
+    open_tab(visit.page, "Audit")
     begin(visit.page, "border")
     expect(visit.page.locator("#audit-status")).to_contain_text("Edits done: 0 of 1", timeout=AUDIT_MS)
     return waiting.get(timeout=AUDIT_MS / 1000)

@@ -7,54 +7,23 @@ from pathlib import Path
 import pytest
 from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Page, expect
-from typer.testing import CliRunner
 
 from editcritic.benchmarks.run.editor_outputs import MissingOutput
-from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
 from editcritic.benchmarks.web_app.comparison_results import open_inputs
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.settings import AppSettings
-from editcritic.cli.app import app as command_line
 from editcritic.reward import Evidence, Score
 from editcritic.reward.score import score_line
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose, cut_tables, narrow, open_tab, slow_uploads
+from .browser import TIMEOUT_MS, Visit, app, choose, cut_tables, narrow, open_tab, run_scene_edit, slow_uploads
 
 pytestmark = needed
 expect.set_options(timeout=TIMEOUT_MS)
 
 PROMPTS = 6
+EXPERTS = "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"
 HOSTILE = '<img src=x onerror=alert(1)> & "quoted" | [a](javascript:alert(1))'
-
-
-def run(suite: SceneEdit, folder: Path, editor: str, done: int) -> None:
-    """Results of an editor that carries out the first requests, and returns the source for the others."""
-    made = folder / "made" / editor
-    for number, item in enumerate(suite.items):
-        prompt = prompt_of(item.sample)
-        assert prompt is not None
-        picture = render(prompt.request.apply(prompt.before)) if number < done else item.sample.source
-        path = made / f"{item.output_path}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        picture.pil().save(path)
-    result = CliRunner().invoke(
-        command_line,
-        [
-            *(
-                "bench",
-                "run",
-                f"sceneedit?prompts={PROMPTS}",
-                "--outputs",
-                str(made),
-                "-o",
-                str(folder / "runs" / editor),
-            ),
-            *("--experts", "editcritic.benchmarks.sceneedit.scene_experts:scene_experts"),
-        ],
-    )
-    assert result.exit_code in (0, 1), result.output
 
 
 def write_scores(path: Path, reward: str, values: dict[str, float], reason: str = "") -> None:
@@ -70,9 +39,8 @@ def write_scores(path: Path, reward: str, values: dict[str, float], reason: str 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`runs` of a good and a lazy editor; `edits` with pictures, two score files by one reward and one by another."""
     folder = tmp_path_factory.mktemp("compared")
-    suite = SceneEdit(prompts=PROMPTS)
-    run(suite, folder, "good", PROMPTS)
-    run(suite, folder, "lazy", 2)
+    for editor, done in (("good", PROMPTS), ("lazy", 2)):
+        run_scene_edit(PROMPTS, folder, editor, done, "--experts", EXPERTS)
     edits = folder / "edits"
     edits.mkdir()
     rows = []

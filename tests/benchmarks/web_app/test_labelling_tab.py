@@ -12,7 +12,7 @@ from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.human_eval.annotation_schedule import QuestionType, known_answers
 from editcritic.benchmarks.human_eval.annotation_session import AnnotationSession
 from editcritic.benchmarks.human_eval.question_pools import SamplePool, SuitePool
@@ -28,14 +28,13 @@ from editcritic.reward.score import score_line
 from ..chromium import needed
 from ..human_eval.label_files import labels_file, make_label, results, row, write
 from ..suites.tiny_suite import Toy, outputs
-from .browser import TIMEOUT_MS, Visit, choose, cut_tables, faint_texts, visited
+from .browser import SCENE, TIMEOUT_MS, Visit, choose, cut_tables, faint_texts, visited, write_edits
 
 pytestmark = needed
 
 STEP_MS = 20_000  # of every step of this tab, all of which are short
 AGAIN_MS = 4_000
 
-SCENE = demo_tasks()[0]
 NAMES = ("good", "damaged_background", "unchanged")
 
 
@@ -50,13 +49,7 @@ def short_waits() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three edits of a photograph, and their scores."""
-    folder = tmp_path_factory.mktemp("own_edits")
-    PillowImage.fromarray(SCENE.pixels).save(folder / "source.png")
-    rows = []
-    for name in NAMES:
-        PillowImage.fromarray(candidates(SCENE)[name]).save(folder / f"{name}.png")
-        rows.append({"id": name, "source": "source.png", "edited": f"{name}.png", "instruction": SCENE.instruction})
-    (folder / "samples.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    folder = write_edits(tmp_path_factory.mktemp("own_edits"), *NAMES)
     scores = zip(NAMES, (0.9, 0.5, 0.1), strict=True)
     lines = "".join(score_line(name, Score.of(value).with_signature("any-edit@1")) for name, value in scores)
     (folder.parent / "scores.jsonl").write_text(lines, encoding="utf-8")

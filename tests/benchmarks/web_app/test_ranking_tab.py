@@ -5,42 +5,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Page, expect
-from typer.testing import CliRunner
 
 from editcritic.benchmarks.common.errors import InputError
-from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
-from editcritic.benchmarks.sceneedit.render import render
-from editcritic.benchmarks.sceneedit.suite import SceneEdit, prompt_of
+from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.web_app.open_files import OpenFiles
 from editcritic.benchmarks.web_app.ranking_inputs import uploaded_entries
 from editcritic.benchmarks.web_app.ranking_results import RankedEdits
 from editcritic.benchmarks.web_app.settings import NOT_RECORDED, AppSettings, Scorers
-from editcritic.cli.app import app as command_line
 from editcritic.reward import Box, EditSample, Image, Score
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, choose, cut_tables
+from .browser import SCENE, TIMEOUT_MS, Visit, app, choose, cut_tables, run_scene_edit, write_edits
 
 pytestmark = needed
 
-SCENE = demo_tasks()[0]
 expect.set_options(timeout=TIMEOUT_MS)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A photograph, edits of it, and a file of samples."""
-    folder = tmp_path_factory.mktemp("edits")
-    PillowImage.fromarray(SCENE.pixels).save(folder / "source.png")
-    rows = []
-    for name in ("good", "damaged_background", "unchanged"):
-        PillowImage.fromarray(candidates(SCENE)[name]).save(folder / f"{name}.png")
-        row = {"id": name, "source": "source.png", "edited": f"{name}.png", "instruction": SCENE.instruction}
-        rows.append(json.dumps({**row, "boxes": SCENE.boxes}))
-    (folder / "samples.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    return folder
+    names = ("good", "damaged_background", "unchanged")
+    return write_edits(tmp_path_factory.mktemp("edits"), *names, boxes=SCENE.boxes)
 
 
 @pytest.fixture(scope="module")
@@ -169,17 +156,8 @@ def test_an_uploaded_folder_is_scored_by_its_own_file(browser: Browser, folder: 
 
 def test_results_are_ranked_by_item(browser: Browser, tmp_path: Path) -> None:
     """The outputs of two editors for the items of a suite, as their runs recorded them."""
-    suite = SceneEdit(prompts=2)
-    for editor in ("right", "copy"):
-        made = tmp_path / "made" / editor
-        for item in suite.items:
-            prompt = prompt_of(item.sample)
-            assert prompt is not None
-            edited = render(prompt.request.apply(prompt.before)) if editor == "right" else item.sample.source
-            made.mkdir(parents=True, exist_ok=True)
-            edited.pil().save(made / f"{item.output_path}.png")
-        run = ["bench", "run", "sceneedit?prompts=2", "--outputs", str(made), "-o", str(tmp_path / "runs" / editor)]
-        assert CliRunner().invoke(command_line, [*run, "--metric", "truth-followed"]).exit_code == 0
+    run_scene_edit(2, tmp_path, "right", 2, "--metric", "truth-followed")
+    suite = run_scene_edit(2, tmp_path, "copy", 0, "--metric", "truth-followed")
     with app(AppSettings(OpenFiles((tmp_path,)), reward="guards"), browser) as visit:
         page = visit.page
         page.get_by_role("tab", name="Open", exact=True).click()

@@ -109,18 +109,11 @@ def test_without_the_token_there_is_nothing(url: str) -> None:
         assert answer(f"http://{parts.netloc}", path)[0] == 404, path
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Host": "attacker.example"},
-        {"Origin": "http://attacker.example"},
-        {"Sec-Fetch-Site": "cross-site"},
-        {"Origin": "null"},
-    ],
-)
-def test_other_peoples_pages_are_refused(url: str, headers: dict[str, str]) -> None:
-    status, text, _ = answer(url, "", headers=headers)
-    assert (status, text.startswith("refused")) == (403, True)
+def test_other_peoples_pages_are_refused(url: str) -> None:
+    foreign = [("Host", "attacker.example"), ("Origin", "http://attacker.example"), ("Origin", "null")]
+    for name, value in (*foreign, ("Sec-Fetch-Site", "cross-site")):
+        status, text, _ = answer(url, "", headers={name: value})
+        assert (status, text.startswith("refused")) == (403, True), name
 
 
 CLOSED = (

@@ -10,15 +10,14 @@ import pytest
 from PIL import Image as PillowImage
 from playwright.sync_api import Browser, Page, expect
 
-from editcritic.benchmarks.demo.candidate_edits import candidates, demo_tasks
+from editcritic.benchmarks.demo.candidate_edits import candidates
 from editcritic.benchmarks.web_app.settings import AppSettings
 
 from ..chromium import needed
-from .browser import TIMEOUT_MS, Visit, app, slow_uploads
+from .browser import SCENE, TIMEOUT_MS, Visit, app, slow_uploads
 
 pytestmark = needed
 
-SCENE = demo_tasks()[0]
 expect.set_options(timeout=TIMEOUT_MS)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -101,9 +102,8 @@ def test_turned_verdicts_change_their_words():
     answers = noisy(Reply("Yes.", {"yes": 0.8, "no": 0.2}), JUDGES, flips=0.25)
     assert near(np.mean([answer.text == "no" for answer in answers]), 0.25)
     assert {(one.text, round(one.probabilities["yes"], 9)) for one in answers} == {("Yes.", 0.8), ("no", 0.2)}
-    assert NoisyExpert(Says(Reply("No.")), flips=1.0)(JUDGES[:1]) == [
-        Reply("yes")
-    ]  # by its word, without probabilities
+    # by its word, without probabilities
+    assert NoisyExpert(Says(Reply("No.")), flips=1.0)(JUDGES[:1]) == [Reply("yes")]
     assert NoisyExpert(Says(Reply("cannot tell")), flips=1.0)(JUDGES[:1]) == [Reply("cannot tell")]
 
 
@@ -165,15 +165,12 @@ def test_other_answers_pass_as_they_are(query, answer):
     assert NoisyExpert(Says(answer), misses=1, false_alarms=1, flips=1, bias=1)([query])[0] is answer
 
 
+NOISE = "noise@2 misses=0.1 false_alarms=0.0 flips=0.0 bias=0.0 seed=5"
+
+
 @pytest.mark.parametrize(
     ("wrap", "name"),
-    [
-        (CachingExpert, "says"),
-        (
-            lambda inner: NoisyExpert(inner, misses=0.1, seed=5),
-            "says + noise@2 misses=0.1 false_alarms=0.0 flips=0.0 bias=0.0 seed=5",
-        ),
-    ],
+    [(CachingExpert, "says"), (partial(NoisyExpert, misses=0.1, seed=5), f"says + {NOISE}")],
 )
 def test_a_wrapper_is_like_what_it_wraps_and_its_id_says_how_it_errs(wrap, name):
     inner = Says(Measurement(0.5))
@@ -213,16 +210,9 @@ def test_failures_are_not_remembered():
 
 FIVE = Levels(("excellent", "good", "fair", "poor", "bad"), (1.0, 0.75, 0.5, 0.25, 0.0))
 SCORE = {"type": "integer", "minimum": 0, "maximum": 10}
-GRADES = Json.from_schema(
-    {
-        "type": "object",
-        "properties": {
-            "reasoning": {"type": "string"},
-            "items": {"type": "array", "items": {"type": "object", "properties": {"score": SCORE}}},
-            "score": {**SCORE, "minimum": 1, "maximum": 5},
-        },
-    }
-)
+ITEMS = {"type": "array", "items": {"type": "object", "properties": {"score": SCORE}}}
+FIELDS = {"reasoning": {"type": "string"}, "items": ITEMS, "score": {**SCORE, "minimum": 1, "maximum": 5}}
+GRADES = Json.from_schema({"type": "object", "properties": FIELDS})
 
 
 def spoilt(form: ResponseFormat, reply: Reply, *, flipped=False, bias=0.0, biased=False) -> Reply:

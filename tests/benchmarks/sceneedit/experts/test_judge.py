@@ -24,7 +24,7 @@ from editcritic.benchmarks.sceneedit.failure_modes import failure_mode
 from editcritic.benchmarks.sceneedit.render import render
 from editcritic.benchmarks.sceneedit.scene_experts import scene_experts
 from editcritic.benchmarks.sceneedit.scene_generation import SceneConfig, random_scene
-from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Scene, SceneObject
+from editcritic.benchmarks.sceneedit.scene_graph import Backdrop, Light, Scene, SceneObject
 from editcritic.benchmarks.sceneedit.scene_requests import SceneRequest
 from editcritic.benchmarks.sceneedit.simulated_edits import SimulatedEdit, honest_edit
 from editcritic.benchmarks.sceneedit.vocabulary import BACKDROPS, COLOURS, MATERIALS
@@ -85,12 +85,25 @@ def test_of_a_pair_the_second_counts():
     assert yes("edival/color_pair", after, BEFORE, **slots) < 0.1
 
 
-def test_the_background_is_what_lies_behind():
-    for kind in BACKDROPS:
-        image = render(replace(BEFORE, backdrop=Backdrop(kind, 5)))
+LARGE = SceneObject(1, "square", "red", 0.5, 0.5, 0.45**0.5, 0.45**0.5)  # 45 percent of the picture
+
+
+@pytest.mark.parametrize("kind", BACKDROPS)
+def test_the_background_is_what_lies_behind_in_any_light_at_any_size(kind):
+    pictures = [render(replace(BEFORE, backdrop=Backdrop(kind, 5)))]
+    for number, gain in enumerate((0.85, 1.0, 1.15, 1.25)):
+        light = Light(gain, 0.12, number / 4)
+        pictures.append(render(Scene((), Backdrop(kind, number), light, noise=4.0, noise_seed=number)))
+    pictures += [render(Scene((replace(LARGE, colour=colour),), Backdrop(kind, 3))) for colour in COLOURS]
+    for number, (size, side) in enumerate(((32, 32), (128, 128), (64, 512))):
+        scene = random_scene(random.Random(number), SceneConfig.for_size(size))
+        pictures.append(render(replace(scene, backdrop=Backdrop(kind, number))).resized(side, side))
+    for image in pictures:
         probabilities = {value: yes("edival/background", image, value=value) for value in BACKDROPS}
         assert max(probabilities, key=lambda value: probabilities[value]) == kind
-        assert probabilities[kind] > 0.5
+    assert yes("edival/background", pictures[0], value=kind) > 0.5
+    for shape in ((1, 1), (9, 1), (200, 3)):  # too small to tell, and answered
+        assert 0 <= yes("edival/background", pictures[0].resized(*shape), value=kind) <= 1
 
 
 @pytest.mark.parametrize(
@@ -251,11 +264,7 @@ COPY_AT_THE_ENDS = {
     for mode in ("numeric&n=3", "expected", "token_probability")
 }
 FOLLOWING = (
-    "judge-yes-no",
-    "judge-levels",
-    "i2i-instruction-following",
-    "dlebench-if?mode=plain",
-    "dlebench-if?mode=tools",
+    *("judge-yes-no", "judge-levels", "i2i-instruction-following", "dlebench-if?mode=plain", "dlebench-if?mode=tools"),
 )
 
 

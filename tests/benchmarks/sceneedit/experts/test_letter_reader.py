@@ -29,16 +29,8 @@ def sign(text, colour, *, size=64, grain=1, number=0, backdrop="sand", margin=2)
 
 def written(text, backdrop, *, size=64, grain=1, number=0):
     ink = "light" if backdrop == "night" else "dark"
-    width, height = text_extent(text, grain / size)
-    return Scene(
-        (SceneObject(1, "text", "", 0.5, 0.7, width, height, text=text, ink=ink),),
-        Backdrop(backdrop, number),
-        light(number),
-        size,
-        grain,
-        4.0,
-        number,
-    )
+    text = SceneObject(1, "text", "", 0.5, 0.7, *text_extent(text, grain / size), text=text, ink=ink)
+    return Scene((text,), Backdrop(backdrop, number), light(number), size, grain, 4.0, number)
 
 
 def texts(picture):

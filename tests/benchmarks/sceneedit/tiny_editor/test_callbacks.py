@@ -12,14 +12,9 @@ from ....pipelines import kontext
 
 SIDE, STEPS = 32, 4
 FITTING: dict[str, Any] = {
-    "height": SIDE,
-    "width": SIDE,
-    "max_area": SIDE**2,
-    "_auto_resize": False,
-    "max_sequence_length": 24,
-    "num_inference_steps": STEPS,
-    "output_type": "np",
-}
+    "height": SIDE, "width": SIDE, "max_area": SIDE**2, "_auto_resize": False, "max_sequence_length": 24,
+    "num_inference_steps": STEPS, "output_type": "np",
+}  # fmt: skip
 SOURCE = np.random.default_rng(0).uniform(size=(1, SIDE, SIDE, 3)).astype(np.float32)
 
 

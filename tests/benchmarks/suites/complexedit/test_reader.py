@@ -14,6 +14,7 @@ from editcritic.benchmarks.suites import split_files
 from editcritic.benchmarks.suites.complexedit.reader import read_split
 from editcritic.reward import ImageError
 
+from ..gedit.layout import parquet
 from ..tiny_suite import picture
 from .layout import ROWS, compound, edit, instruction, on_hub, saved
 
@@ -98,11 +99,6 @@ def test_unpacked_pictures_that_were_tampered_with_are_said(tmp_path, cache, mon
         read_split(data, "test_real")
 
 
-def written(path: Path, rows: list[dict[str, Any]]) -> Path:
-    bench_library("pyarrow.parquet").write_table(bench_library("pyarrow").Table.from_pylist(rows), path)
-    return path
-
-
 def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are_there(tmp_path):
     good = edit(0, 2)
     silent = {**good, "compound": [{"reasoning": "", "compound_instruction": ""}]}
@@ -114,7 +110,7 @@ def test_rows_that_cannot_be_read_are_named_by_row_and_column_and_the_others_are
         {"image": cell(3), "edit": {**good, "sequence": None}},
         {"image": {"bytes": None, "path": "five.png"}, "edit": good},
     ]
-    path = written(tmp_path / "x.parquet", rows)
+    path = parquet(tmp_path / "x.parquet", rows)
     split_data = read_split(path, "test_real")
     assert ([one.number for one in split_data.edits], split_data.rows) == ([0, 4], 5)
     assert split_data.edits[1].image == picture(5)
@@ -133,7 +129,7 @@ def test_other_spellings_of_the_same_row_are_read(tmp_path, other):
     columns = {name: {key: [one[key] for one in plain[name]] for key in plain[name][0]} for name in plain}
     image: Any = cell(0)["bytes"] if other == "bytes" else cell(0)
     edit_value = json.dumps(plain) if other == "json" else columns if other == "columns" else plain
-    split_data = read_split(written(tmp_path / "x.parquet", [{"image": image, "edit": edit_value}]), "test_real")
+    split_data = read_split(parquet(tmp_path / "x.parquet", [{"image": image, "edit": edit_value}]), "test_real")
     assert split_data.edits[0].compounds[2] == compound(0, 3)
     assert split_data.edits[0].image == picture(0)
 
@@ -156,7 +152,7 @@ def test_what_is_missing_of_the_data_is_said_plainly(tmp_path):
     (disk / "data-00001-of-00002.arrow").unlink()
     with pytest.raises(InputError, match=r"lacks data-00001-of-00002\.arrow"):
         read_split(disk, "test_real")
-    path = written(tmp_path / "x.parquet", [{"image": "a", "caption": "b"}])
+    path = parquet(tmp_path / "x.parquet", [{"image": "a", "caption": "b"}])
     with pytest.raises(InputError, match="lacks the columns edit: expected image, edit; it has image, caption"):
         read_split(path, "test_real")
 

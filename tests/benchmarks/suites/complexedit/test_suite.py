@@ -10,7 +10,7 @@ import pytest
 from editcritic.benchmarks.common.errors import InputError
 from editcritic.benchmarks.common.inputs import load_selector
 from editcritic.benchmarks.run.output_generation import SelectionConfig, generate_outputs
-from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve, level_folder
+from editcritic.benchmarks.suites.complexedit.suite import ComplexEdit, images_by_row, level_curve
 from editcritic.benchmarks.suites.results import ResultRow, Results
 from editcritic.benchmarks.suites.suite import SuiteItem
 from editcritic.benchmarks.suites.tables import ComputedTable
@@ -114,6 +114,8 @@ def test_one_level_may_lie_in_a_flat_folder(data, tmp_path):
     assert [Image.open(path) for path in paths if path] == [edited(row, 8) for row in range(ROWS)]
     (folder / "0002.png").unlink()
     assert [suite.find_output(folder, item) is None for item in suite.items] == [False, False, True, False]
+    path = outputs(folder, range(8, 9)) / "C8" / "0002.png"  # a folder of the level goes before
+    assert suite.find_output(folder, suite.items[2]) == path
 
 
 @pytest.mark.parametrize(
@@ -169,11 +171,8 @@ def test_ablations_are_options_of_the_suite_and_none_is_the_papers_protocol(data
     suite = ComplexEdit(data, levels=1, reasoning=False, rubric=False, pq_instruction=True)
     signatures = [Reward.of(spec, {"judge": Replying(graded)}).metric.signature for spec in suite.metrics().values()]  # type: ignore[attr-defined]
     same = "numeric[reasoning=False, rubric=False"
-    assert signatures == [
-        f"complex-edit-if@3/{same}]",
-        f"complex-edit-ip@3/{same}]",
-        f"complex-edit-pq@3/{same}, instruction=True]",
-    ]
+    asked = {"if": same, "ip": same, "pq": f"{same}, instruction=True"}
+    assert signatures == [f"complex-edit-{name}@3/{options}]" for name, options in asked.items()]
     given = {"reasoning": False, "rubric": False, "pq_instruction": True}
     assert {name: suite.options[name] for name in given} == given
     with pytest.raises(InputError, match="has not pq_instruction=True, reasoning=False, rubric=False: leave it out"):
@@ -212,9 +211,8 @@ def test_rows_with_fewer_levels_are_said(tmp_path):
     saved(2, levels=5).to_parquet(tmp_path / "short.parquet")
     suite = ComplexEdit(tmp_path / "short.parquet", levels="4-8")
     assert [item.labels["level"] for item in suite.items] == [4, 5, 4, 5]
-    assert str(suite.problems[0]) == (
-        "row 0: has 5 atomic and 5 compound instructions: level C6 and later ones are left out"
-    )
+    told = "row 0: has 5 atomic and 5 compound instructions: level C6 and later ones are left out"
+    assert str(suite.problems[0]) == told
     with pytest.raises(InputError, match="none of the 2 rows"):
         ComplexEdit(tmp_path / "short.parquet", levels=8)
 
@@ -282,10 +280,3 @@ def test_a_wrong_number_of_pictures_is_an_error_that_says_what_to_do(tmp_path):
     with pytest.raises(InputError, match="several images of row 0"):
         images_by_row(named(tmp_path / "twice", "0000.png", "0.png"), 3)
     assert images_by_row(tmp_path / "none", 3) == {}
-
-
-def test_one_level_may_lie_flat_or_in_its_folder(tmp_path):
-    assert level_folder(tmp_path, 3, alone=True) == tmp_path
-    assert level_folder(tmp_path, 3, alone=False) == tmp_path / "C3"
-    (tmp_path / "C3").mkdir()
-    assert level_folder(tmp_path, 3, alone=True) == tmp_path / "C3"

@@ -15,20 +15,16 @@ from editcritic.reward.queries.answers import Outcome
 
 Says = str | Failure | Callable[[Judge], "str | Failure"]
 
+_FIELDS = ("object", "color", "material", "text", "count", "foreground")
+_LISTED = {
+    "denim blue jacket": ("jacket", "blue", "denim", None, 1, True),
+    "metal yellow sign": ("sign", "yellow", "metal", "SLOW", 1, False),
+    "wicker basket": ("basket", None, "wicker", None, 3, True),
+}
 LISTING = json.dumps(
-    {
-        "denim blue jacket": {
-            "object": "jacket", "color": "blue", "material": "denim", "text": None, "count": 1, "foreground": True
-        },
-        "metal yellow sign": {
-            "object": "sign", "color": "yellow", "material": "metal", "text": "SLOW", "count": 1, "foreground": False
-        },
-        "wicker basket": {
-            "object": "basket", "color": None, "material": "wicker", "text": None, "count": 3, "foreground": True
-        },
-        "All Objects": "denim blue jacket. metal yellow sign. wicker basket.",
-    }
-)  # fmt: skip
+    {name: dict(zip(_FIELDS, values, strict=True)) for name, values in _LISTED.items()}
+    | {"All Objects": "".join(f"{name}. " for name in _LISTED).strip()}
+)
 
 
 def sentence(judge: Judge) -> str:

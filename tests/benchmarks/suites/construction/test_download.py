@@ -126,11 +126,4 @@ def test_too_much_is_refused_by_count_by_what_it_says_and_by_what_comes(tmp_path
         patch.setattr(split_files, "MAX_FILES", 1)
         with pytest.raises(InputError, match="2 files, more than 1"):
             extract_zip(archive, tmp_path / "out")
-    # a zip that understates its sizes: the field of `b` in the directory, which readers go by
-    raw = bytearray(archive.read_bytes())
-    at = raw.rindex(b"PK\x01\x02") + 24
-    raw[at : at + 4] = (1).to_bytes(4, "little")
-    archive.write_bytes(raw)
-    with pytest.raises(InputError, match=r"cannot be extracted|more bytes than it says"):
-        extract_zip(archive, tmp_path / "out")
     assert names(tmp_path) == ["z.zip"]

@@ -21,6 +21,7 @@ from editcritic.benchmarks.suites.dlebench.counterfactual import (
 from editcritic.benchmarks.suites.dlebench.suite import DleBench
 from editcritic.reward import Image
 from editcritic.reward.queries import Failure, Judge
+from tests.benchmarks.human_eval.label_files import labels_file, make_label
 from tests.benchmarks.suites.construction.scripted_experts import Says, Script, lines, photographs, write_lines
 
 COLOUR = {
@@ -208,9 +209,8 @@ def test_a_correction_that_cannot_be_used_is_refused_with_its_line(questions, tm
 
 def test_labels_of_people_are_decisions(questions, tmp_path):
     made(questions, tmp_path / "data")
-    label = {"schema": 1, "kind": "reference", "id": "astronaut", "dimension": "reference", "annotator": "ann"}
-    row = {**label, "label": "regenerate", "time": "2026-03-01T09:30:00+00:00"}
-    path = write_lines(tmp_path / "labels.jsonl", [row])
+    label = make_label("regenerate", "astronaut", "reference", dimension="reference")
+    path = labels_file(tmp_path / "labels.jsonl", [label])
     for seeds in ([3], []):  # the second time, it was about the first one
         assert made(questions, tmp_path / "data", labels=[path])[2].seeds == seeds
 
@@ -331,10 +331,8 @@ def test_of_vstar_the_first_option_is_right_and_boxes_are_corner_and_size(vstar)
     assert [box.corners((96, 72)) for box in ear.boxes] == [(4, 6, 14, 26), (40, 30, 48, 36)]
     assert isinstance(broken, tuple)
     assert broken[1].startswith("direct_attributes/chelsea.json: ")
-    assert missing == (
-        "relative_position_nowhere",
-        "relative_position/nowhere.json: no picture of this name lies beside it",
-    )
+    why = "relative_position/nowhere.json: no picture of this name lies beside it"
+    assert missing == ("relative_position_nowhere", why)
 
 
 def mme(folder: Path, truths: str) -> Path:
@@ -350,12 +348,11 @@ def mme(folder: Path, truths: str) -> Path:
 
 def test_of_mme_realworld_boxes_are_drawn_by_people_and_no_answer_is_never_made_true(tmp_path):
     path, first = mme(tmp_path, "BEA"), "perception_cup_0001"
-    label = {"schema": 1, "kind": "boxes", "dimension": "target", "annotator": "ann", "id": first}
     labels = [
-        {**label, "label": [corners], "time": f"2026-03-01T09:3{number}:00+00:00"}
-        for number, corners in enumerate([[1, 1, 9, 9], [10, 20, 16, 30]])
+        make_label((corners,), first, "boxes", dimension="target", minute=minute)
+        for minute, corners in enumerate(((1, 1, 9, 9), (10, 20, 16, 30)))
     ]
-    drawn = labelled_boxes([write_lines(tmp_path / "labels.jsonl", labels)])
+    drawn = labelled_boxes([labels_file(tmp_path / "labels.jsonl", labels)])
     cup, none, undrawn = read_questions(path, drawn)
     assert isinstance(cup, VisualQuestion)
     assert (cup.id, cup.text, cup.answer) == (first, "What is the color of the cup?", "green")

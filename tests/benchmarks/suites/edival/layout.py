@@ -45,17 +45,10 @@ def row_of(index: int, turns: Sequence[EditSample]) -> list[object]:
     assert pools is not None
     tasks = [task_of(turn) for turn in turns]
     instructions = [quoted(turn.instruction, task) for turn, task in zip(turns, tasks, strict=True)]
-    return [
-        index,
-        len(turns),
-        [task.type for task in tasks if task],
-        instructions,
-        [quoted(format_of(task), task) for task in tasks if task],
-        pools.background,
-        list(pools.unchanged),
-        list(pools.available),
-        list(pools.all),
-    ]
+    types = [task.type for task in tasks if task]
+    formats = [quoted(format_of(task), task) for task in tasks if task]
+    lists = [list(pool) for pool in (pools.unchanged, pools.available, pools.all)]
+    return [index, len(turns), types, instructions, formats, pools.background, *lists]
 
 
 def quoted(sentence: str, task: Task | None) -> str:

@@ -69,16 +69,8 @@ def test_pools_that_do_not_follow_are_not_counted_as_following(file):
     first_image = "later turns whose pools follow with the first image's foreground"
     for (index, turn), fields, names in (
         ((1, 3), {"available": ("dog", "ball")}, [previous, first_image]),
-        (
-            (0, 3),
-            {"unchanged": ("lamp", "table")},
-            [backgrounds, first_image],
-        ),
-        (
-            (5, 1),
-            {"unchanged": ("hat", "scarf")},
-            [first_turns, previous, first_image],
-        ),
+        ((0, 3), {"unchanged": ("lamp", "table")}, [backgrounds, first_image]),
+        ((5, 1), {"unchanged": ("hat", "scarf")}, [first_turns, previous, first_image]),
     ):
         assert changed(file, index, turn, **fields) == dict.fromkeys(names, -1)
 

@@ -92,15 +92,6 @@ def test_every_instruction_has_a_task_of_its_type_without_its_literal_quotes(who
     assert not any(sentence.startswith('"') for turn in every_turn(whole) for sentence in turn.unquoted_instructions)
 
 
-def test_lists_are_cumulative_and_the_last_is_the_turns(tmp_path):
-    first, second = chains(tmp_path, ROW, SECOND).turns[7]
-    assert (first.type, second.type) == ("subject_remove", "count_change")
-    assert second.unquoted_instructions == ("Remove the cup", "Change the count of table to 3")
-    assert [task.count for task in second.tasks if task] == [None, 3]
-    assert second.pools.unchanged == ()
-    assert second.pools.all == ("cup", "table")
-
-
 def test_all_columns_that_are_missing_are_named_at_once(tmp_path):
     lacking = tuple(name for name in COLUMNS if name not in ("turns", "all_objects"))
     with pytest.raises(InputError, match=r"lacks the columns turns, all_objects: expected .*; it has image_index, "):

@@ -271,18 +271,10 @@ def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_an
         picture(1).save(folder / "multipass" / name)
     out = tmp_path / "out"
     settings = RunSettings(
-        suite="edival?vq=false",
-        data=data,
-        outputs=folder,
-        out=out,
-        editor_name="mine",
-        experts=(LOOKERS,),
-        protocol="official",
-        metrics=("cc",),
-        bootstrap_samples=0,
-    )
-    first = execute(RunConfig.build(settings))
-    assert first is not None
+        suite="edival?vq=false", data=data, outputs=folder, out=out, editor_name="mine", experts=(LOOKERS,),
+        protocol="official", metrics=("cc",), bootstrap_samples=0,
+    )  # fmt: skip
+    first: Any = execute(RunConfig.build(settings))
     provenance = json.loads((out / "result.json").read_text(encoding="utf-8"))["provenance"]
     assert provenance["outputs"] == {"unlisted": [9], "ignored": ["0_input_raw_turn_2.jpg"], "bases": "outputs"}
     assert provenance["suite_options"]["pictures"] == "stored"
@@ -290,8 +282,7 @@ def test_a_run_records_what_its_outputs_are_and_scores_again_what_starts_from_an
     assert "1 image (9) with outputs" in printed
     assert "1 picture (0_input_raw_turn_2.jpg) beside a .png" in printed
     chained[0][0].source.pil().transpose(PIL.Image.Transpose.ROTATE_180).save(folder / "multipass" / "0_input_raw.jpg")
-    second = execute(RunConfig.build(settings))
-    assert second is not None
+    second: Any = execute(RunConfig.build(settings))
     reused = [[process["reused"] for process in run.run_facts["processes"]] for run in (first, second)]
     assert reused == [[0], [3]], "the three turns of the other image"
     before, after = ([row.value("cc", "background") for row in run.results.rows] for run in (first, second))

@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 import PIL.Image
 
-from editcritic.benchmarks.common.optional_imports import bench_library
 from editcritic.reward import Card, EditSample, Program, Score
+
+from ..gedit.layout import parquet
 
 SIDE = 40
 
@@ -48,6 +49,7 @@ class Brightness:
 
 
 BRIGHT = f"{__name__}:Brightness"
+write_rows = parquet
 
 
 def png(level: int, mark: int = 0) -> bytes:
@@ -61,13 +63,6 @@ def png(level: int, mark: int = 0) -> bytes:
 
 def source(number: int) -> bytes:
     return png(128, mark=number + 1)
-
-
-def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Rows as a parquet file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    bench_library("pyarrow.parquet").write_table(bench_library("pyarrow").Table.from_pylist(list(rows)), path)
-    return path
 
 
 def cell(data: bytes | None) -> dict[str, Any]:

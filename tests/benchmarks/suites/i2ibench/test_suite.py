@@ -47,10 +47,8 @@ def test_questions_that_dimensions_share_are_asked_once(data, tmp_path):
     assert len(judge.queries) == followed + two_levels + SCENES
     suite, judge = I2IBench(data, half="single"), sure(lambda *_: 1.0)
     judged(suite, outputs(tmp_path / "out", suite), judge, "judge-only")
-    assert {query.topic for query in judge.queries} == {
-        "i2i/level",
-        "i2i/following",
-    }  # Instruction Following is a level of its own
+    # Instruction Following is a level of its own
+    assert {query.topic for query in judge.queries} == {"i2i/level", "i2i/following"}
     assert build(suite.metrics("judge-only")["local-attribute"]).signature.endswith("[judge_only]")
 
 
@@ -66,9 +64,8 @@ def test_overall_is_over_all_scores_and_leaves_out_what_the_paper_has_no_column_
 
 def test_success_is_from_one_half_on(data, tmp_path):
     suite = I2IBench(data)
-    results = judged(
-        suite, outputs(tmp_path / "out", suite), sure(lambda topic, instruction: 0.5 if "0" in instruction else 0.49)
-    )
+    judge = sure(lambda topic, instruction: 0.5 if "0" in instruction else 0.49)
+    results = judged(suite, outputs(tmp_path / "out", suite), judge)
     assert values(suite, results, "success") == {
         "single": dict.fromkeys(("Local-Attribute", "Object-Manipulation", "World-Knowledge"), pytest.approx(100 / 3)),
         "multi": dict.fromkeys(("Spatial-Accuracy", "World-Knowledge"), pytest.approx(100 / 3)),
@@ -79,10 +76,8 @@ def test_categories_and_halves_stand_side_by_side(scored):
     suite, results = scored
     by_category = values(suite, results, "categories-multi")
     assert list(by_category) == [one.title for one in CATEGORIES.values() if one.multi]
-    assert by_category["Combination + Reasoning"] == {
-        "World-Knowledge": pytest.approx(1 / 3),
-        "Overall": pytest.approx(1 / 3),
-    }
+    third = pytest.approx(1 / 3)
+    assert by_category["Combination + Reasoning"] == {"World-Knowledge": third, "Overall": third}
     against = values(suite, results, "single-multi")
     assert against["multi − single"] == {"Instruction-Following": pytest.approx(0), "World-Knowledge": pytest.approx(0)}
 
@@ -158,6 +153,7 @@ EVERY = {
     "basic-combination": ["non-edited-fidelity", "cross-source-attribute", "inter-subject-consistency"],
     "combination-text-rendering": ["text-content-style", "aesthetic-quality"],
 }
+VIEWED = ("physical-plausibility", "multi-cross-source-attribute", "multi-inter-subject-consistency")
 OPTIONS = [
     ("content=part", {"text-content-style": "content=part", "multi-text-content-style": "content=part"}),
     ("letters=exact", {"text-content-style": "letters=exact", "multi-text-content-style": "letters=exact"}),
@@ -167,13 +163,7 @@ OPTIONS = [
     ("consistency=five_levels", {"multi-inter-subject-consistency": "protocol=five_levels"}),
     ("quality_scale=[1,10]", {"image-quality": "scale=(1, 10)"}),
     ("aesthetics_scale=[0,10]", {"multi-aesthetic-quality": "scale=(0, 10)"}),
-    (
-        "answering_view=edited",
-        dict.fromkeys(
-            ("physical-plausibility", "multi-cross-source-attribute", "multi-inter-subject-consistency"),
-            "answering_view=edited",
-        ),
-    ),
+    ("answering_view=edited", dict.fromkeys(VIEWED, "answering_view=edited")),
 ]
 
 

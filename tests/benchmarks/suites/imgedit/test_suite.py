@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -212,8 +213,7 @@ def test_a_person_sees_the_whole_conversation_and_the_answer_is_kept(data, tmp_p
     session = AnnotationSession(pool, memory, file, practice_questions=0, recheck_share=0)
     seen = {}
     for number in range(3):
-        question = session.question("ann")
-        assert question is not None
+        question: Any = session.question("ann")
         assert question.definition.startswith("Does the last edit keep to what earlier instructions set")
         seen[question.instruction] = [shown.role for shown in question.pictures]
         if len(question.pictures) == 4:
