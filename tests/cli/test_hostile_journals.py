@@ -38,18 +38,6 @@ def resumed(editcritic: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return run
 
 
-def with_score(folder: Path) -> None:
-    forge(folder, "scores", lambda row: (row[0], "[]", *row[2:]))
-
-
-def with_cost(folder: Path) -> None:
-    forge(folder, "scores", lambda row: (*row[:3], "long"))
-
-
-def with_digest(folder: Path) -> None:
-    forge(folder, "images", lambda row: (row[0], "../x", *row[2:]))
-
-
 def with_fifos(folder: Path) -> None:
     for file in (folder / "images").iterdir():
         file.unlink()
@@ -66,12 +54,19 @@ def with_fifo_as_database(folder: Path) -> None:
     os.mkfifo(folder / "journal.sqlite")
 
 
-HOSTILE = [with_score, with_cost, with_digest, with_fifos, with_link, with_fifo_as_database]
+HOSTILE: dict[str, Callable[[Path], None]] = {
+    "score": lambda folder: forge(folder, "scores", lambda row: (row[0], "[]", *row[2:])),
+    "cost": lambda folder: forge(folder, "scores", lambda row: (*row[:3], "long")),
+    "digest": lambda folder: forge(folder, "images", lambda row: (row[0], "../x", *row[2:])),
+    "FIFOs": with_fifos,
+    "link": with_link,
+    "FIFO as database": with_fifo_as_database,
+}
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_a_run_in_a_hostile_folder_ends_with_a_line(hostile, resumed, tmp_path):
-    hostile(tmp_path / "out" / "journal")
+    HOSTILE[hostile](tmp_path / "out" / "journal")
     result = resumed()
     assert result.exit_code == 2, result.stderr
     (line,) = (line for line in result.stderr.splitlines() if not line.startswith("editcritic: loading"))

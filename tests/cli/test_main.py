@@ -20,7 +20,6 @@ import pytest
 from editcritic.reward import AnswerLog, Score, Scores
 
 from ..benchmarks.conftest import SIDE, Command, Folder, patched, photograph, read_jsonl
-from ..reward.test_encoded_images import exif_junk, im_in_webp, many_scans, segment, with_segments
 
 
 def test_scores_are_written_as_the_library_writes_them_and_summed_up(editcritic, folder, three):
@@ -108,9 +107,6 @@ BAD_PICTURES: dict[str, tuple[Callable[[], bytes], str]] = {
     "bomb": (lambda: png_of(60_000, 60_000), "120,000,000"),
     "large": (lambda: png_of(13_000, 12_000), "13,000 x 12,000 pixels"),
     "text": (lambda: b"no picture at all", "is not an image"),
-    "column": (lambda: png_of(1, 36_000_000), "bad.png has 1 x 36,000,000 pixels, and a side may have 32,768"),
-    "IM in WebP": (lambda: im_in_webp(12_000, 12_000), "bad.png is damaged"),
-    "scans": (lambda: many_scans(800), "bad.png has 810 scans of 48 x 32 pixels, and at most 100 are accepted"),
     "program": (lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n", "bad.png is not an image that can be read"),
 }
 
@@ -126,25 +122,13 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_scored(kind, edit
     assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["first", "last"]
 
 
-def test_junk_in_exif_is_not_repeated(editcritic: Command, folder: Folder) -> None:
-    junk = [segment(0xE1, exif_junk(5000))] * 50
-    (folder / "junk.jpg").write_bytes(with_segments(*junk))
-    samples = folder.samples(folder.row(id="junk", source="junk.jpg", edited="junk.jpg"))
-    result = editcritic("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
-    assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["junk"]
-    assert len(result.stderr) < 2000
-
-
 _PICTURES = '"source": "source.png", "edited": "patched.png"'
 BAD_LINES = {
     '{"id": "x", "instr': "not JSON",
     '["a list"]': "valid dictionary",
-    "[" * 100_000: "about 100,000 values, more than 20,000",
-    "[" * 10_000: "not JSON: nested deeper",
     '{"instruction": "x", "source": "source.png"}': "edited: Field required",
     '{"instruction": "x", "edited": "patched.png"}': "either `source` or `sources`",
     '{"instruction": "x", "source": "gone.png", "edited": "patched.png"}': "gone.png: No such file",
-    f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[NaN, 1, 9, 9]]}}}}': "NaN",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[1, 1, 9, 999]]}}}}': "outside",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[9, 9, 1, 1]]}}}}': "is empty",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[1, 1, 9]]}}}}': "boxes.cup",
