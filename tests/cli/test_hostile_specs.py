@@ -248,9 +248,9 @@ def test_no_settings_write_elsewhere(editcritic: Command, written: Path, tmp_pat
     elsewhere = tmp_path / "elsewhere"
     for name in ("out", "journal"):
         paths = {"out": ".", name: "../elsewhere"}
-        result = editcritic(*in_settings(lambda settings, paths=paths: settings.update(paths)))  # type: ignore[misc]
-        assert result.exit_code == 2
-        assert f"would write {name} to results/../elsewhere: files write in their own folder only" in result.stderr
+        command = in_settings(lambda settings, paths=paths: settings.update(paths))  # type: ignore[misc]
+        says = f"would write {name} to results/../elsewhere: files write in their own folder only"
+        editcritic(*command, code=2, says=says)
         assert not elsewhere.exists()
     command = in_settings(lambda settings: settings.update(journal="../elsewhere"))
     assert editcritic(*command, "--journal", "mine").exit_code == 1  # its image is missing
@@ -268,9 +268,8 @@ def test_a_run_writes_through_no_link(editcritic: Command, written: Path, tmp_pa
     link = Path("results/journal") / name
     link.unlink(missing_ok=True)
     link.symlink_to(victim)
-    editcritic(
-        *in_settings(lambda settings: None), code=2, says=f"{link}: it is a link, and nothing is written through links"
-    )
+    says = f"{link}: it is a link, and nothing is written through links"
+    editcritic(*in_settings(lambda settings: None), code=2, says=says)
     assert victim.read_text() == "precious\n"
 
 
@@ -285,11 +284,8 @@ def test_a_run_writes_no_journal_through_a_link_of_its_settings(editcritic, writ
     (tmp_path / "elsewhere").mkdir()
     Path("results/journal").rename("journal-before")
     Path("results/journal").symlink_to(tmp_path / "elsewhere")
-    editcritic(
-        *in_settings(lambda settings: None),
-        code=2,
-        says="would write journal to results/journal: files write in their own folder only",
-    )
+    says = "would write journal to results/journal: files write in their own folder only"
+    editcritic(*in_settings(lambda settings: None), code=2, says=says)
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
