@@ -63,7 +63,7 @@ def looking(pipeline, judge=None, samples=SAMPLE, steps=(2,), *, log=None, stop=
 @contextlib.contextmanager
 def counted(pipeline):
     """A list of a number for each call of the denoiser."""
-    calls = []
+    calls: list[int] = []
     hook = pipeline.transformer.register_forward_hook(lambda *_: calls.append(len(calls)))
     yield calls
     hook.remove()

@@ -271,7 +271,7 @@ def test_calibrations_that_say_nothing_are_refused():
 
 def test_before_anything_is_seen_all_past_prompts_count_alike():
     past = PastPrompts(recorded(HOPELESS, RARE, EASY, steps=(8,)), 0)
-    expected = pytest.approx((0 + 0.25 + 1) / 3 * (1 - least(HOPELESS, RARE, EASY)) / 8)
+    expected: Any = pytest.approx((0 + 0.25 + 1) / 3 * (1 - least(HOPELESS, RARE, EASY)) / 8)
     assert past.gain_rates([], 0.0, None, {}) == (expected, {})
 
 
