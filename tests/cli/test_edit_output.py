@@ -251,32 +251,21 @@ REFUSED = {
     "no folder": ({"pipeline": "not/there"}, "--download allows downloads"),
     "no pipeline": ({"pipeline": "."}, "has no model_index.json"),
     "size": ({"pipeline": "sceneedit"}, "sceneedit edits images of 32 x 32, got 8 x 8"),
+    "no picture": ({"sources": ["bad.png"]}, "bad.png"),
+    "no file": ({"sources": ["gone.png"]}, "gone.png: No such file"),
+    "a file for a folder": ({"out": "file"}, "file"),
+    "a box outside": ({"boxes": '{"cup": [[0, 0, 1, 900]]}'}, "lies outside"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_work_is_refused_before_the_work(case: str, edit: Edit, session: Session, monkeypatch) -> None:
     monkeypatch.chdir(session.path)
+    (session.path / "bad.png").write_bytes(b"no picture")
+    (session.path / "file").touch()
     options, message = REFUSED[case]
     result = edit(**options, code=2, says=message)
     assert (result.stdout, session.painter.calls) == ("", [])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sources": ["bad.png"]}, "bad.png"),
-        ({"sources": ["gone.png"]}, "gone.png: No such file"),
-        ({"out": "file"}, "file"),
-        ({"boxes": '{"cup": [[0, 0, 1, 900]]}'}, "lies outside"),
-    ],
-)
-def test_pictures_and_folders_that_cannot_be_used_are_named(options, message, edit, session, monkeypatch):
-    monkeypatch.chdir(session.path)
-    (session.path / "bad.png").write_bytes(b"no picture")
-    (session.path / "file").touch()
-    edit(**options, code=2, says=message)
-    assert session.painter.calls == []
 
 
 def pipeline_of(folder: Path, name: str) -> Path:
@@ -352,15 +341,10 @@ def test_the_tiny_editor_is_at_hand(edit: Edit, session: Session) -> None:
     assert session.report["spent"]["nfe"] == 2 * EVALUATIONS
 
 
-@pytest.mark.parametrize("name", ["edits", "made"])
-def test_a_function_is_an_editor_or_makes_one(name: str, edit: Edit, session: Session) -> None:
-    def edits(image: PIL.Image.Image, instruction: str, seed: int) -> np.ndarray:
-        return np.random.default_rng(seed).integers(0, 256, (8, 8, 3), np.uint8)
-
-    edits.__module__, edits.__qualname__ = "mine", "edits"
-    session.mine.edits, session.mine.made = edits, lambda: session.painter
-    edit(pipeline=f"mine:{name}", code=0)
-    assert len(session.report["selections"][0]["candidates"]) == 6
+def test_a_function_may_make_the_editor(edit: Edit, session: Session) -> None:
+    session.mine.made = lambda: session.painter
+    edit(pipeline="mine:made", code=0)
+    assert session.report["spent"]["nfe"] == session.painter.evaluated == 6 * EVALUATIONS
 
 
 def test_the_sheet_holds_all_candidates_the_chosen_one_first(edit: Edit, session: Session) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from editcritic.reward import Expert, Image
+from editcritic.reward import Expert
 from editcritic.reward.queries import Judge, Reply
 
 from ..benchmarks.conftest import Command
@@ -56,16 +56,12 @@ def samples(tmp_path: Path) -> Path:
     for group in range(6):
         picture(group).pil().save(tmp_path / f"{group}.png")
         for number in range(4):
-            _save(picture(group, number), tmp_path / f"{group}_{number}.png")
+            picture(group, number).pil().save(tmp_path / f"{group}_{number}.png")
             row = {"id": f"{group}/{number}", "source": f"{group}.png", "edited": f"{group}_{number}.png"}
             lines.append(json.dumps({**row, "instruction": "Make it red"}))
     path = tmp_path / "samples.jsonl"
     path.write_text("\n".join(lines))
     return path
-
-
-def _save(image: Image, path: Path) -> None:
-    image.pil().save(path)
 
 
 def document(result: Any) -> dict[str, Any]:
@@ -144,15 +140,13 @@ def test_edits_that_tell_nothing_of_several_rollouts(samples: Path, editcritic: 
 def test_a_measurement_of_a_stranger_is_told_in_a_line(text, words, tmp_path, editcritic):
     path = tmp_path / "measured.json"
     path.write_text(text)
-    result = editcritic("estimate", "--measured", path)
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert words in result.stderr
-    assert str(path) in result.stderr
+    result = editcritic("estimate", "--measured", path, code=2, says=(words, str(path)))
+    assert result.stderr.count("\n") == 1
 
 
 def test_a_folder_of_pairs_has_an_instruction_from_the_command(tmp_path: Path, editcritic: Command) -> None:
     for name in ("a", "b"):
-        _save(picture(ord(name)), tmp_path / f"{name}_source.png")
-        _save(picture(ord(name), 1), tmp_path / f"{name}_edited.png")
+        picture(ord(name)).pil().save(tmp_path / f"{name}_source.png")
+        picture(ord(name), 1).pil().save(tmp_path / f"{name}_edited.png")
     editcritic("estimate", tmp_path, *REWARD, *EXPERTS, code=2, says="--instruction")
     assert editcritic("estimate", tmp_path, *REWARD, *EXPERTS, "--instruction", "Make it red").exit_code == 0

@@ -118,43 +118,27 @@ def in_results(name: str, change: Callable[[dict[str, Any]], None]) -> None:
     path.write_text(json.dumps(table), encoding="utf-8")
 
 
-def of_lock_experts(spec: Any) -> tuple[object, ...]:
-    return in_lock(lambda locked: locked["experts"]["judge"].update(spec=spec))
-
-
-def of_lock_suite(spec: Any) -> tuple[object, ...]:
-    return in_lock(lambda locked: locked.update(suite_spec=spec))
-
-
-def of_lock_bindings(spec: Any) -> tuple[object, ...]:
-    line = f"'judge={spec}'" if isinstance(spec, str) else "evil:experts"
-    return in_lock(lambda locked: locked.update(expert_bindings=[line]))
-
-
-def of_results_experts(spec: Any) -> tuple[object, ...]:
-    in_results("result.json", lambda result: result["provenance"]["experts"]["judge"].update(spec=spec))
+def verify(name: str, change: Callable[[dict[str, Any]], None]) -> tuple[object, ...]:
+    in_results(name, change)
     return "bench", "verify", "results"
 
 
-def of_run_suite(spec: Any) -> tuple[object, ...]:
-    in_results("run.json", lambda run: run["invocation"].update(suite=spec))
-    return "bench", "verify", "results"
-
-
-def of_results_suite(spec: Any) -> tuple[object, ...]:
-    name = spec["use"] if isinstance(spec, dict) and ":" in spec["use"] else "evil:Mine"
-    in_results("result.json", lambda result: result["provenance"].update(suite=name))
+def report(change: Callable[[dict[str, Any]], None]) -> tuple[object, ...]:
+    in_results("result.json", change)
     return "bench", "report", "results"
 
 
-def of_results_options(spec: Any) -> tuple[object, ...]:
-    in_results("result.json", lambda result: result["provenance"]["suite_options"].update(seed=spec))
-    return "bench", "report", "results"
-
-
-def of_labelled_suite(spec: Any) -> tuple[object, ...]:
+def label(spec: Any) -> tuple[object, ...]:
     in_results("run.json", lambda run: run["invocation"].update(suite=spec))
     return "judge", "label", "results", "-o", "labels.jsonl"
+
+
+def binding(spec: Any) -> str:
+    return f"'judge={spec}'" if isinstance(spec, str) else "evil:experts"
+
+
+def module_of(spec: Any) -> str:
+    return spec["use"] if isinstance(spec, dict) and ":" in spec["use"] else "evil:Mine"
 
 
 def in_settings(change: Callable[[dict[str, Any]], None]) -> tuple[object, ...]:
@@ -163,15 +147,6 @@ def in_settings(change: Callable[[dict[str, Any]], None]) -> tuple[object, ...]:
     change(settings)
     path.write_text(format_toml(settings), encoding="utf-8")
     return "bench", "run", "--config", path
-
-
-def of_settings_suite(spec: Any) -> tuple[object, ...]:
-    return in_settings(lambda settings: settings.update(suite=spec))
-
-
-def of_settings_experts(spec: Any) -> tuple[object, ...]:
-    line = f"'judge={spec}'" if isinstance(spec, str) else "evil:experts"
-    return in_settings(lambda settings: settings.update(experts=[line] if isinstance(spec, str) else {"judge": spec}))
 
 
 def of_experts_file(spec: Any) -> tuple[object, ...]:
@@ -206,18 +181,22 @@ def of_reference_file(spec: Any) -> tuple[object, ...]:
     return "doctor", "--check-model", "reference.toml", "--images", "."
 
 
-PLACES = {
+PLACES: dict[str, Callable[[Any], tuple[object, ...]]] = {
     "recording": in_recording,
-    "experts of a lock": of_lock_experts,
-    "suite of a lock": of_lock_suite,
-    "bindings of a lock": of_lock_bindings,
-    "experts of results": of_results_experts,
-    "suite of a run": of_run_suite,
-    "suite of results": of_results_suite,
-    "options of results": of_results_options,
-    "suite to label": of_labelled_suite,
-    "suite of settings": of_settings_suite,
-    "experts of settings": of_settings_experts,
+    "experts of a lock": lambda spec: in_lock(lambda locked: locked["experts"]["judge"].update(spec=spec)),
+    "suite of a lock": lambda spec: in_lock(lambda locked: locked.update(suite_spec=spec)),
+    "bindings of a lock": lambda spec: in_lock(lambda locked: locked.update(expert_bindings=[binding(spec)])),
+    "experts of results": lambda spec: verify(
+        "result.json", lambda result: result["provenance"]["experts"]["judge"].update(spec=spec)
+    ),
+    "suite of a run": lambda spec: verify("run.json", lambda run: run["invocation"].update(suite=spec)),
+    "suite of results": lambda spec: report(lambda result: result["provenance"].update(suite=module_of(spec))),
+    "options of results": lambda spec: report(lambda result: result["provenance"]["suite_options"].update(seed=spec)),
+    "suite to label": label,
+    "suite of settings": lambda spec: in_settings(lambda settings: settings.update(suite=spec)),
+    "experts of settings": lambda spec: in_settings(
+        lambda settings: settings.update(experts=[binding(spec)] if isinstance(spec, str) else {"judge": spec})
+    ),
     "experts file": of_experts_file,
     "reward file": of_reward_file,
     "selector file": of_selector_file,
@@ -269,9 +248,9 @@ def test_no_settings_write_elsewhere(editcritic: Command, written: Path, tmp_pat
     elsewhere = tmp_path / "elsewhere"
     for name in ("out", "journal"):
         paths = {"out": ".", name: "../elsewhere"}
-        result = editcritic(*in_settings(lambda settings, paths=paths: settings.update(paths)))  # type: ignore[misc]
-        assert result.exit_code == 2
-        assert f"would write {name} to results/../elsewhere: files write in their own folder only" in result.stderr
+        command = in_settings(lambda settings, paths=paths: settings.update(paths))  # type: ignore[misc]
+        says = f"would write {name} to results/../elsewhere: files write in their own folder only"
+        editcritic(*command, code=2, says=says)
         assert not elsewhere.exists()
     command = in_settings(lambda settings: settings.update(journal="../elsewhere"))
     assert editcritic(*command, "--journal", "mine").exit_code == 1  # its image is missing
@@ -289,9 +268,8 @@ def test_a_run_writes_through_no_link(editcritic: Command, written: Path, tmp_pa
     link = Path("results/journal") / name
     link.unlink(missing_ok=True)
     link.symlink_to(victim)
-    editcritic(
-        *in_settings(lambda settings: None), code=2, says=f"{link}: it is a link, and nothing is written through links"
-    )
+    says = f"{link}: it is a link, and nothing is written through links"
+    editcritic(*in_settings(lambda settings: None), code=2, says=says)
     assert victim.read_text() == "precious\n"
 
 
@@ -306,11 +284,8 @@ def test_a_run_writes_no_journal_through_a_link_of_its_settings(editcritic, writ
     (tmp_path / "elsewhere").mkdir()
     Path("results/journal").rename("journal-before")
     Path("results/journal").symlink_to(tmp_path / "elsewhere")
-    editcritic(
-        *in_settings(lambda settings: None),
-        code=2,
-        says="would write journal to results/journal: files write in their own folder only",
-    )
+    says = "would write journal to results/journal: files write in their own folder only"
+    editcritic(*in_settings(lambda settings: None), code=2, says=says)
     assert not list((tmp_path / "elsewhere").iterdir())
 
 

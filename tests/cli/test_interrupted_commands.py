@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
 import uuid
 from pathlib import Path
@@ -18,7 +17,7 @@ from editcritic.reward.score import score_line
 from ..benchmarks.human_eval import label_files
 from ..benchmarks.suites.construction.scripted_experts import photographs
 from ..benchmarks.suites.tiny_suite import Toy, outputs, picture
-from .test_interruption import ROOT, SLOW, SUITE, check_interrupted, program, started
+from .test_interruption import SLOW, SUITE, check_interrupted, completed, program, started
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux what the process catches")
 
@@ -27,12 +26,11 @@ MARK = "EDITCRITIC_TEST_MARK"
 TRUST = {"EDITCRITIC_TRUST": "tests.cli.slow_parts tests.benchmarks.suites.tiny_suite"}
 
 
-def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        program(*words), cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, env=os.environ | TRUST
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+def run(*words: str | Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in TRUST.items():
+            patch.setenv(name, value)
+        completed(program(*words), 300)
 
 
 @pytest.fixture(scope="module")
@@ -164,11 +162,7 @@ def test_sigterm_ends_a_command_with_its_own_code(made: Path, tmp_path: Path) ->
 def test_a_build_that_was_interrupted_goes_on(made: Path, tmp_path: Path) -> None:
     code, _, stderr, _ = ended_by(words_of("build", made, tmp_path), 2.5, signal.SIGINT, whole_group=True)
     check_interrupted(code, stderr)
-    done = subprocess.run(
-        words_of("build", made, tmp_path), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "4 chains constructed" in done.stdout
+    assert "4 chains constructed" in completed(words_of("build", made, tmp_path))
 
 
 @pytest.mark.parametrize(

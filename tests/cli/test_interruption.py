@@ -78,6 +78,13 @@ def check_interrupted(code: int, stderr: str, number: int = signal.SIGINT) -> No
         assert wrong not in stderr
 
 
+def completed(command: Sequence[str], seconds: float = 120) -> str:
+    """What a command that succeeds prints."""
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def run_until_done(command: Sequence[str], delays: Sequence[float]) -> int:
     """Interrupt a command after each of the delays, then let it end; returns how often it was interrupted."""
     count = 0
@@ -86,8 +93,7 @@ def run_until_done(command: Sequence[str], delays: Sequence[float]) -> int:
         if code != 0:  # it had ended
             check_interrupted(code, stderr)
             count += 1
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    completed(command)
     return count
 
 
@@ -106,8 +112,7 @@ def bench_run(folder: Path, out: str) -> list[str]:
 
 @pytest.mark.parametrize("count", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_an_interrupted_bench_run_is_resumed_with_equal_results(tmp_path: Path, count: int) -> None:
-    whole = subprocess.run(bench_run(tmp_path, "whole"), cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert whole.returncode == 0, whole.stderr
+    completed(bench_run(tmp_path, "whole"))
     assert run_until_done(bench_run(tmp_path, "parts"), delays(1, count, 2.5)) >= 1
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
     assert not list((tmp_path / "parts").rglob("*.tmp"))
@@ -171,8 +176,7 @@ def test_interrupted_scores_are_whole_lines_and_a_recording_is_resumed(tmp_path:
         files = ("-o", tmp_path / f"{name}.jsonl", "--record", tmp_path / f"{name}.db")
         return program("score", tmp_path / "samples.jsonl", *options, *files)
 
-    whole = subprocess.run(score("whole"), cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert whole.returncode == 0, whole.stderr
+    completed(score("whole"))
     for delay in delays(2, 3, 2.0):
         code, _, stderr = interrupted(score("parts"), delay)
         if code:
@@ -194,8 +198,7 @@ def test_interrupted_editing_leaves_whole_pictures_and_is_resumed(tmp_path: Path
         return program("edit", tmp_path / "cup.png", "--instruction", "Make it blue", *pipeline, *NO_MODELS, *FEW)
 
     picture(1).pil().save(tmp_path / "cup.png")
-    whole = subprocess.run(words("whole"), cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert whole.returncode == 0, whole.stderr
+    completed(words("whole"))
     assert run_until_done(words("parts"), delays(3, 3, 1.5)) >= 1
     assert pictures(tmp_path / "parts") == pictures(tmp_path / "whole")
     assert not list((tmp_path / "parts").rglob("*.tmp"))

@@ -20,20 +20,17 @@ import pytest
 from editcritic.reward import AnswerLog, Score, Scores
 
 from ..benchmarks.conftest import SIDE, Command, Folder, patched, photograph, read_jsonl
-from ..reward.test_encoded_images import exif_junk, im_in_webp, many_scans, segment, with_segments
 
 
 def test_scores_are_written_as_the_library_writes_them_and_summed_up(editcritic, folder, three):
     out = folder / "scores.jsonl"
-    result = editcritic("score", three, "--reward", folder.cheap, "-o", out, code=0)
+    editcritic("score", three, "--reward", folder.cheap, "-o", out, code=0, shows=("3 scored", "0.6667"))
     rows = list(read_jsonl(out))
     assert [(row["id"], row["value"]) for row in rows] == [("copy", 0.5), ("patched", 1.0), ("blank", 0.5)]
     reward = str(rows[0]["reward"])
     assert re.fullmatch(r"\S+@\d+#[0-9a-f]{8}", reward)
     scores = Scores(tuple(map(Score.from_json, rows)), tuple(str(row["id"]) for row in rows), reward=reward)
     assert scores.to_jsonl() == out.read_text(encoding="utf-8")
-    assert "3 scored" in result.stdout
-    assert "0.6667" in result.stdout
 
 
 def test_without_a_file_scores_are_printed_or_one_document(editcritic: Command, folder: Folder, three: Path) -> None:
@@ -67,10 +64,9 @@ def test_a_folder_may_hold_a_sample_file_or_pairs(editcritic: Command, folder: F
         patched(0.3).save(pairs / f"{name}_edited.jpg")
     (pairs / "a.txt").write_text("Remove helmet\n", encoding="utf-8")
     photograph().save(pairs / "alone_source.png")
-    result = editcritic("score", pairs, "--reward", folder.cheap, "--json", code=2)
+    says = ("no instruction: write it into b_2.txt", "no alone_edited.png beside alone_source.png")
+    result = editcritic("score", pairs, "--reward", folder.cheap, "--json", code=2, says=says)
     assert [row["id"] for row in json.loads(result.stdout)["scores"]] == ["a"]
-    assert "no instruction: write it into b_2.txt" in result.stderr
-    assert "no alone_edited.png beside alone_source.png" in result.stderr
     (pairs / "alone_source.png").unlink()
     result = editcritic("score", pairs, "--reward", folder.cheap, "--instruction", "Remove patch", "--json", code=0)
     assert [row["id"] for row in json.loads(result.stdout)["scores"]] == ["a", "b_2"]
@@ -108,9 +104,6 @@ BAD_PICTURES: dict[str, tuple[Callable[[], bytes], str]] = {
     "bomb": (lambda: png_of(60_000, 60_000), "120,000,000"),
     "large": (lambda: png_of(13_000, 12_000), "13,000 x 12,000 pixels"),
     "text": (lambda: b"no picture at all", "is not an image"),
-    "column": (lambda: png_of(1, 36_000_000), "bad.png has 1 x 36,000,000 pixels, and a side may have 32,768"),
-    "IM in WebP": (lambda: im_in_webp(12_000, 12_000), "bad.png is damaged"),
-    "scans": (lambda: many_scans(800), "bad.png has 810 scans of 48 x 32 pixels, and at most 100 are accepted"),
     "program": (lambda: b"%!PS-Adobe-3.0 EPSF-3.0\n", "bad.png is not an image that can be read"),
 }
 
@@ -126,25 +119,13 @@ def test_a_picture_that_cannot_be_read_is_named_and_the_others_scored(kind, edit
     assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["first", "last"]
 
 
-def test_junk_in_exif_is_not_repeated(editcritic: Command, folder: Folder) -> None:
-    junk = [segment(0xE1, exif_junk(5000))] * 50
-    (folder / "junk.jpg").write_bytes(with_segments(*junk))
-    samples = folder.samples(folder.row(id="junk", source="junk.jpg", edited="junk.jpg"))
-    result = editcritic("score", samples, "--reward", folder.cheap, "-o", folder / "out.jsonl")
-    assert [row["id"] for row in read_jsonl(folder / "out.jsonl")] == ["junk"]
-    assert len(result.stderr) < 2000
-
-
 _PICTURES = '"source": "source.png", "edited": "patched.png"'
 BAD_LINES = {
     '{"id": "x", "instr': "not JSON",
     '["a list"]': "valid dictionary",
-    "[" * 100_000: "about 100,000 values, more than 20,000",
-    "[" * 10_000: "not JSON: nested deeper",
     '{"instruction": "x", "source": "source.png"}': "edited: Field required",
     '{"instruction": "x", "edited": "patched.png"}': "either `source` or `sources`",
     '{"instruction": "x", "source": "gone.png", "edited": "patched.png"}': "gone.png: No such file",
-    f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[NaN, 1, 9, 9]]}}}}': "NaN",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[1, 1, 9, 999]]}}}}': "outside",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[9, 9, 1, 1]]}}}}': "is empty",
     f'{{"instruction": "x", {_PICTURES}, "boxes": {{"cup": [[1, 1, 9]]}}}}': "boxes.cup",
@@ -183,11 +164,8 @@ def test_an_instruction_nobody_understands_is_named_and_its_row_written(instruct
         folder.row(id="strange", instruction=instruction, boxes=boxes),
         folder.row(id="annotated", instruction=instruction, boxes=boxes, task=known),
     )
-    result = editcritic(
-        *("score", samples, "--reward", "edival-if", "-o", folder / "out.jsonl"),
-        code=2,
-        says=f"{samples}:1: strange: instruction",
-    )
+    score = ("score", samples, "--reward", "edival-if", "-o", folder / "out.jsonl")
+    result = editcritic(*score, code=2, says=f"{samples}:1: strange: instruction")
     assert ":2:" not in result.stderr
     rows = list(read_jsonl(folder / "out.jsonl"))
     assert [(row["id"], row["status"]) for row in rows] == [("strange", "not_applicable"), ("annotated", "scored")]

@@ -5,13 +5,17 @@ imports. The process that is forked from has one thread and no test's state; wha
 """
 
 import importlib
+import json
 import os
+import random
 import signal
+import socket
 import sys
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PREPARED = ("tests.pipelines", "tests.integrations.trl_runs", "fastapi", "uvicorn")
@@ -60,3 +64,36 @@ def _run(call: str, arguments: tuple[str, ...], log: Path, environment: dict[str
     os.environ.update(environment)
     module, _, function = call.partition(":")
     getattr(importlib.import_module(module), function)(*arguments)
+
+
+def rendezvous_port() -> int:
+    """A free port that no server beside this test is given meanwhile: those ask for any, and get higher ones."""
+    while True:
+        port = random.Random().randrange(10_000, 30_000)
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+
+
+def found_by_both(call: str, folder: Path) -> list[Any]:
+    """Let both ranks call `module:function` with the folder; gives back what they left there, `RANK.json`."""
+    group = {
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(rendezvous_port()),
+        "ACCELERATE_USE_CPU": "true",
+    }
+    started: list[TrainerProcess] = []
+    try:
+        for rank in ("0", "1"):
+            log = folder / f"{rank}.log"
+            started.append(TrainerProcess(call, str(folder), log=log, **group, RANK=rank, LOCAL_RANK=rank))
+        ended = [process.wait(600) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert ended == [0, 0], "\n".join(process.log.read_text() for process in started)
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from io import BytesIO
 from typing import Any
@@ -21,14 +20,11 @@ from editcritic.integrations.dataset_rows import (
     split_instructions,
 )
 from editcritic.integrations.trainers.trainer_reward import (
-    TrainerReward,
-    UnscoredError,
     resolve_scorer,
     score_samples,
     scorer_name,
 )
-from editcritic.reward import Box, EditPlan, EditSample, Kept, PlannedOperation, Reward, Score, SpecError, Target
-from editcritic.reward.edit_plan import plan_to_json
+from editcritic.reward import Box, EditSample, Reward, Score, SpecError
 from editcritic.reward.image import PixelFormatError
 from tests.reward.fakes import picture, sample
 from tests.verifiers.numpy_editor import scenes
@@ -137,24 +133,6 @@ def test_a_table_of_pandas_has_lists_as_arrays(tmp_path):
         sample_from_row(second)
 
 
-@pytest.mark.parametrize("as_text", [True, False])
-def test_a_plan_is_a_table_or_its_json(as_text):
-    from datasets import Dataset
-
-    plans = [
-        EditPlan((PlannedOperation("color_alter", target=Target("cup", ("red",)), value="blue"),)),
-        EditPlan((PlannedOperation("other", "twirl it"),), (Kept("light"),), confidence=0.5),
-    ]
-    tables = [plan_to_json(plan) for plan in plans]
-    source = scenes(1)[0].source.pil()
-    rows = Dataset.from_list(
-        [{"instruction": "x", "source": source, "plan": json.dumps(table) if as_text else table} for table in tables]
-    )
-    assert [sample_from_row(row).plan for row in rows] == plans
-    with pytest.raises(ValueError, match=r"operations\.0\.type"):
-        sample_from_row({"instruction": "x", "source": source, "plan": {"operations": [{"type": "paint"}]}})
-
-
 @pytest.mark.parametrize(
     ("plan", "problem"),
     [
@@ -224,11 +202,6 @@ def test_a_row_that_is_no_edit_is_a_failed_score_and_the_others_are_scored():
     reasons = ["NaN or infinite", "NaN or infinite", "no source image", "must not be empty", "encoded image is not an"]
     for score, reason in zip(scores[1:], reasons, strict=True):
         assert reason in score.reason
-    with pytest.raises(UnscoredError, match=r"5 of 6 edits have no score: edit-1: failed \(the image edited: 1 of 192"):
-        TrainerReward(scorer)(rows)
-    values = TrainerReward(scorer, missing="nan")(rows).values
-    assert values[0] == 0.5
-    assert all(math.isnan(value) for value in values[1:])
 
 
 def test_a_batch_without_any_edit_asks_no_scorer_and_too_few_scores_are_none():

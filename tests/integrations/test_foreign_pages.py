@@ -10,12 +10,12 @@ import httpx2
 import pytest
 
 from editcritic.integrations.foreign_pages import foreign_page, is_loopback
-from editcritic.integrations.serving.http_protocol import attach_images, encode_image, images_by_digest, request_json
+from editcritic.integrations.serving.http_protocol import encode_image, images_by_digest, request_json
 from editcritic.integrations.serving.server import ScoringService, ServerConfig, create_app, serve_in_thread
 from editcritic.reward import Reward
 
 from ..reward.fakes import Fake, Rated, sample
-from .serving.served import TOKEN, serving
+from .serving.served import ASKED, TOKEN, serving
 
 ONE = sample("a")
 PATHS = ("/v1/score", "/v1/reward", "/healthz", "/readyz", "/metrics", "/verl-omni", "/score", "/rewards", "/nowhere")
@@ -76,12 +76,11 @@ def test_a_cross_site_form_is_not_scored() -> None:
 
 
 def test_programs_and_the_own_page_are_answered_also_through_a_tunnel(unguarded: httpx2.Client) -> None:
-    body = attach_images(request_json([ONE]), images_by_digest([ONE]))
     for name in ("127.0.0.1", "localhost", "LOCALHOST.", "127.1.2.3", "[::1]"):
         for host in (name, f"{name}:8321", f"{name}:9000"):
             own_page = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
             for headers in ({"host": host}, own_page, {"host": host, "sec-fetch-site": "none"}):
-                assert unguarded.post("/v1/score", json=body, headers=headers).status_code == 200
+                assert unguarded.post("/v1/score", json=ASKED, headers=headers).status_code == 200
 
 
 def test_a_token_is_in_no_page_so_that_names_do_not_matter() -> None:

@@ -1,5 +1,6 @@
 """A trainer whose rewards come from models trains as if they had come from nowhere; and it gets its memory back."""
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from editcritic.integrations.dataset_rows import sample_from_row
 from editcritic.integrations.trl.editing_environment import EditingEnvironments, describe_changes
-from editcritic.integrations.trl.reward_function import RewardFunction
+from editcritic.integrations.trl.reward_function import AsyncRewardFunction, RewardFunction
 from editcritic.reward import Card, EditSample, Image, Program, Reward, Score, TooManyFailures
 from editcritic.reward.engine.program import ask
 from editcritic.reward.experts.dino import Dino
@@ -26,7 +27,7 @@ from editcritic.reward.queries import Detect, Embed, Judge, Message, Region, Yes
 
 from ..reward.experts.tiny_detectors import grounding_dino
 from ..reward.experts.tiny_vlms import tiny_llava
-from ..verifiers.numpy_editor import scenes
+from ..verifiers.numpy_editor import graded, scenes
 from .trl_runs import asking
 
 HERE = "cpu:0"
@@ -179,20 +180,52 @@ def test_no_gradient_flows(way, reward, outputs):
             assert not any(weight.requires_grad or weight.grad is not None for weight in loaded.model.parameters())
 
 
-def learned(between: Any) -> list[bytes]:
-    """Gradients of a module with dropout, after something is done between its forward and its backward pass."""
+def learned(between: Any) -> list[Any]:
+    """Gradients of a module with dropout, after something is done between its forward and its backward pass; and what
+    is drawn next."""
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002
     torch.manual_seed(1)
     module = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(), torch.nn.GELU(), torch.nn.Linear(16, 1))
     first = module(torch.rand(4, 8))
     between()
     second = module(torch.rand(4, 8))
     (first * second).sum().backward()
-    return [np.asarray(weight.grad).tobytes() for weight in module.parameters()]
+    gradients = [np.asarray(weight.grad).tobytes() for weight in module.parameters()]
+    return [*gradients, random.random(), np.random.rand(), torch.rand(1).item()]  # noqa: NPY002
 
 
 @WAYS
 def test_gradients_of_a_trainer_are_the_same_to_the_bit(way, reward):
     assert learned(lambda: way(reward)) == learned(lambda: None)
+
+
+def failing(completion: Any, completion_ids: Any, row: Any) -> Any:
+    draw()
+    raise ValueError("one picture, please")
+
+
+def test_random_numbers_are_put_back_after_an_error() -> None:
+    def wrong() -> None:
+        with pytest.raises(ValueError, match="one picture"):
+            RewardFunction(graded(), decode_image=failing)(**asking("a"))
+
+    assert learned(wrong) == learned(lambda: None)
+
+
+@pytest.mark.parametrize("calls", [1, 6])
+def test_threads_put_back_what_torch_draws_and_leave_alone_what_the_program_draws(calls: int) -> None:
+    reward = AsyncRewardFunction(RewardFunction(graded(), editor=Painted()))
+
+    async def together() -> None:
+        await asyncio.gather(*(reward(**asking(f"{number}")) for number in range(calls)))
+
+    def own() -> None:
+        for _ in range(calls):  # what the editors drew of Python's and numpy's stays drawn
+            random.random()
+            np.random.rand()  # noqa: NPY002
+
+    assert learned(lambda: asyncio.run(together())) == learned(own)
 
 
 class Ledger:

@@ -176,15 +176,6 @@ def test_trl_reads_the_same_from_the_table_and_from_columns(way: str, tmp_path: 
             assert sample_from_row({**needed, **rest, "editcritic": kept}) == expected
 
 
-def test_columns_of_trl_that_pandas_left_empty_are_absent(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [{"hint": "blue", "operations": ["a", "b"]}, {"target_text": "CAFE"}]
-    read = through_pandas([{"instruction": "x", **row} for row in rows], tmp_path / "rows")
-    assert any(isinstance(value, float) and math.isnan(value) for value in read[1].values())
-    first, second = (sample_from_row({**row, "source": B.pil()}) for row in read)
-    assert (first.hint, first.target_text, len(first.operations)) == ("blue", "", 2)
-    assert (second.hint, second.target_text, second.operations) == ("", "CAFE", ())
-
-
 @pytest.mark.parametrize("entry", ["flow_grpo", "flow_factory", "unirl", "verl_omni", "omnigen2_rl", "dance_grpo"])
 @pytest.mark.parametrize("way", TRL_WAYS)
 def test_every_adapter_reads_it(entry: str, way: str, tmp_path: Path) -> None:
@@ -226,12 +217,6 @@ def test_nothing_is_nothing_and_other_metadata_is_not_read() -> None:
         assert sample_of({"editcritic": table}) == EXPECTED[2]
     for metadata in ("a word", {"tag": "[" * 100_000}, 7, None, "[" * 100_000):
         assert sample_of(metadata) == EXPECTED[2]
-
-
-def test_an_object_without_boxes_is_one_of_other_rows() -> None:
-    table = {"boxes": {"cup": [[0, 0, 4, 4]], "dog": None, "cat": []}}
-    assert list(sample_of({"editcritic": table}).boxes) == ["cup"]
-    assert list(sample_from_row({"instruction": "x", "source": B.pil(), **table}).boxes) == ["cup"]
 
 
 def endless() -> list[Any]:

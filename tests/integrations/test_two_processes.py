@@ -12,7 +12,7 @@ from editcritic.integrations.trl.reward_function import RewardFunction
 
 from ..tiny_language_model import tiny_language_model
 from ..verifiers.numpy_editor import Painter, graded, judge, scenes
-from .process_pair import found_by_both
+from .prepared_processes import found_by_both
 from .trl_runs import dpo, grpo, half_known, losses, rows_of
 
 

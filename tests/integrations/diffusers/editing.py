@@ -14,6 +14,8 @@ from editcritic.verifiers.selection.editor import DenoisingState, NoiseSpec, Ste
 STEPS = 4
 WISHES = ("Make it winter", "Remove the red cup", "Turn the small lamp beside the window into a candle")
 SEEDS = (3, 4, 5)
+KONTEXT = {"height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False, "max_sequence_length": 24}
+"""Arguments by which Kontext's pipeline makes small pictures."""
 
 
 def picture(seed: int, size: int = 32) -> Image:

@@ -1,3 +1,5 @@
+import contextlib
+
 import numpy as np
 import pytest
 import torch
@@ -58,19 +60,13 @@ def looking(pipeline, judge=None, samples=SAMPLE, steps=(2,), *, log=None, stop=
     return look
 
 
-class Counted:
-    def __init__(self, pipeline):
-        self.calls = 0
-        self._hook = pipeline.transformer.register_forward_hook(self._count)
-
-    def _count(self, *_):
-        self.calls += 1
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._hook.remove()
+@contextlib.contextmanager
+def counted(pipeline):
+    """A list of a number for each call of the denoiser."""
+    calls: list[int] = []
+    hook = pipeline.transformer.register_forward_hook(lambda *_: calls.append(len(calls)))
+    yield calls
+    hook.remove()
 
 
 def test_the_last_look_shows_what_is_returned_and_looking_changes_nothing(loaded_kind):  # noqa: F811
@@ -169,11 +165,11 @@ def test_every_kind_of_pipeline_that_can_be_given_up_is(loaded_kind):  # noqa: F
             VerifierCallback(pipeline, strict(), SAMPLE, preview_steps=[2], stop_on_reject=True)
         return
     with (
-        Counted(pipeline) as denoiser,
+        counted(pipeline) as calls,
         VerifierCallback(pipeline, strict(), SAMPLE, preview_steps=[2], stop_on_reject=True) as look,
     ):
         images = kind.call(pipeline, callback_on_step_end=look, callback_on_step_end_tensor_inputs=look.tensor_inputs)
-    assert look.stopped_at == denoiser.calls == 2
+    assert look.stopped_at == len(calls) == 2
     assert [one.picture for one in look.previews[0]] == [Image.of(image) for image in images]
 
 
@@ -205,9 +201,9 @@ def test_one_row_that_may_come_to_something_keeps_the_batch(editor, other):
 
 def test_what_is_rejected_goes_on_unless_it_is_to_stop_before_the_last_step(editor):
     assert looking(editor, strict(), steps=[8], stop=True).stopped_at is None
-    with Counted(editor) as denoiser:
+    with counted(editor) as calls:
         look = looking(editor, strict())
-    assert (look.stopped_at, denoiser.calls) == (None, 8)
+    assert (look.stopped_at, len(calls)) == (None, 8)
     assert [one.answer for one in look.decisions[0]] == ["reject"] * ROWS
 
 

@@ -33,6 +33,7 @@ from editcritic.reward import EditSample, Image
 from editcritic.verifiers import Editor
 from editcritic.verifiers.selection import NoiseSpec, StepwiseEditor
 from tests.colour_profiles import DISPLAY_P3
+from tests.integrations.diffusers import editing
 from tests.integrations.diffusers.editing import apart, in_pieces
 from tests.pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
 from tests.reward.fakes import picture
@@ -62,10 +63,7 @@ class Case:
 
 FLUX2 = {"text_encoder_out_layers": (1,)}
 CASES: dict[str, tuple[Callable[..., Any], int, dict[str, Any]]] = {
-    "kontext": (
-        kontext, 32,
-        {"height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False, "max_sequence_length": 24},
-    ),
+    "kontext": (kontext, 32, editing.KONTEXT),
     "qwen_edit": (qwen_edit, 32, {"negative_prompt": " ", "true_cfg_scale": 3.0}),
     "qwen_edit_plus": (qwen_edit_plus, 32, {"negative_prompt": " ", "true_cfg_scale": 3.0}),
     "flux2": (flux2, 64, FLUX2),

@@ -20,7 +20,6 @@ from diffusers import (
     Flux2KleinKVPipeline,
     HeunDiscreteScheduler,
     LMSDiscreteScheduler,
-    PNDMScheduler,
     UniPCMultistepScheduler,
 )
 
@@ -188,19 +187,6 @@ def test_of_a_model_that_knows_the_picture_that_picture_is_expected(kind, option
             assert torch.allclose(steps.pred_original_sample, clean, atol=2e-3), number
 
 
-def test_watched_steps_are_as_unwatched_ones():
-    output, sample = torch.randn(2, 1, 4)
-    outputs = []
-    for watched in (False, True):
-        scheduler = FlowMatchEulerDiscreteScheduler(stochastic_sampling=True)
-        scheduler.set_timesteps(3)
-        torch.manual_seed(0)
-        with SchedulerTracker(scheduler) if watched else ExitStack():
-            outputs.append(scheduler.step(output, scheduler.timesteps[0], sample, return_dict=False))
-    assert torch.equal(outputs[0][0], outputs[1][0])
-    assert len(outputs[1]) == 1
-
-
 def test_a_scheduler_is_given_back_as_it_was():
     scheduler = FlowMatchEulerDiscreteScheduler()
     with SchedulerTracker(scheduler):
@@ -212,8 +198,3 @@ def test_a_scheduler_is_given_back_as_it_was():
         with pytest.raises(RuntimeError, match="no step of FlowMatchEulerDiscreteScheduler was taken"):
             _ = steps.pred_original_sample
     assert scheduler.step is others
-
-
-def test_an_unknown_scheduler_is_refused():
-    with pytest.raises(TypeError, match="PNDMScheduler has no known prediction of the result: use one of DDIM"):
-        SchedulerTracker(PNDMScheduler())

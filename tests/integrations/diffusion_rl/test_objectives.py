@@ -73,16 +73,6 @@ def test_nft_is_the_formula_of_its_paper():
     assert numbers["prediction_shift"] == pytest.approx(0.2)
 
 
-def test_a_row_that_is_neither_wanted_nor_not_holds_the_denoiser_where_it_was():
-    pulls = []
-    for denoiser in (Denoiser(was=0.3, now=0.5), Denoiser()):
-        loss(denoiser, [0.5, 0.5, 0.5])[0].sum().backward()
-        assert denoiser.now.grad is not None
-        pulls.append(float(denoiser.now.grad))
-    assert pulls[0] > 0  # back towards 0.3
-    assert pulls[1] == pytest.approx(0, abs=1e-6)
-
-
 @pytest.mark.parametrize("kind", ["epsilon", "v_prediction", "sample"])
 def test_noising_is_the_solvers_own(kind):
     scheduler = DDIMScheduler(prediction_type=kind)

@@ -18,7 +18,7 @@ from editcritic.integrations.diffusion_rl.across_processes import batch_advantag
 from editcritic.reward import EditSample, Score
 
 from ...pipelines import kontext
-from ..process_pair import found_by_both
+from ..prepared_processes import found_by_both
 from .test_diffusion_trainer import assert_close, learnt
 from .test_nonfinite import broken, in_training
 from .tiny_trainer import SAMPLES, SMALL, bright, lora, quiet, silent, untimed

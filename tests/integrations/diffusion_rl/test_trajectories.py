@@ -21,10 +21,9 @@ from editcritic.verifiers.selection.editor import NoiseSpec
 
 from ...pipelines import flux2, flux2_klein, kontext, qwen_edit, qwen_edit_plus, small_qwen
 from ...pipelines_epsilon import instruct, instruct_xl
-from ..diffusers.editing import WISHES, picture
+from ..diffusers.editing import KONTEXT, WISHES, picture
 
 STEPS = 3
-KONTEXT = {"height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False, "max_sequence_length": 24}
 FLUX2 = {"text_encoder_out_layers": (1,)}
 CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "kontext": (kontext, KONTEXT),

@@ -10,14 +10,11 @@ from editcritic.integrations.diffusion_rl.diffusion_trainer import DiffusionTrai
 from editcritic.reward import EditSample, Score
 from editcritic.verifiers import edit_request
 
-from ..diffusers.editing import picture
+from ..diffusers.editing import KONTEXT, picture
 
 WORDS = ("Remove red star", "Add cat", "Change the color of blue circle to green", "Add dog")
 SAMPLES = [edit_request(words, picture(number), id=f"s{number}") for number, words in enumerate(WORDS)]
-CALL = {
-    "num_inference_steps": 3, "height": 32, "width": 32, "max_area": 32**2, "_auto_resize": False,
-    "max_sequence_length": 24,
-}  # fmt: skip
+CALL = {"num_inference_steps": 3, **KONTEXT}
 SMALL: dict[str, Any] = {
     "max_steps": 2, "groups": 2, "group_size": 3, "lora_rank": 2, "lora_alpha": 4, "learning_rate": 1e-2,
     "pipeline_kwargs": CALL,

@@ -1,40 +1,17 @@
 """Judge servers that die, come back, are slow and are full while they are asked: the scores are those of a calm day."""
 
 import signal
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from editcritic.integrations.serving.client.remote_reward import RemoteReward
 from studies.load_test.synthetic_reward import SyntheticServer, synthetic_samples
 
-from .served import eventually
+from .served import counted, eventually
 
 BATCH = synthetic_samples(200, size=16, group=4)
 CALM = [float(number) for number in range(200)]
 THREADS = ThreadPoolExecutor(4)
-
-
-def scored_by(server):
-    with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as metrics:
-        lines = metrics.read().decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith("editcritic_samples_total"))
-
-
-def test_a_server_that_is_killed_is_replaced_by_the_other():
-    with SyntheticServer(seconds=0.01, life=90) as first, SyntheticServer(seconds=0.01, life=90) as second:
-        remote = RemoteReward([first.url, second.url], chunk_size=4, max_concurrency=8)
-        remote(BATCH[:8])
-        scoring = THREADS.submit(remote, BATCH)
-        eventually(lambda: scored_by(first) >= 20)
-        first.kill()
-        scores = scoring.result(60)
-    assert scores.values == CALM
-    assert set(scores.stats["retries"]) & {"connection_lost", "unreachable"}
-
-
-def has_scored(server: SyntheticServer, count: int) -> bool:
-    return scored_by(server) >= count
+SAMPLES = "editcritic_samples_total"
 
 
 def test_servers_that_are_killed_in_turn_lose_nothing():
@@ -43,11 +20,12 @@ def test_servers_that_are_killed_in_turn_lose_nothing():
         remote(BATCH[:8])
         scoring = THREADS.submit(remote, BATCH)
         for server in (first, second, first):
-            eventually(partial(has_scored, server, 12))  # since it was started
+            eventually(lambda: counted(server.url, SAMPLES) >= 12)  # noqa: B023  (since it was started)
             server.kill()
             server.restart()
         scores = scoring.result(60)
     assert scores.values == CALM
+    assert set(scores.stats["retries"]) & {"connection_lost", "unreachable"}
 
 
 def test_a_slow_server_holds_up_its_own_requests_only():
@@ -75,7 +53,7 @@ def test_a_server_that_stops_in_order_finishes_what_it_took():
         remote = RemoteReward([first.url, second.url], chunk_size=4)
         remote(BATCH[:8])
         scoring = THREADS.submit(remote, BATCH)
-        eventually(lambda: scored_by(first) >= 20)
+        eventually(lambda: counted(first.url, SAMPLES) >= 20)
         first.process.terminate()
         scores = scoring.result(60)
         assert first.process.wait(20) == 0

@@ -13,6 +13,7 @@ from editcritic.reward import EditSample, Reward
 from ...reward.fakes import Rated, picture, sample
 from .judge_server_process import Slow
 from .processes import judge
+from .served import counted, eventually
 
 
 def edits(count: int, first: int) -> list[EditSample]:
@@ -28,20 +29,11 @@ def send(url: str, count: int, first: int) -> httpx2.Response:
     return CLIENT.post(f"{url}/v1/score", json=request)
 
 
-def accepted(url: str, count: int, *counted: str) -> None:
-    """Wait until these metrics, together, come to so many."""
-    num_accepted = 0.0
-    until = time.monotonic() + 60
-    while num_accepted < count:
-        assert time.monotonic() < until, f"only {num_accepted:g} were accepted"
-        lines = CLIENT.get(f"{url}/metrics").text.splitlines()
-        num_accepted = sum(float(line.split()[-1]) for line in lines if line.startswith(counted))
-
-
 def test_what_was_accepted_is_answered_and_what_comes_after_the_signal_is_refused() -> None:
     with judge(seconds=0.02) as (url, process), ThreadPoolExecutor(12) as threads:
         work = [threads.submit(send, url, 10, 10 * number) for number in range(10)]
-        accepted(url, 10, "editcritic_active_requests", 'editcritic_requests_total{path="/v1/score"')
+        names = ("editcritic_active_requests", 'editcritic_requests_total{path="/v1/score"')
+        eventually(lambda: counted(url, *names) >= 10)
         process.send_signal(signal.SIGTERM)
         statuses = set[int]()
         refused: Future[httpx2.Response] | None = None
@@ -61,7 +53,7 @@ def test_what_was_accepted_is_answered_and_what_comes_after_the_signal_is_refuse
 def test_when_patience_ends_the_rest_is_answered_as_late() -> None:
     with judge(settings={"shutdown_timeout_s": 0.5}, seconds=0.05) as (url, process), ThreadPoolExecutor(1) as thread:
         work = thread.submit(send, url, 200, 0)
-        accepted(url, 200, "editcritic_queued_samples")
+        eventually(lambda: counted(url, "editcritic_queued_samples") == 200)
         process.send_signal(signal.SIGTERM)
         rows = work.result().json()["scores"]
         assert process.wait(60) == 0
@@ -74,7 +66,7 @@ def test_when_patience_ends_the_rest_is_answered_as_late() -> None:
 def test_a_second_signal_ends_it_at_once() -> None:
     with judge(seconds=30) as (url, process), ThreadPoolExecutor(1) as thread:
         work = thread.submit(send, url, 20, 0)
-        accepted(url, 20, "editcritic_queued_samples")
+        eventually(lambda: counted(url, "editcritic_queued_samples") == 20)
         process.send_signal(signal.SIGTERM)
         while CLIENT.get(f"{url}/readyz").json() != {"ready": False, "draining": True}:
             time.sleep(0.02)

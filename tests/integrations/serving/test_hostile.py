@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import dataclasses
 import gzip
 import json
 import socket
@@ -17,32 +16,15 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from editcritic.integrations.serving.http_protocol import (
-    APIError,
-    attach_images,
-    encode_image,
-    images_by_digest,
-    request_json,
-)
-from editcritic.integrations.serving.server.request_decoding import decode_request
+from editcritic.integrations.serving.http_protocol import encode_image
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import MIB, ServerLimits
-from editcritic.reward import EditSample
+from editcritic.integrations.serving.server.settings import MIB
 
-from ...reward.fakes import picture, sample
+from ...reward.fakes import picture
 from .processes import judge
 from .raw_http import connect, read_answer, request
-from .served import PATIENCE_S, eventually, idle, serving
-
-SMALL = {
-    "max_samples": 8, "max_body_bytes": MIB, "max_pixels": MIB, "max_image_pixels": MIB // 4,
-    "max_queued_bytes": 8 * MIB,
-}  # fmt: skip
-ONE = sample("a")
-ASKED = attach_images(request_json([ONE]), images_by_digest([ONE]))
+from .served import ASKED, PATIENCE_S, SMALL, eventually, idle, serving
 
 
 def png(width: int, height: int, rows: bytes = b"") -> bytes:
@@ -122,6 +104,7 @@ def row(**fields: Any) -> dict[str, Any]:
 
 
 PNG = base64.b64encode(encode_image(picture(0), "png")[0]).decode()
+BOTH = {"a": PNG, "b": PNG}
 TURN = {"instruction": "x", "edited": "a"}
 
 WRONG: list[tuple[int, Any]] = [
@@ -171,19 +154,19 @@ WRONG: list[tuple[int, Any]] = [
     (400, changed(**row(source="../../../../etc/passwd"))),
     (400, changed(**row(source="file:///etc/passwd"))),
     (400, changed(**row(source={"digest": "0" * 64, "size": [8, 8]}))),
-    (400, changed(images={"a": PNG, "b": PNG}, **row(boxes={"cup": [[0, 0, 1e300, 1]]}))),
-    (400, changed(images={"a": PNG, "b": PNG}, **row(fractions={"cup": [["x"]]}))),
-    (400, changed(images={"a": PNG, "b": PNG}, **row(instruction=5))),
-    (400, changed(images={"a": PNG, "b": PNG}, **row(instruction="\ud800"))),
-    (400, changed(images={"a": PNG, "b": PNG}, **row(task={"type": "count_change", "object": "x", "count": 10**30}))),
-    (400, changed(images={"a": PNG, "b": PNG}, **row(task={"type": "steal"}))),
+    (400, changed(images=BOTH, **row(boxes={"cup": [[0, 0, 1e300, 1]]}))),
+    (400, changed(images=BOTH, **row(fractions={"cup": [["x"]]}))),
+    (400, changed(images=BOTH, **row(instruction=5))),
+    (400, changed(images=BOTH, **row(instruction="\ud800"))),
+    (400, changed(images=BOTH, **row(task={"type": "count_change", "object": "x", "count": 10**30}))),
+    (400, changed(images=BOTH, **row(task={"type": "steal"}))),
     (413, changed(samples=ASKED["samples"] * 9)),
-    (413, changed(images={"a": PNG, "b": PNG}, **row(instruction="x" * 200_000))),
-    (413, changed(images={"a": PNG, "b": PNG}, **row(history=[TURN] * 65))),
-    (413, changed(images={"a": PNG, "b": PNG}, **row(turn_sources=["a"] * 65))),
-    (413, changed(images={"a": PNG, "b": PNG}, **row(history=[{**TURN, "turn_sources": ["a"] * 65}]))),
-    (413, changed(images={"a": PNG, "b": PNG}, **row(history=[{**TURN, "operations": [{"instruction": "x"}] * 65}]))),
-    (400, changed(images={"a": PNG, "b": PNG}, **row(history=[{**TURN, "history": [TURN]}]))),
+    (413, changed(images=BOTH, **row(instruction="x" * 200_000))),
+    (413, changed(images=BOTH, **row(history=[TURN] * 65))),
+    (413, changed(images=BOTH, **row(turn_sources=["a"] * 65))),
+    (413, changed(images=BOTH, **row(history=[{**TURN, "turn_sources": ["a"] * 65}]))),
+    (413, changed(images=BOTH, **row(history=[{**TURN, "operations": [{"instruction": "x"}] * 65}]))),
+    (400, changed(images=BOTH, **row(history=[{**TURN, "history": [TURN]}]))),
     (413, changed(images={"a": base64.b64encode(png(600, 600)).decode()})),
     (413, changed(images={str(n): base64.b64encode(png(512, 512)).decode() for n in range(5)})),
     (413, changed(images={"a": base64.b64encode(png(60_000, 60_000)).decode()})),
@@ -356,33 +339,6 @@ def test_what_is_no_http_is_refused(server: tuple[httpx2.Client, ScoringService]
     with raw(server[0]) as connection:
         connection.sendall(data)
         assert status_of(connection) in (400, 431, 505)
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("a") | st.just(PNG),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=10,
-)
-FIELDS = st.sampled_from([field.name for field in dataclasses.fields(EditSample)] + ["source", "x"])
-REQUESTS = st.fixed_dictionaries(
-    {},
-    optional={
-        **dict.fromkeys(("schema", "key", "deadline_s", "detail", "reward", "images"), JSON),
-        "samples": st.lists(st.dictionaries(FIELDS, JSON), max_size=3) | JSON,
-    },
-)
-
-
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(REQUESTS)
-def test_whatever_json_comes_it_is_a_request_or_the_clients_mistake(data: dict[str, Any]) -> None:
-    whole = {"images": {"a": PNG}, "samples": [{"instruction": "x", "source": "a", "edited": "a"}], **data}
-    try:
-        decoded = decode_request(json.dumps(whole).encode(), "application/json", ServerLimits(**SMALL))
-        status = 200 if decoded.samples else 0
-    except APIError as error:
-        status = error.status
-    assert status == 200 or 400 <= status < 500
 
 
 def peak(process: int) -> int:

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from editcritic.integrations.trainers.dance_grpo import DanceGRPOReward, scored_advantages
 
 from ...trainer_pages import hunks
-from ..process_pair import found_by_both
+from ..prepared_processes import found_by_both
 from .patched_scripts import patched_script
 from .trainer_cases import Batch, Judge, batch, documented, values
 

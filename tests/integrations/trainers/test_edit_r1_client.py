@@ -45,6 +45,8 @@ def call(reward_fn: Any, edits: Batch = EDITS, rows: Any = None) -> list[float]:
 
 
 def as_jpeg(edits: Batch) -> Batch:
+    """The edits as they arrive."""
+
     def sent(image: Image) -> Image:
         return Image.of(edit_r1_client._jpeg(image.pixels))
 

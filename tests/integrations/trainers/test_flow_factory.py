@@ -20,7 +20,7 @@ from editcritic.integrations.trainers import flow_factory
 from editcritic.integrations.trainers.trainer_reward import UnknownTrainerError
 from editcritic.reward import Image
 
-from ..process_pair import found_by_both
+from ..prepared_processes import found_by_both
 from .entries import Seen
 from .trainer_cases import Batch, Judge, batch, documented, served, values
 
@@ -305,9 +305,9 @@ def test_an_evaluation_does_not_reach_the_log_of_a_step(theirs):
 def test_columns_are_no_fields_of_samples(theirs):
     trainer = theirs.Trainer(settings(Judge().reward()))
     samples = samples_of(theirs)
-    before = set(theirs.BaseSample.stack(samples))
+    before = set(samples[0].to_dict())
     trainer.step([samples])
-    assert set(theirs.BaseSample.stack(samples)) - before == {"rewards", "advantage"}
+    assert set(samples[0].to_dict()) - before == {"rewards", "advantage"}
 
 
 def test_options_are_text_or_numbers_and_equal_settings_share_a_model(theirs, judge_and_url):

@@ -20,7 +20,6 @@ from editcritic.integrations.trainers.trainer_reward import UnknownTrainerError
 from editcritic.reward import EditSample, Image, Reward, Score
 from tests.integrations.trainers.entries import Seen
 from tests.integrations.trainers.restated import edit_r1, flow_grpo
-from tests.integrations.trainers.restated import flow_grpo as restated
 from tests.reward.fakes import Fake, Rated, picture
 
 PROMPTS = ["make it blue", "make it blue", "make it red", "make it blue"]
@@ -127,7 +126,7 @@ def test_a_flow_grpo_that_is_not_what_was_read_is_refused_and_not_changed(monkey
     package.rewards, package.stat_tracking = ModuleType("flow_grpo.rewards"), ModuleType("flow_grpo.stat_tracking")
     for module in (package, package.rewards, package.stat_tracking):
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    tracker: Any = type("PerPromptStatTracker", (restated.PerPromptStatTracker,), {})
+    tracker: Any = type("PerPromptStatTracker", (flow_grpo.PerPromptStatTracker,), {})
     package.stat_tracking.PerPromptStatTracker = tracker
     package.rewards.multi_score = other = lambda score_dict: None
     with pytest.raises(
@@ -135,12 +134,12 @@ def test_a_flow_grpo_that_is_not_what_was_read_is_refused_and_not_changed(monkey
     ):
         patch_flow_grpo(reward())
     assert package.rewards.multi_score is other
-    assert tracker.update is restated.PerPromptStatTracker.update
-    package.rewards.multi_score = restated.multi_score
+    assert tracker.update is flow_grpo.PerPromptStatTracker.update
+    package.rewards.multi_score = flow_grpo.multi_score
     del package.stat_tracking.PerPromptStatTracker
     with pytest.raises(UnknownTrainerError, match=r"has no flow_grpo\.stat_tracking\.PerPromptStatTracker"):
         patch_flow_grpo(reward())
-    assert package.rewards.multi_score is restated.multi_score
+    assert package.rewards.multi_score is flow_grpo.multi_score
 
 
 TRACKERS: list[Any] = [flow_grpo.PerPromptStatTracker, edit_r1.PerPromptStatTracker, edit_r1.DiffusionNFTStatTracker]

@@ -27,7 +27,7 @@ from editcritic.reward.queries.answers import Measurement
 from editcritic.reward.training.judge_variance import JudgeVariance, VarianceEstimate
 
 from ...reward.fakes import Fake
-from ..process_pair import found_by_both
+from ..prepared_processes import found_by_both
 from .patched_scripts import patched_script
 from .restated import omnigen2_rl as theirs
 from .trainer_cases import Batch, Judge, Parted, batch, check_log, documented, served, values

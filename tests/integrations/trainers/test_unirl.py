@@ -87,23 +87,6 @@ def test_nan_is_refused_beside_a_unirl_whose_advantages_it_would_reach():
         UniRLRewardBackend(Judge().reward(), missing="0")
 
 
-def test_options_are_strings_in_recipes():
-    options: Any = {
-        "max_concurrency": "2",
-        "chunk_size": "64",
-        "on_failures": "none",
-        "outage_timeout_s": "5",
-        "deadline_s": "60",
-    }
-    with serving(Judge()) as url:
-        backend = service(url=url, **options).backend
-    scorer = backend.reward.scorer
-    assert (scorer.max_concurrency, scorer.chunk_size, scorer.on_failures) == (2, 64, "wait")
-    assert backend.reward.outage_timeout_s == 5
-    with pytest.raises(ValueError, match=r"takes the options .*, got 'concurrency'"):
-        service(concurrency="2")
-
-
 @contextlib.contextmanager
 def serving(judge: Judge) -> Iterator[str]:
     """A judge server with UniRL's protocol; its reward is the documented one by name."""

@@ -6,19 +6,12 @@ from typing import Any
 import torch
 
 from editcritic.integrations.serving.server import service
-from editcritic.reward import Image
 
 from .restated import edit_r1_client, verl_omni_client
+from .test_edit_r1_client import as_jpeg
 from .trainer_cases import Batch, Judge, batch, served, values
 
 EDITS = batch()
-
-
-def sent(edits: Batch) -> Batch:
-    """The edits as they arrive: the client sends JPEG files, and sources are sent as they are."""
-    edited = [Image.of(edit_r1_client._jpeg(image.pixels)) for image in edits.edited]
-    sources = [Image.of(edit_r1_client._jpeg(image.pixels)) for image in edits.sources]
-    return Batch(edits.prompts, sources, edited, edits.group_size)
 
 
 def scores(url: str, edits: Batch, *, sources: bool = True, **options: Any) -> list[Any]:
@@ -46,7 +39,7 @@ def test_what_its_own_client_sends_is_refused_in_words():
 
 def test_a_failed_edit_is_an_error_in_words_an_abstention_the_lowest_and_the_others_have_their_scores(monkeypatch):
     monkeypatch.setattr(service, "_RETRY_SHARE", 0.0)
-    arrived = sent(EDITS)
+    arrived = as_jpeg(EDITS)
     judge = Judge(failing=Judge.always(arrived.edited[5]), abstaining={arrived.edited[14].digest})
     with served(judge.reward(), "verl-omni") as url:
         got = scores(url, EDITS, retry_backoff=0.01)
@@ -62,5 +55,5 @@ def test_a_failed_edit_is_an_error_in_words_an_abstention_the_lowest_and_the_oth
 def test_a_wrong_token_is_an_error_in_words():
     with served(Judge().reward(), "verl-omni", token="correct-horse-battery-staple") as url:
         (first, *_) = scores(url, EDITS)
-        assert scores(url.replace("//", "//any:correct-horse-battery-staple@"), EDITS) == values(sent(EDITS))
+        assert scores(url.replace("//", "//any:correct-horse-battery-staple@"), EDITS) == values(as_jpeg(EDITS))
     assert str(first).startswith("Scorer server returned HTTP 401: this server requires a token")

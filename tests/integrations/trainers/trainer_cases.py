@@ -120,12 +120,9 @@ def served(
 
 
 def values(edits: Batch) -> list[float]:
-    samples = [
-        EditSample(id=str(row), instruction=prompt, sources=(source,), edited=edited)
-        for row, (prompt, source, edited) in enumerate(zip(edits.prompts, edits.sources, edits.edited, strict=True))
-    ]
-    scores: Sequence[Score] = Judge().reward()(samples)
-    return [score.value for score in scores if score.value is not None]
+    """What the expert of a `Judge` says of them."""
+    pairs = zip(edits.edited, edits.prompts, strict=True)
+    return [known(Rate(edited, prompt)).value or 0.0 for edited, prompt in pairs]
 
 
 def advantages_without(

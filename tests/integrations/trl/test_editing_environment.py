@@ -195,18 +195,6 @@ def test_whatever_a_policy_does_it_is_scored_by_the_picture_that_stands(calls, l
     assert rewards_of(world, environment, other) == [read(stack[-1]), read(other.sample.edited)]
 
 
-@pytest.mark.parametrize("policy", [("forbidden",), ("wash", "forbidden", None), ("wash", None), (), (None,), ("",)])
-def test_a_policy_that_leaves_no_edit_is_scored_as_a_copy(policy):
-    """`None` undoes."""
-    world = EditingEnvironments("guards", editor=Choosy())
-    environment, other = begun(world), begun(world)
-    for words in policy:
-        environment.undo() if words is None else environment.edit(words)
-    other.edit("fold")
-    copied, edited = rewards_of(world, environment, other)
-    assert (copied, edited) == (0.0, 1.0)
-
-
 @pytest.mark.parametrize("how", DOWN)
 def test_only_an_editor_that_is_down_leaves_a_rollout_unscored(how):
     world = EditingEnvironments(graded(), editor=Choosy())

@@ -8,18 +8,9 @@ from hypothesis import strategies as st
 
 from editcritic.verifiers import Budget
 from editcritic.verifiers.selection import Cost
-from editcritic.verifiers.selection.candidate import sum_costs
 
 COSTS = st.builds(Cost, st.integers(0, 1000), st.integers(0, 1000), st.floats(0, 1000))
 LIMITS = st.builds(Budget, *[st.none() | st.integers(1, 1000)] * 2, st.none() | st.floats(0.1, 1000))
-
-
-@given(costs=st.lists(COSTS))
-def test_a_total_is_the_sum_of_each_unit(costs: list[Cost]) -> None:
-    total = sum_costs(costs)
-    assert total.nfe == sum(cost.nfe for cost in costs)
-    assert total.judge_calls == sum(cost.judge_calls for cost in costs)
-    assert total.seconds == math.fsum(cost.seconds for cost in costs)
 
 
 @given(budget=LIMITS, spent=COSTS, each=COSTS)

@@ -64,27 +64,16 @@ def _exchanged(file: Path) -> None:
     picture(99).pil().save(file, "PNG")
 
 
+@pytest.mark.parametrize("kind", ["images", "states"])
 @pytest.mark.parametrize("spoil", [Path.unlink, _emptied, _truncated, _exchanged])
-def test_a_spoilt_picture_is_unknown_until_it_is_kept_again(tmp_path: Path, spoil: object) -> None:
-    assert callable(spoil)
-    with Journal(tmp_path) as journal:
-        journal.put_image("a", picture(1), Cost(8))
-        (file,) = (tmp_path / "images").iterdir()
-        spoil(file)
-        assert journal.get_image("a") is None
-        journal.put_image("a", picture(1), Cost(8))
-        assert journal.get_image("a") is not None
-
-
-@pytest.mark.parametrize("spoil", [Path.unlink, _emptied, _truncated])
-def test_a_spoilt_draft_is_unknown(tmp_path: Path, spoil: object) -> None:
-    assert callable(spoil)
+def test_a_spoilt_picture_or_draft_is_unknown_until_it_is_kept_again(tmp_path: Path, spoil: Any, kind: str) -> None:
     with Journal(tmp_path) as journal:
         journal.put_image("a", picture(1), Cost(8), ARRAYS)
-        (file,) = (tmp_path / "states").iterdir()
+        (file,) = (tmp_path / kind).iterdir()
         spoil(file)
-        assert journal.get_state("a") is None
-        assert journal.get_image("a") is not None
+        assert [journal.get_image("a") is None, journal.get_state("a") is None] == [kind == "images", kind == "states"]
+        journal.put_image("a", picture(1), Cost(8), ARRAYS)
+        assert None not in (journal.get_image("a"), journal.get_state("a"))
 
 
 def test_a_run_makes_spoilt_pictures_again_and_no_others(tmp_path: Path) -> None:
@@ -102,16 +91,12 @@ def test_a_run_makes_spoilt_pictures_again_and_no_others(tmp_path: Path) -> None
     assert Image.open(tmp_path / "images" / f"{winner.digest}.png") == winner
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "j").write_text("no")
-    with pytest.raises(JournalError, match=str(tmp_path / "j")):
+@pytest.mark.parametrize("name", ["j", "j/journal.sqlite"])
+def test_a_folder_that_is_a_file_and_a_file_that_is_no_database_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("this is not a database, however long it is" * 100)
+    with pytest.raises(JournalError, match=str(tmp_path / name)):
         Journal(tmp_path / "j")
-
-
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "journal.sqlite").write_text("this is not a database, however long it is" * 100)
-    with pytest.raises(JournalError, match=r"journal\.sqlite"):
-        Journal(tmp_path)
 
 
 def test_a_database_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
@@ -213,16 +198,3 @@ def test_a_forked_child_uses_the_journal_while_a_thread_of_the_parent_writes(tmp
         finally:
             stop.set()
             thread.join()
-
-
-def test_what_was_kept_outlives_the_process(tmp_path: Path) -> None:
-    with Journal(tmp_path) as first:
-        first.put_image("a", picture(1), Cost(8), ARRAYS)
-        first.put_score("a", SCORE, Cost())
-    with Journal(tmp_path) as second:
-        image, arrays = second.get_image("a"), second.get_state("a")
-        assert image is not None
-        assert np.array_equal(image[0].pixels, picture(1).pixels)
-        assert arrays is not None
-        assert np.array_equal(arrays["latents"], ARRAYS["latents"])
-        assert second.get_score("a") == (SCORE, Cost())

@@ -62,14 +62,6 @@ def scored(reward: Reward, folder: Path | None, samples: Sequence[EditSample]) -
         return [(score, cached) for score, _, cached in JournaledScorer(reward, journal)(samples)]
 
 
-def test_a_score_is_kept_for_an_equal_reward(tmp_path):
-    samples = scenes(2)
-    first = scored(graded(), tmp_path, samples)
-    again = scored(graded(), tmp_path, [replace(sample, id=f"other {sample.id}") for sample in samples])
-    assert [score for score, _ in again] == [score for score, _ in first]
-    assert [cached for _, cached in (*first, *again)] == [False, False, True, True]
-
-
 def test_a_new_version_of_a_metric_is_asked_again(tmp_path, monkeypatch):
     (before, _), *_ = scored(Reward(Versioned(), {"judge": judge()}), tmp_path, scenes(1))
     monkeypatch.setattr(Versioned, "version", 2)

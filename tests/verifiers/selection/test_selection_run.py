@@ -78,14 +78,6 @@ def test_what_cannot_go_well_is_refused_before_anything_is_made() -> None:
     assert not painter.calls
 
 
-def test_judge_calls_stop_at_their_budget() -> None:
-    expert = judge()
-    result = pick(BestOfN(9), 2, reward=graded(expert, "following", "second"), budget=Budget(judge_calls=7))
-    assert result.spent.judge_calls == sum(expert.seen.values()) == 6
-    assert [len(selection.candidates) for selection in result] == [2, 1]
-    assert result[0].stop_reason == "6 of 7 judge calls are spent"
-
-
 def test_seconds_stop_at_their_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0)
     for module in (generation, scoring):

@@ -196,9 +196,3 @@ def test_a_preview_without_a_value_is_made_good_by_the_next_one():
     _, first = particles([0.6, None], scale=2.0)
     kept = {name: [getattr(one, name) for one in first] for name in ("log_weight", "log_potential", "max_reward")}
     assert shares(particles([0.6, 0.6], scale=2.0, **kept)[1]) == pytest.approx([0.5, 0.5])
-
-
-def test_resampling_is_unbiased():
-    weights = np.array([0.07, 0.53, 0.0, 0.4])
-    counts = [systematic_resample(weights, first) for first in (np.arange(1000) + 0.5) / 1000]
-    assert np.mean(counts, 0) == pytest.approx(4 * weights, abs=2e-3)

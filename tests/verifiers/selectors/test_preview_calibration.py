@@ -86,11 +86,6 @@ def test_what_has_no_value_is_not_paired_and_ranks_last():
     assert gaps.regret[1].value == pytest.approx(0.9 - 0.2)  # kept: one without a value, as if the worst
 
 
-def test_tied_ranks_by_hand():
-    assert spearman(np.array([1.0, 1, 2]), np.array([1.0, 2, 3])) == pytest.approx(3**0.5 / 2)
-    assert spearman(np.array([1.0, 1, 1]), np.array([1.0, 2, 3])) == 0
-
-
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12))
 def test_rank_correlation_is_scipys(pairs):
     stats = pytest.importorskip("scipy.stats")

@@ -30,6 +30,7 @@ from studies.load_test.synthetic_reward import SyntheticExpert, SyntheticServer,
 
 TINY = 8
 IDENTITY = "a" * 64
+CARD = {"name": "rehearsal", "version": 1, "summary": "s"}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def server():
 @contextmanager
 def answering(*answers):
     """A ready server that gives (status, headers, JSON or a function of the request) in order, the last for ever."""
-    requests, description = [], {"identity": IDENTITY, "card": {"name": "rehearsal", "version": 1, "summary": "s"}}
+    requests, description = [], {"identity": IDENTITY, "card": CARD}
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -77,23 +78,32 @@ def answering(*answers):
         running.shutdown()
 
 
+def rows_of(request):
+    return [{"id": row["id"], "value": 0.5, "status": "scored"} for row in request["samples"]]
+
+
 def scored(request):
-    rows = [{"id": row["id"], "value": 0.5, "status": "scored"} for row in request["samples"]]
-    return {"schema": 2, "reward": "rehearsal@1#aaaaaaaa", "identity": IDENTITY, "scores": rows}
+    return {"schema": 2, "reward": "rehearsal@1#aaaaaaaa", "identity": IDENTITY, "scores": rows_of(request)}
 
 
-def test_a_batch_is_scored_as_it_is_without_a_server(server):
-    batch = synthetic_samples(30, size=TINY, group=4)
-    scores = RemoteReward(server.url, chunk_size=4)(batch)
-    assert scores.scores == synthetic_reward()(batch).scores
-    assert scores.ids == tuple(sample.id for sample in batch)
-    assert scores.stats["replicas"] == {server.url: 30}
+def failed(request):
+    rows = [{"id": row["id"], "value": None, "status": "failed", "reason": "r"} for row in request["samples"]]
+    return {**scored(request), "scores": rows}
+
+
+def asked(*answers: Any, count: int = 2, **options: Any) -> Any:
+    """What a client makes of these answers to so many samples, and the requests that it sent."""
+    with answering(*answers) as (url, requests):
+        return RemoteReward(url, **options)(synthetic_samples(count, size=TINY)), requests
 
 
 @pytest.mark.parametrize("encoding", ["rgb", "png"])
-def test_pictures_arrive_as_they_are(server, encoding):
-    batch = synthetic_samples(5, size=33)
-    assert RemoteReward(server.url, image_encoding=encoding)(batch).values == synthetic_reward()(batch).values
+def test_a_batch_is_scored_as_it_is_without_a_server(server, encoding):
+    batch = synthetic_samples(30, size=33, group=4)
+    scores = RemoteReward(server.url, chunk_size=4, image_encoding=encoding)(batch)
+    assert scores.scores == synthetic_reward()(batch).scores
+    assert scores.ids == tuple(sample.id for sample in batch)
+    assert scores.stats["replicas"] == {server.url: 30}
 
 
 class Names:
@@ -152,23 +162,26 @@ def test_a_stream_takes_samples_as_there_is_room(server):
     assert values == list(range(64))
 
 
-def test_requests_are_sent_again_with_their_key_until_there_is_room():
-    with answering((503, {"retry-after": "0"}, {"error": "full"}), (503, {}, b"<html>"), (200, {}, scored)) as (
-        url,
-        requests,
-    ):
-        scores = RemoteReward(url)(synthetic_samples(3, size=TINY))
-    assert scores.values == [0.5, 0.5, 0.5]
-    assert len(requests) == 3
-    assert len({request["key"] for request in requests}) == 1
-    assert scores.stats["retries"] == {"busy": 2}
+@pytest.mark.parametrize(
+    ("answers", "retries"),
+    [
+        ([(503, {"retry-after": "0"}, {"error": "full"}), (503, {}, b"<html>")], {"busy": 2}),
+        ([(404, {"content-type": "text/plain"}, b"Path '/v1/score' not found.")] * 2, {"unreachable": 2}),
+    ],
+    ids=["full", "a proxy that knows no judge server for a while"],
+)
+def test_requests_are_sent_again_with_their_key_until_there_is_room(answers, retries):
+    scores, requests = asked(*answers, (200, {}, scored))
+    assert scores.values == [0.5, 0.5]
+    assert (len(requests), len({request["key"] for request in requests})) == (3, 1)
+    assert scores.stats["retries"] == retries
 
 
-def test_what_is_refused_is_sent_once_and_fails_with_the_servers_words():
-    with answering((401, {}, {"error": "no such token"})) as (url, requests):
-        scores = RemoteReward(url)(synthetic_samples(3, size=TINY))
+@pytest.mark.parametrize("on_failures", ["raise", "wait"])
+def test_what_is_refused_is_sent_once_and_fails_with_the_servers_words(on_failures):
+    scores, requests = asked((401, {}, {"error": "no such token"}), on_failures=on_failures)
     assert len(requests) == 1
-    assert scores.count("failed") == 3
+    assert scores.count("failed") == 2
     assert "no such token" in scores[0].reason
 
 
@@ -199,27 +212,30 @@ def no_pauses(monkeypatch):
 
 @pytest.mark.usefixtures("no_pauses")
 def test_a_broken_server_is_not_asked_for_ever():
-    with answering((500, {}, {"error": "a bug"})) as (url, requests):
-        scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
+    scores, requests = asked((500, {}, {"error": "a bug"}))
     assert len(requests) == 3
     assert "HTTP 500: a bug" in scores[0].reason
 
 
+GZIP = {"content-encoding": "gzip, gzip"}
+
+
 @pytest.mark.parametrize(
-    "wrong",
+    ("headers", "wrong"),
     [
-        b"no JSON",
-        lambda request: {**scored(request), "schema": 1},
-        lambda request: {**scored(request), "scores": scored(request)["scores"][::-1]},
-        lambda request: {**scored(request), "scores": [{"id": row["id"], "value": 0.0} for row in request["samples"]]},
-        lambda request: {**scored(request), "scores": [{**row, "value": 9**999} for row in scored(request)["scores"]]},
-        b'{"schema": 2, "scores": [' + b"{}," * 2_000_000 + b"{}]}",
+        ({}, b"no JSON"),
+        ({}, lambda request: {**scored(request), "schema": 1}),
+        ({}, lambda request: {**scored(request), "scores": rows_of(request)[::-1]}),
+        ({}, lambda request: {**scored(request), "scores": [{"id": "0", "value": 0.0}, {"id": "1", "value": 0.0}]}),
+        ({}, lambda request: {**scored(request), "scores": [{**row, "value": 9**999} for row in rows_of(request)]}),
+        ({}, b'{"schema": 2, "scores": [' + b"{}," * 2_000_000 + b"{}]}"),
+        (GZIP, b"no gzip"),
+        (GZIP, lambda _: gzip.compress(gzip.compress(b"[" + b" " * 2**28 + b"]"))),
     ],
-    ids=["not JSON", "another schema", "another request's", "without a status", "a huge number", "many values"],
+    ids=["no JSON", "another schema", "another request", "no status", "huge", "many values", "no gzip", "bomb"],
 )
-def test_an_answer_that_is_none_is_no_score(wrong):
-    with answering((200, {}, wrong), (200, {}, scored)) as (url, requests):
-        scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
+def test_an_answer_that_is_none_is_no_score(headers, wrong):
+    scores, requests = asked((200, headers, wrong), (200, {}, scored))
     assert scores.values == [0.5, 0.5]
     assert len(requests) == 2
 
@@ -231,28 +247,10 @@ def test_a_queue_of_absurd_length_counts_as_none(digits):
         assert [remote(synthetic_samples(2, size=TINY)).values for _ in range(2)] == [[0.5, 0.5]] * 2
 
 
-@pytest.mark.parametrize(
-    "content", [lambda: b"no gzip", lambda: gzip.compress(gzip.compress(b"[" + b" " * 2**28 + b"]"))]
-)
-def test_a_compressed_answer_is_not_read(content):
-    answer = (200, {"content-encoding": "gzip, gzip"}, content())
-    with answering(answer, (200, {}, scored)) as (url, requests):
-        scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
-    assert scores.values == [0.5, 0.5]
-    assert len(requests) == 2
-
-
 def test_a_server_that_wants_to_be_asked_again_at_once_is_not_flooded():
-    with answering((503, {"retry-after": "0"}, {})) as (url, requests):
-        scores = RemoteReward(url, outage_timeout_s=1.0, on_failures="none")(synthetic_samples(1, size=TINY))
+    scores, requests = asked((503, {"retry-after": "0"}, {}), outage_timeout_s=1.0, on_failures="none")
     assert scores[0].status == "failed"
     assert len(requests) <= 12
-
-
-@pytest.mark.parametrize("identity", [None, 5, [1]])
-def test_a_description_without_an_identity_is_no_judge_server(identity):
-    with pytest.raises(ValueError, match="identity"):
-        RewardInfo.of({"card": {"name": "rehearsal", "version": 1, "summary": "s"}, "identity": identity})
 
 
 @pytest.mark.parametrize(
@@ -271,11 +269,13 @@ def test_a_description_without_an_identity_is_no_judge_server(identity):
         {"parts": 7},
     ],
 )
-def test_a_card_that_no_reward_has_is_refused(odd):
-    card = {"name": "rehearsal", "version": 1, "summary": "s"}
-    assert RewardInfo.of({"card": card, "identity": "a" * 16}).card.range == (0.0, 1.0)
+def test_a_card_that_no_reward_has_and_a_description_without_an_identity_are_refused(odd):
+    assert RewardInfo.of({"card": CARD, "identity": IDENTITY}).card.range == (0.0, 1.0)
     with pytest.raises(ValueError, match="no card"):
-        RewardInfo.of({"card": {**card, **odd}, "identity": "a" * 16})
+        RewardInfo.of({"card": {**CARD, **odd}, "identity": IDENTITY})
+    for identity in (None, 5, [1]):
+        with pytest.raises(ValueError, match="identity"):
+            RewardInfo.of({"card": CARD, "identity": identity})
 
 
 def test_a_value_outside_of_the_cards_range_is_a_failure():
@@ -285,8 +285,7 @@ def test_a_value_outside_of_the_cards_range_is_a_failure():
             row["value"] = value
         return response
 
-    with answering((200, {}, generous)) as (url, _):
-        scores = RemoteReward(url, on_failures="none")(synthetic_samples(4, size=TINY))
+    scores, _ = asked((200, {}, generous), count=4, on_failures="none")
     assert scores.values == [None, None, 1.0000001, 0.5]
     assert "the value 1000, which its card's range (0.0, 1.0) does not have" in scores[0].reason
 
@@ -307,11 +306,7 @@ def test_what_is_not_there_by_the_deadline_fails_and_is_marked(server):
 
 def test_too_many_failures_bring_along_what_was_scored():
     def mostly_failed(request):
-        response = scored(request)
-        response["scores"][1:] = [
-            {"id": row["id"], "value": None, "status": "failed", "reason": "r"} for row in response["scores"][1:]
-        ]
-        return response
+        return {**scored(request), "scores": [*rows_of(request)[:1], *failed(request)["scores"][1:]]}
 
     with answering((200, {}, mostly_failed)) as (url, _):
         with pytest.raises(TooManyFailures, match="failed") as caught:
@@ -321,32 +316,22 @@ def test_too_many_failures_bring_along_what_was_scored():
     assert scores.count("failed") == 28
 
 
-def failed(request):
-    rows = [{"id": row["id"], "value": None, "status": "failed", "reason": "r"} for row in request["samples"]]
-    return {**scored(request), "scores": rows}
-
-
 @pytest.mark.usefixtures("no_pauses")
 def test_it_waits_for_a_judge_that_is_down():
-    down: Any = (200, {}, failed)
-    with answering(down, down, down, (200, {}, scored)) as (url, requests):
-        scores = RemoteReward(url, on_failures="wait", chunk_size=16)(synthetic_samples(16, size=TINY))
+    down = [(200, {}, failed)] * 3
+    scores, requests = asked(*down, (200, {}, scored), count=16, on_failures="wait", chunk_size=16)
     assert scores.values == [0.5] * 16
     assert len({request["key"] for request in requests}) == 4
 
 
-def test_what_fails_among_many_is_asked_for_once_more_and_what_is_refused_is_not():
+def test_what_fails_among_many_is_asked_for_once_more():
     def one_of_them(request):
         rows = zip(failed(request)["scores"], scored(request)["scores"], strict=True)
         return {**scored(request), "scores": [bad if bad["id"] == "7" else good for bad, good in rows]}
 
-    with answering((200, {}, one_of_them)) as (url, requests):
-        scores = RemoteReward(url, on_failures="wait", chunk_size=16)(synthetic_samples(32, size=TINY))
+    scores, requests = asked((200, {}, one_of_them), count=32, on_failures="wait", chunk_size=16)
     assert [len(request["samples"]) for request in requests if len(request["samples"]) < 16] == [1]
     assert scores.count("failed") == 1
-    with answering((401, {}, {"error": "no"})) as (url, requests):
-        assert RemoteReward(url, on_failures="wait")(synthetic_samples(2, size=TINY)).count("failed") == 2
-    assert len(requests) == 1
 
 
 def test_nobody_there_is_said_after_the_patience():
@@ -356,20 +341,7 @@ def test_nobody_there_is_said_after_the_patience():
     assert [score.cause for score in caught.value.scores] == ["infrastructure"] * 3
     with pytest.raises(RemoteError, match=r"http://127.0.0.1:9: no connection"):
         _ = remote.card
-    scores = RemoteReward("http://127.0.0.1:9", outage_timeout_s=0.3, on_failures="none")(
-        synthetic_samples(3, size=TINY)
-    )
-    assert [score.cause for score in scores] == ["infrastructure"] * 3
     assert remote([]).values == []
-
-
-def test_a_proxy_that_knows_no_judge_server_for_a_while_is_waited_for():
-    gone = (404, {"content-type": "text/plain"}, b"Path '/v1/score' not found.")
-    with answering(gone, gone, (200, {}, scored)) as (url, requests):
-        scores = RemoteReward(url)(synthetic_samples(2, size=TINY))
-    assert scores.values == [0.5, 0.5]
-    assert scores.stats["retries"] == {"unreachable": 2}
-    assert len({request["key"] for request in requests}) == 1
 
 
 def test_the_token_is_that_of_the_environment(monkeypatch):

@@ -22,7 +22,8 @@ from editcritic.integrations.serving.ray_serve.proxy import CALLBACK, CALLBACK_V
 from editcritic.integrations.serving.server.settings import MIB
 from studies.load_test.synthetic_reward import synthetic_samples
 
-from ..test_hostile import SMALL, peak
+from ..served import SMALL
+from ..test_hostile import peak
 from .ray_judge import descendants
 
 _PORT = 8656

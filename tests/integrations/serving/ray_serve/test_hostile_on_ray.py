@@ -16,11 +16,10 @@ import pytest
 from editcritic.integrations.serving.server.settings import MIB
 
 from ..raw_http import read_answer, request
+from ..served import ASKED, SMALL
 
 # Each test is run here with this file's `server`, and `goes_on` around it.
 from ..test_hostile import (  # noqa: F401
-    ASKED,
-    SMALL,
     WRONG,
     goes_on,
     peak,

@@ -14,18 +14,15 @@ from typing import Any
 import httpx2
 import pytest
 
-from editcritic.integrations.serving.http_protocol import attach_images, images_by_digest, request_json
 from editcritic.integrations.serving.server import ScoringService
 from editcritic.integrations.serving.server.settings import MIB
 from editcritic.reward import Expert
 
-from ....reward.fakes import Fake, known, sample
 from ..raw_http import connect, is_closed, read_answer, request
-from ..served import PATIENCE_S, TOKEN, eventually, idle, serving
+from ..served import ASKED, PATIENCE_S, SMALL, TOKEN, Gated, eventually, idle, serving
 
 WITH_TOKEN: dict[str, Any] = {"authorization": f"Bearer {TOKEN}"}
-ONE = sample("a")
-BODY = json.dumps(attach_images(request_json([ONE]), images_by_digest([ONE]))).encode()
+BODY = json.dumps(ASKED).encode()
 
 
 @contextlib.contextmanager
@@ -95,20 +92,15 @@ def test_without_a_token_a_new_client_gets_in_while_idle_ones_hold_all_connectio
 
 
 def test_what_is_scored_and_who_has_shown_the_token_outlast_a_flood() -> None:
-    opened = threading.Event()
-
-    def slow(query: Any) -> Any:
-        opened.wait(PATIENCE_S)
-        return known(query)
-
-    with judge(Fake(slow)) as (url, service), connect(url) as scored, connect(url) as idle:
+    expert = Gated()
+    with judge(expert) as (url, service), connect(url) as scored, connect(url) as idle:
         idle.sendall(request(path="/metrics", **WITH_TOKEN))
         assert read_answer(idle).status == 200
         scored.sendall(request("POST", "/v1/score", BODY, **WITH_TOKEN))
         eventually(lambda: service.in_flight)
         with flood(url, 150, request()) as reopened:
             eventually(lambda: reopened() >= 450)
-            opened.set()
+            expert.open.set()
             assert read_answer(scored).status == 200
             for connection in (idle, scored):
                 connection.sendall(request(path="/metrics", **WITH_TOKEN))
@@ -116,13 +108,8 @@ def test_what_is_scored_and_who_has_shown_the_token_outlast_a_flood() -> None:
 
 
 def test_a_new_client_is_told_to_come_back_while_all_connections_are_being_answered() -> None:
-    opened = threading.Event()
-
-    def slow(query: Any) -> Any:
-        opened.wait(PATIENCE_S)
-        return known(query)
-
-    with judge(Fake(slow), connections=3) as (url, service), contextlib.ExitStack() as stack:
+    expert = Gated()
+    with judge(expert, connections=3) as (url, service), contextlib.ExitStack() as stack:
         busy = [stack.enter_context(connect(url)) for _ in range(3)]
         for connection in busy:
             connection.sendall(request("POST", "/v1/score", BODY, **WITH_TOKEN))
@@ -131,7 +118,7 @@ def test_a_new_client_is_told_to_come_back_while_all_connections_are_being_answe
             late.sendall(request())
             answer = read_answer(late)
             assert (answer.status, answer.headers["retry-after"], answer.closed) == (503, "1", True)
-        opened.set()
+        expert.open.set()
         assert [read_answer(connection).status for connection in busy] == [200] * 3
 
 
@@ -179,9 +166,11 @@ def test_a_refusal_arrives_although_the_body_is_still_being_sent() -> None:
 @pytest.mark.parametrize("token", [TOKEN, ""])
 def test_bodies_that_are_only_announced_take_no_room(token: str) -> None:
     """Sixteen of the largest, as many as the server could hold, and not a byte of them."""
-    limits: dict[str, Any] = {"max_body_bytes": MIB, "max_pixels": MIB, "max_samples": 8, "max_queued_bytes": 16 * MIB}
     headers = WITH_TOKEN if token else {}
-    with judge(token=token, **limits) as (url, service), contextlib.ExitStack() as stack:
+    with (
+        judge(token=token, **SMALL | {"max_queued_bytes": 16 * MIB}) as (url, service),
+        contextlib.ExitStack() as stack,
+    ):
         silent = [stack.enter_context(connect(url)) for _ in range(16)]
         for connection in silent:
             connection.sendall(request("POST", "/v1/score", content_length=str(MIB), **headers))
@@ -196,8 +185,7 @@ def test_bodies_that_are_only_announced_take_no_room(token: str) -> None:
 
 
 def test_bodies_that_arrive_are_counted_and_refused_where_there_is_no_room() -> None:
-    limits: dict[str, Any] = {"max_body_bytes": MIB, "max_pixels": MIB, "max_samples": 8, "max_queued_bytes": 4 * MIB}
-    with judge(**limits) as (url, service), contextlib.ExitStack() as stack:
+    with judge(**SMALL | {"max_queued_bytes": 4 * MIB}) as (url, service), contextlib.ExitStack() as stack:
         five = [stack.enter_context(connect(url)) for _ in range(5)]
         for connection in five:
             connection.sendall(request("POST", "/v1/score", content_length=str(MIB), **WITH_TOKEN) + bytes(MIB - 1))

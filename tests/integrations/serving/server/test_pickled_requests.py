@@ -26,12 +26,12 @@ def url() -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("path", PICKLED)
+@pytest.mark.parametrize("path", [*PICKLED, "/"])
 def test_nothing_in_a_pickle_is_run(url, path, tmp_path: Path):
     for name, data in touching(tmp_path / "made").items():
         answer = requests.post(url + path, data=data, timeout=60)
-        assert answer.status_code == 400, name
-        assert "this pickle" in problem(answer), name
+        assert answer.status_code == (200 if path == "/" else 400), name
+        assert ("editcritic: HTTP 400: this pickle" if path == "/" else "this pickle") in problem(answer), name
     assert not (tmp_path / "made").exists()
 
 
@@ -66,9 +66,9 @@ PIL.Image.new("RGB", (1000, 1000)).save(BOMB, "PNG")
     ("changes", "status", "message"),
     [
         ({"prompts": PROMPTS}, 400, "all prompts with each part of 64"),
-        ({"ref_images": BEFORE}, 400, "lists of equal length"),
+        ({"ref_images": BEFORE}, 400, "lists of equal length are needed, got 1 images, 3 sources"),
         ({"ref_images": [[]]}, 400, "edit-0 has 0 sources"),
-        ({"images": ["/etc/passwd"]}, 400, "an image must be the bytes"),
+        ({"images": ["/etc/passwd"]}, 400, "an image must be the bytes of a JPEG, PNG or WebP file, got str"),
         ({"images": AFTER[0]}, 400, "`images` must be a list"),
         ({"images": []}, 400, "`images` is empty"),
         ({"images": [b"no picture"]}, 422, "not an image"),
@@ -124,14 +124,6 @@ def meta(**row: Any) -> list[str]:
     return [json.dumps({"instruction": "make it blue"} | row)]
 
 
-@pytest.mark.parametrize("name", list(touching(Path("x"))))
-def test_nothing_in_a_pickle_of_omnigen2_rl_is_run(url, name, tmp_path: Path):
-    answer = requests.post(url, data=touching(tmp_path / "made")[name], timeout=60)
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/octet-stream")
-    assert "editcritic: HTTP 400: this pickle" in problem(answer)
-    assert not (tmp_path / "made").exists()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -148,13 +140,6 @@ def test_nothing_in_a_pickle_of_omnigen2_rl_is_run(url, name, tmp_path: Path):
         ({"output_image": [wrong_image(pixels="x" * 12)]}, "has no pixels"),
         ({"output_image": [wrong_image(pixels=[0] * 12)]}, "has no pixels"),
         ({"output_image": [PIL.Image.new("RGB", (200, 200))]}, "HTTP 413: image 'image-1' has 40,000 pixels"),
-        ({"output_image": []}, "`output_image` is empty"),
-        ({"output_image": pil(AFTER[0])}, "`output_image` must be a list"),
-        ({"input_images": [None]}, "an image must be the bytes of a JPEG, PNG or WebP file, got NoneType"),
-        ({"input_images": [[]]}, "edit-0 has 0 sources"),
-        ({"input_images": [[pil(BEFORE[0])] * 65]}, "edit-0 has 65 sources: 1 to 64 are accepted"),
-        ({"input_images": [["/etc/passwd"]]}, "got str"),
-        ({"input_images": [[pil(BEFORE[0])]] * 2}, "lists of equal length are needed, got 1 images, 2 sources"),
         ({"input_images": [[pil(BEFORE[0])]] * 5}, "HTTP 413: 5 samples: at most 4 are accepted"),
         ({"meta_datas": meta() * 5}, "HTTP 413: 5 samples: at most 4 are accepted"),
         ({"meta_datas": ["make it blue"]}, "HTTP 400: meta_datas of edit-0: invalid JSON"),
@@ -163,11 +148,7 @@ def test_nothing_in_a_pickle_of_omnigen2_rl_is_run(url, name, tmp_path: Path):
         ({"meta_datas": ["half a letter \ud800"]}, "HTTP 400: meta_datas of edit-0: invalid JSON"),
         ({"meta_datas": ["[]"]}, "edit-0: the prompt must be a string, got NoneType"),
         ({"meta_datas": [json.dumps({"prompt": "x"})]}, "edit-0: the prompt must be a string, got NoneType"),
-        ({"meta_datas": meta(instruction="")}, "must not be empty"),
-        ({"meta_datas": meta(instruction="x" * 200_000)}, "HTTP 413: a string has 200,000 characters"),
-        ({"meta_datas": meta(editcritic={"mask": "/etc/passwd"})}, "unknown field 'mask'"),
         ({"meta_datas": [{"instruction": "a", "editcritic": {"metadata": laughs(12)}}]}, "too many values"),
-        ({"meta_datas": None}, "`meta_datas` must be a list"),
     ],
 )
 def test_omnigen2_rl_is_told_what_is_wrong(url, changes, message):

@@ -23,7 +23,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from editcritic.integrations.serving.server.restricted_pickle import (
-    PickledImage,
     PickleError,
     dumps,
     error_pickle,
@@ -69,16 +68,21 @@ def test_values_that_are_there_twice_are_one():
     assert loaded[0] is loaded[1] is loaded[2]["again"]
 
 
+def refused_at_most(data: bytes, **limits: Any) -> None:
+    """No other exception comes of it."""
+    with without_doing_anything(), contextlib.suppress(PickleError):
+        loads(data, **limits)
+
+
 @settings(max_examples=400, deadline=None)
 @given(data=st.binary(max_size=200))
 def test_noise_is_refused_or_read_and_nothing_else_happens(data):
-    with without_doing_anything():
-        refused_at_most(data)
+    refused_at_most(data)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(
-    value=VALUES,
+    value=VALUES | st.just({"images": [PIL.Image.new("RGB", (2, 2))] * 2}),
     protocol=st.integers(0, 5),
     changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6),
 )
@@ -86,14 +90,8 @@ def test_damage_is_refused_or_read_and_nothing_else_happens(value, protocol, cha
     data = bytearray(pickle.dumps(value, protocol))
     for place, byte in changes:
         data[int(place * len(data))] = byte
-    with without_doing_anything():
-        refused_at_most(bytes(data))
-
-
-def refused_at_most(data: bytes, **limits: Any) -> None:
-    """No other exception comes of it."""
-    with contextlib.suppress(PickleError):
-        loads(data, **limits)
+    for images in (False, True):
+        refused_at_most(bytes(data), images=images)
 
 
 class without_doing_anything:
@@ -251,26 +249,6 @@ def test_what_is_no_image_is_refused_where_images_are_allowed(data):
         loads(data, images=True)
 
 
-def test_an_image_of_nonsense_is_what_it_is():
-    """Who reads it checks it: nothing of it is looked at here."""
-    image = loads(raw(IMAGE, b")\x81(}]}NNlb"), images=True)
-    assert isinstance(image, PickledImage)
-    assert (image.mode, image.size, image.pixels) == ([], {}, None)
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    protocol=st.integers(2, 5),
-    changes=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6),
-)
-def test_damaged_images_are_refused_or_read_and_nothing_else_happens(protocol, changes):
-    data = bytearray(pickle.dumps({"images": [PIL.Image.new("RGB", (2, 2))] * 2}, protocol))
-    for place, byte in changes:
-        data[int(place * len(data))] = byte
-    with without_doing_anything():
-        refused_at_most(bytes(data), images=True)
-
-
 @pytest.mark.parametrize("message", ["1 of 3 edits: the 'judge' (x.y) is away", "\u00e9\u4e2d", "half a letter \ud800"])
 @pytest.mark.parametrize("load", [pickle.loads, lambda data: pickle._Unpickler(io.BytesIO(data)).load()])
 def test_an_error_is_words_in_pythons_reader_and_calls_nothing(message, load):
@@ -312,10 +290,6 @@ def test_objects_are_refused_with_what_to_send_instead(name, protocol):
     [
         ("a memo place beyond all", raw(b"]r\xff\xff\xff\x7f")),
         ("a text that claims 4 GB", b"\x80\x03X" + struct.pack("<I", 2**32 - 1) + b"abc."),
-        ("bytes that claim an exabyte", b"\x80\x04\x8e" + struct.pack("<Q", 2**60) + b"abc."),
-        ("a frame of an exabyte", b"\x80\x04\x95" + struct.pack("<Q", 2**60) + b"N."),
-        ("a bytearray that claims an exabyte", b"\x80\x05\x96" + struct.pack("<Q", 2**60) + b"abc."),
-        ("a whole number that claims 2 GB", b"\x80\x02\x8b" + struct.pack("<i", 2**31 - 1) + b"\x01."),
         ("a whole number of a million digits", b"L" + b"9" * 10**6 + b"L\n."),
         ("many empty lists", b"\x80\x04" + b"]\x94" * 300_000 + b"."),
         ("laughs", b"\x80\x04]\x94" + b"(h\x00h\x00h\x00h\x00h\x00h\x00h\x00h\x00l\x94" * 30_000 + b"."),
@@ -324,16 +298,10 @@ def test_objects_are_refused_with_what_to_send_instead(name, protocol):
 def test_memory_is_bounded(name, data):
     tracemalloc.start()
     try:
-        with without_doing_anything():
-            refused_at_most(data, max_items=100_000)
+        refused_at_most(data, max_items=100_000)
         assert tracemalloc.get_traced_memory()[1] < 40 * 2**20 + 4 * len(data), name
     finally:
         tracemalloc.stop()
-
-
-def test_a_memo_place_far_out_is_a_place_like_others():
-    place = struct.pack("<I", 2**31 - 1)
-    assert loads(raw(b"]r", place, b"0j", place)) == []
 
 
 def test_deep_nesting_neither_overflows_nor_hangs():

@@ -1,7 +1,6 @@
 """The queue before the engine: who gets which score, what is refused, and what is not done any more."""
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from editcritic.reward import Card, EditSample, Engine, Expert, Program, Reward,
 from editcritic.reward.queries import Failure
 
 from ....reward.fakes import Fake, Rated, asks, known, mixed, picture, sample
+from ..served import Gated, idle
 
 
 def edits(count: int, first: int = 0, name: str = "s") -> list[EditSample]:
@@ -45,22 +45,8 @@ def served(expert: Expert, use: Callable[[ScoringService], Awaitable[Any]], **li
 
 async def drained(service: ScoringService) -> None:
     """Wait until the engine has come back with all it was given; room that is lost would keep this waiting."""
-    while service.samples.used or service.bytes.used or service.in_flight:
+    while not idle(service):
         await asyncio.sleep(0.005)
-
-
-class Gated(Fake):
-    """Answers nothing before `open` is set; `asked` counts what reached it."""
-
-    def __init__(self, **options: Any) -> None:
-        self.open = threading.Event()
-        self.reached = threading.Event()
-        super().__init__(self._when_open, **options)
-
-    def _when_open(self, query: Any) -> Any:
-        self.reached.set()
-        assert self.open.wait(30)
-        return known(query)
 
 
 def test_many_requests_at_once_each_get_what_the_reward_gives_their_samples() -> None:

@@ -2,9 +2,9 @@
 
 Restated from `src/flow_factory`: `hparams/abc.py`, `hparams/reward_args.py`, `rewards/abc.py`, `rewards/registry.py`,
 `rewards/loader.py`, `rewards/reward_processor.py` (pointwise models, synchronous and asynchronous),
-`samples/samples.py`, `utils/base.py`, `utils/dist.py`, `advantage/advantage_processor.py`, and the
-steps of `trainers/grpo.py` from samples to the log, without statistics of groups. Pictures reach all models as tensors.
-`global_std` is true and `advantage_aggregation` is `gdpo` there by default, `batch_size` 16.
+`samples/samples.py`, `utils/base.py`, `utils/dist.py`, `advantage/advantage_processor.py`, and the steps of
+`trainers/grpo.py` from samples to the log, of which means and deviations are restated. Pictures reach all models as
+tensors. `global_std` is true and `advantage_aggregation` is `gdpo` there by default, `batch_size` 16.
 """
 
 import hashlib
@@ -14,11 +14,10 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed
 from accelerate import Accelerator
 from diffusers.utils.outputs import BaseOutput
 
@@ -57,12 +56,10 @@ class RewardArguments:
 class BaseSample:
     """One edit, without a batch dimension; pictures are 3 x H x W tensors, `extra_kwargs` are attributes too."""
 
-    _id_fields: ClassVar[frozenset[str]] = frozenset({"prompt", "condition_images"})
     all_latents: torch.Tensor | None = None
     image: Any = None
     prompt: str | None = None
     extra_kwargs: dict[str, Any] = field(default_factory=dict)
-    _unique_id: int | None = field(default=None, repr=False, compare=False)
     condition_images: Any = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,31 +72,13 @@ class BaseSample:
             return extra[name]
         raise AttributeError(name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in type(self)._id_fields:
-            object.__setattr__(self, "_unique_id", None)
-        super().__setattr__(name, value)
-
     @property
     def unique_id(self) -> int:
         """The group: a hash of the prompt and the condition images, 64 bits, signed."""
-        if self._unique_id is None:
-            digest = hashlib.sha256((self.prompt or "").encode())
-            for image in self.condition_images or ():
-                digest.update(image.numpy().tobytes())
-            self._unique_id = int.from_bytes(digest.digest()[:8], "big", signed=True)
-        return self._unique_id
-
-    @classmethod
-    def stack(cls, samples: "list[BaseSample]") -> dict[str, Any]:
-        """Fields of a batch: tensors of equal shape stacked, the others as lists."""
-        rows = [sample.to_dict() for sample in samples]
-        stacked: dict[str, Any] = {}
-        for name in rows[0]:
-            values = [row[name] for row in rows]
-            same = all(isinstance(one, torch.Tensor) and one.shape == values[0].shape for one in values)
-            stacked[name] = torch.stack(values) if same else values
-        return stacked
+        digest = hashlib.sha256((self.prompt or "").encode())
+        for image in self.condition_images or ():
+            digest.update(image.numpy().tobytes())
+        return int.from_bytes(digest.digest()[:8], "big", signed=True)
 
 
 @dataclass
@@ -234,25 +213,20 @@ class RewardBuffer:
 
 
 def stats_over_processes(accelerator: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, dict[str, float]]:
-    """Minimum, maximum, mean and population standard deviation of shards."""
+    """Mean and population standard deviation of shards."""
     names = sorted(arrays)
     shards = [torch.from_numpy(np.asarray(arrays[name], np.float64)).float() for name in names]
     sums = [value for x in shards for value in (float(x.numel()), float(x.sum()), float((x**2).sum()))]
-    lows = torch.tensor([float(x.min()) if len(x) else np.inf for x in shards], dtype=torch.float64)
-    highs = torch.tensor([float(x.max()) if len(x) else -np.inf for x in shards], dtype=torch.float64)
     packed = accelerator.reduce(torch.tensor(sums, dtype=torch.float64), reduction="sum")
-    if torch.distributed.is_initialized():
-        torch.distributed.all_reduce(lows, op=torch.distributed.ReduceOp.MIN)
-        torch.distributed.all_reduce(highs, op=torch.distributed.ReduceOp.MAX)
     stats = {}
     for row, name in enumerate(names):
         count, total, squares = packed[3 * row : 3 * row + 3].tolist()
         if not count:
-            stats[name] = dict.fromkeys(("min", "max", "mean", "std"), 0.0)
+            stats[name] = {"mean": 0.0, "std": 0.0}
             continue
         mean = total / count
         std = max(squares / count - mean**2, 0.0) ** 0.5
-        stats[name] = {"min": float(lows[row]), "max": float(highs[row]), "mean": mean, "std": std}
+        stats[name] = {"mean": mean, "std": std}
     return stats
 
 
@@ -264,14 +238,12 @@ class AdvantageProcessor:
         group_size: int,
         global_std: bool = True,
         sampler_type: str = "distributed_k_repeat",
-        verbose: bool = True,
     ) -> None:
         self.accelerator = accelerator
         self.reward_weights = reward_weights
         self.group_size = group_size
         self.global_std = global_std
         self.sampler_type = sampler_type
-        self.verbose = verbose
         self.group_on_same_rank = sampler_type == "group_contiguous"
         self._pending_advantage_metrics: dict[str, Any] | None = None
 
@@ -325,9 +297,7 @@ class AdvantageProcessor:
         if self.group_on_same_rank:
             return stats_over_processes(self.accelerator, arrays)
         return {
-            name: dict.fromkeys(("min", "max", "mean", "std"), 0.0)
-            if not len(x)
-            else {"min": float(x.min()), "max": float(x.max()), "mean": float(x.mean()), "std": max(x.std(), 1e-8)}
+            name: {"mean": float(x.mean()), "std": max(x.std(), 1e-8)} if len(x) else {"mean": 0.0, "std": 0.0}
             for name, x in ((name, np.asarray(array, np.float64)) for name, array in arrays.items())
         }
 
@@ -376,12 +346,11 @@ class AdvantageProcessor:
 
     def _log_data(self, gathered: Any, advantages: Any, samples: Any, aggregated: Any) -> dict[str, Any]:
         arrays = dict(gathered) if aggregated is None else {**gathered, "": aggregated}
-        stats = self._batch_reduce_stats({**arrays, "adv": advantages, "adv_abs": np.abs(advantages)})
+        stats = self._batch_reduce_stats({**arrays, "adv_abs": np.abs(advantages)})
         log: dict[str, Any] = {}
         for name in arrays:
             key = f"train/reward_{name}" if name else "train/reward"
             log |= {f"{key}_mean": stats[name]["mean"], f"{key}_std": stats[name]["std"]}
-        log |= {"train/adv_min": stats["adv"]["min"], "train/adv_max": stats["adv"]["max"]}
         return log | {"train/adv_abs_mean": stats["adv_abs"]["mean"], "train_samples": samples[:30]}
 
 

@@ -65,19 +65,6 @@ class AdvantageProcessor(old.AdvantageProcessor):
         super().__init__(*args, **keywords)
         self._source_id_to_name = list(source_id_to_name)
 
-    def compute_advantages(
-        self, samples: Any, rewards: Any, store_to_samples: bool = True, aggregation_func: Any = None
-    ) -> torch.Tensor:
-        return self._compute_advantages(samples, rewards, store_to_samples, aggregation_func)
-
-    def pop_advantage_metrics(self) -> dict[str, Any]:
-        return super().pop_advantage_metrics()
-
-    def _compute_advantages(
-        self, samples: Any, rewards: Any, store_to_samples: bool = True, aggregation_func: Any = None
-    ) -> torch.Tensor:
-        return super().compute_advantages(samples, rewards, store_to_samples, aggregation_func)
-
     def collect_group_rewards(self, samples: Any, rewards: Any, *, prepared_collection: Any = None) -> Any:
         """Rewards by name, group indices, source ids. Groups are of a source and a unique id, which is not rounded."""
         source_ids = [LEGACY_SOURCE if sample.source_id is None else sample.source_id for sample in samples]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import time
 from collections import defaultdict
 from typing import Any
 
@@ -20,12 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 class RewardClient:
-    def __init__(
-        self, proxy_host: str = "127.0.0.1", proxy_port: int = 23456, timeout: int = 300, max_retries: int = 3
-    ) -> None:
+    """Of `max_retries` 1, as it is made there: nothing is sent again."""
+
+    def __init__(self, proxy_host: str = "127.0.0.1", proxy_port: int = 23456, timeout: int = 300) -> None:
         self.proxy_url = f"http://{proxy_host}:{proxy_port}"
         self.timeout = timeout
-        self.max_retries = max_retries
 
     def evaluate(
         self, input_images: Any, output_image: Any, meta_datas: Any, server_type: str = "geneval"
@@ -38,32 +36,19 @@ class RewardClient:
             "meta_datas": meta_datas,
             "server_type": server_type,
         }
-        last: Exception | None = None
-        for attempt in range(self.max_retries):
-            try:
-                answer = requests.post(
-                    self.proxy_url,
-                    data=pickle.dumps(request),
-                    headers={"Content-Type": "application/octet-stream"},
-                    timeout=self.timeout,
-                )
-                if answer.status_code == 200:
-                    result = pickle.loads(answer.content)
-                    scores, rewards = result.get("scores", []), result.get("rewards", [])
-                    if len(scores) != len(output_image) or len(rewards) != len(output_image):
-                        logger.warning("the lengths of the answer are wrong")
-                    return scores, rewards, result.get("reasoning", []), result.get("meta_data", [])
-                logger.error(f"HTTP error: {answer.status_code}")
-                last = RuntimeError(f"HTTP {answer.status_code}")
-            except requests.exceptions.Timeout as error:
-                logger.error("time-out")
-                last = error
-            except Exception as error:  # noqa: BLE001  (as it is there)
-                logger.error(f"Request exception: {error}")
-                last = error
-            if attempt < self.max_retries - 1:
-                time.sleep(2**attempt)
-        logger.error(f"all attempts failed: {last}")
+        try:
+            answer = requests.post(
+                self.proxy_url,
+                data=pickle.dumps(request),
+                headers={"Content-Type": "application/octet-stream"},
+                timeout=self.timeout,
+            )
+            if answer.status_code == 200:
+                result = pickle.loads(answer.content)
+                return tuple(result.get(name, []) for name in ("scores", "rewards", "reasoning", "meta_data"))
+            logger.error(f"HTTP error: {answer.status_code}")
+        except Exception as error:  # noqa: BLE001  (as it is there)
+            logger.error(f"Request exception: {error}")
         return None
 
     def ping(self) -> bool:
@@ -81,7 +66,7 @@ def evaluate_images(
     proxy_port: int = 23456,
     server_type: str = "vlm",
 ) -> tuple[Any, ...] | None:
-    client = RewardClient(proxy_host, proxy_port, timeout=600, max_retries=1)
+    client = RewardClient(proxy_host, proxy_port, timeout=600)
     return client.evaluate(input_images, output_image, meta_datas, server_type)
 
 

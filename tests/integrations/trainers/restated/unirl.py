@@ -43,9 +43,6 @@ class Images:
     def to_list(self) -> list[Image]:
         return self.held
 
-    def __len__(self) -> int:
-        return len(self.held)
-
 
 @dataclass
 class ImageSets:
@@ -53,16 +50,10 @@ class ImageSets:
 
     rows: list[Images]
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
 
 @dataclass
 class Texts:
     texts: list[str]
-
-    def __len__(self) -> int:
-        return len(self.texts)
 
 
 @dataclass
@@ -76,7 +67,6 @@ class RewardRequest:
     metadata: list[dict[str, Any] | None] | None = None
     sample_ids: list[str] | None = None
     group_ids: list[str] | None = None
-    audio_sample_rate: int | None = None
 
 
 @dataclass
@@ -150,9 +140,8 @@ class Sample:
 class RewardService:
     """One backend."""
 
-    def __init__(self, backend: Any, truncated_reward: str = "zero") -> None:
+    def __init__(self, backend: Any) -> None:
         self.backend = backend
-        self.truncated_reward = truncated_reward
 
     def score_and_attach(self, sample: Sample) -> Sample:
         """The sample with rewards and component rewards in its last part. RuntimeError on any flag."""
@@ -214,18 +203,16 @@ def logged(part: Part) -> dict[str, float]:
 class RemoteRewardSpec:
     base_url: str = ""
     required_rewards: tuple[str, ...] = ()
-    reward_weights: dict[str, float] | None = None
     timeout: float = 300.0
     max_retries: int = 3
     retry_delay: float = 1.0
-    sub_metric_reduce: str = "first"
     image_format: str = "JPEG"
     image_quality: int = 95
     input_kind: str = "image"
 
 
 class RemoteRewardBackend:
-    """The client of reward servers; aggregation is its default, a weighted mean."""
+    """The client of reward servers; aggregation is its default, a mean, of the first number of each reward."""
 
     def __init__(self, *, config: RemoteRewardSpec, base_device: str) -> None:
         del base_device
@@ -281,7 +268,7 @@ class RemoteRewardBackend:
         components: dict[str, list[float]] = {name: [] for name in self.config.required_rewards}
         response = RewardResponse(component_rewards=components)
         for result, errors in zip(raw["results"], raw["errors"], strict=True):
-            found: list[tuple[float, float]] = []
+            found: list[float] = []
             reasons: list[str] = []
             for name in self.config.required_rewards:
                 numbers = list(result.get(name, {}).values())
@@ -290,14 +277,9 @@ class RemoteRewardBackend:
                 elif not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
                     reasons.append(f"{name}: non-finite value")
                 else:
-                    kinds = {"first": numbers[0], "mean": sum(numbers) / len(numbers), "max": max(numbers)}
-                    value = float(kinds[self.config.sub_metric_reduce])
-                    found.append((value, (self.config.reward_weights or {}).get(name, 1.0)))
-                    components[name].append(value)
-                    continue
-                components[name].append(0.0)
-            weight = sum(weight for _, weight in found)
-            response.rewards.append(sum(value * share for value, share in found) / weight if weight else 0.0)
+                    found.append(float(numbers[0]))
+                components[name].append(0.0 if reasons else found[-1])
+            response.rewards.append(sum(found) / len(found) if found else 0.0)
             response.successes.append(bool(found) and not reasons)
             response.errors.append("; ".join(reasons) or None)
         return response
