@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import dataclasses
 import gzip
 import json
 import socket
@@ -16,10 +17,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from editcritic.integrations.serving.http_protocol import encode_image
+from editcritic.integrations.serving.http_protocol import APIError, encode_image
+from editcritic.integrations.serving.server.request_decoding import decode_request
 from editcritic.integrations.serving.server.service import ScoringService
-from editcritic.integrations.serving.server.settings import MIB
+from editcritic.integrations.serving.server.settings import MIB, ServerLimits
+from editcritic.reward import EditSample
 
 from ...reward.fakes import picture
 from .processes import judge
@@ -339,6 +344,33 @@ def test_what_is_no_http_is_refused(server: tuple[httpx2.Client, ScoringService]
     with raw(server[0]) as connection:
         connection.sendall(data)
         assert status_of(connection) in (400, 431, 505)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("a") | st.just(PNG),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+FIELDS = st.sampled_from([field.name for field in dataclasses.fields(EditSample)] + ["source", "x"])
+REQUESTS = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("schema", "key", "deadline_s", "detail", "reward", "images"), JSON),
+        "samples": st.lists(st.dictionaries(FIELDS, JSON), max_size=3) | JSON,
+    },
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(REQUESTS)
+def test_whatever_json_comes_it_is_a_request_or_the_clients_mistake(data: dict[str, Any]) -> None:
+    whole = {"images": {"a": PNG}, "samples": [{"instruction": "x", "source": "a", "edited": "a"}], **data}
+    try:
+        decoded = decode_request(json.dumps(whole).encode(), "application/json", ServerLimits(**SMALL))
+        status = 200 if decoded.samples else 0
+    except APIError as error:
+        status = error.status
+    assert status == 200 or 400 <= status < 500
 
 
 def peak(process: int) -> int:
