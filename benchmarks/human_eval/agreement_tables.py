@@ -424,9 +424,8 @@ def report_tables(
     if out is not None:
         write_tables(tables, out)
     if as_json:
-        print_json(
-            {"schema": 2, **more, "tables": [table.to_json() for table in tables], "statistic_descriptions": notes}
-        )
+        documents = [table.to_json() for table in tables]
+        print_json({"schema": 2, **more, "tables": documents, "statistic_descriptions": notes})
         return
     for table in tables:
         render(render_table(table))
