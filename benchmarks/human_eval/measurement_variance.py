@@ -186,10 +186,10 @@ def _part(score: Score, path: Sequence[str]) -> Score:
     return score
 
 
-def first_stable_count(rows: Sequence[VariationAt], share: float = 0.1) -> int | None:
-    """The first K from which the mean variation falls by less than `share` of that at the first K; None without one."""
+def first_stable_count(rows: Sequence[VariationAt]) -> int | None:
+    """The first K from which the mean variation falls by less than a tenth of that at the first K; None without one."""
     first = rows[0].mean
     for current, following in pairwise(rows):
-        if current.mean - following.mean < share * first:
+        if current.mean - following.mean < 0.1 * first:
             return current.num_averaged
     return None

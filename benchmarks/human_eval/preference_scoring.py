@@ -190,7 +190,13 @@ def _score_block(
     asked: list[dict[object, EditSample]] = []
     outcomes: list[dict[object, Outcome]] = []
     for item in block:
-        samples, failed = _packed_pairs(item) if reward.pairwise else ({**item.samples}, {**item.missing})
+        samples: dict[object, EditSample] = {}
+        failed: dict[object, str] = {}
+        if reward.pairwise:
+            samples, failed = _packed_pairs(item)
+        else:
+            samples.update(item.samples)
+            failed.update(item.missing)
         asked.append(samples)
         outcomes.append({name: Outcome(None, "failed", reason) for name, reason in failed.items()})
     pending: dict[tuple[str, str], EditSample] = {}
@@ -244,8 +250,17 @@ def _judged(
         else:
             edits[reward.name] = {name: values[name] for name in comparison.candidates}
             pairs[reward.name] = {(a, b): _difference(values[a], values[b]) for a, b in comparison.preferences}
-    kept = {name: getattr(comparison, name) for name in ("id", "group", "preferences", "ratings", "others", "labels")}
-    return JudgedComparison(case=item.case, edits=edits, pairs=pairs, **kept)
+    return JudgedComparison(
+        comparison.id,
+        comparison.group,
+        item.case,
+        comparison.preferences,
+        comparison.ratings,
+        comparison.others,
+        comparison.labels,
+        edits,
+        pairs,
+    )
 
 
 def _difference(first: Outcome, second: Outcome) -> Outcome:

@@ -179,10 +179,11 @@ def _calibrated_rows(view: _View, labels: Sequence[str]) -> Rows:
 
 
 def _group_rows(view: _View, labels: Sequence[str]) -> Rows:
-    rows: Rows = {}
-    for name, released in {"groups right": False, "groups right, as released": True}.items():
-        right = partial(rules.groups_right, cases=view.cases, released=released)
-        rows |= _grouped(view, name, labels, lambda chosen, right=right: right(view.groups(**chosen)))  # type: ignore[misc]
+    def right(*, released: bool) -> Callable[[Mapping[str, str]], Statistic]:
+        return lambda chosen: rules.groups_right(view.groups(**chosen), view.cases, released=released)
+
+    rows = _grouped(view, "groups right", labels, right(released=False))
+    rows |= _grouped(view, "groups right, as released", labels, right(released=True))
     return rows | _calibrated_rows(view, ())
 
 
