@@ -17,7 +17,7 @@ import typer
 
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.interruption import interrupted_code, tell_interrupted
-from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, render
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, render, rows_table
 from .edit import DEMO, demo_entries, entries_of
 from .options import DEFAULT_REWARD, AnswerCache, Data, Experts, Json, Protocol, Seed, Trust, command_line
 
@@ -108,11 +108,8 @@ def audit(
         raise InputError(f"--family: {error}") from None
     limits = BudgetLimits.parse(budget)
     files = report_files(out or ())
-    require_distinct_files(
-        samples=None if outputs or samples == DEMO else Path(samples),
-        cache=cache,
-        **{f"-o {path}": path for path in files},
-    )
+    source = None if outputs or samples == DEMO else Path(samples)
+    require_distinct_files(samples=source, cache=cache, **{f"-o {path}": path for path in files})
     for path in files:
         require_writable(path)
     with ExitStack() as stack:
@@ -247,6 +244,7 @@ def audit_subject(
 
     is_served = text.startswith(("http://", "https://"))
     function = None if is_served else _function(text, pictures)
+    deadline = _deadline(limits.seconds)
     if is_served or function is not None:
         kind = "a judge server" if is_served else f"{text}, a function of yours,"
         for option, given in (("--experts", experts), ("--protocol", protocol), ("--cache", log)):
@@ -256,14 +254,11 @@ def audit_subject(
             raise InputError(f"{kind} does not say what it calls: --budget takes seconds=... here, nothing else")
     if pictures and function is None:
         raise InputError(f"--pictures is for a function of yours, as in --reward module:function, got {text}")
-    if is_served:
-        return AuditSubject(_served(text), _deadline(limits.seconds))
-    if function is not None:
-        return AuditSubject(function, _deadline(limits.seconds))
+    if is_served or function is not None:
+        return AuditSubject(function or _served(text), deadline)
     reward = load_reward(spec_argument(text), protocol, bindings=experts, log=log, on_failures="none")
     tracker = BudgetTracker(reward.experts, limits=limits)
     metered = Reward(reward.metric, tracker.experts, log=log, on_failures="none")
-    deadline = _deadline(limits.seconds)
     return AuditSubject(metered, lambda: tracker.exhausted or deadline())
 
 
@@ -360,50 +355,23 @@ def require_writable(path: Path) -> None:
 
 def print_report(report: AuditReport) -> None:
     """The figures as tables and lines on standard output, the verdict last."""
-    from ..benchmarks.audit.report_text import (
-        COLUMNS,
-        COST_COLUMNS,
-        by_violations,
-        cost_rows,
-        facts,
-        finding_cells,
-        mean_text,
-        sensitivity_rows,
-        verdict,
-    )
+    from ..benchmarks.audit import report_text as texts
 
-    table = plain_table(f"Audit of {report.reward}")
-    for name, text in facts(report):
-        table.add_row(name, text)
-    render(table)
-    wrong = [finding for finding in by_violations(report) if finding.rate.violations]
-    if wrong:
-        _render(
-            "Families with violations",
-            COLUMNS,
-            [finding_cells(finding) for finding in wrong],
-            words=2,
-            fixed=(COLUMNS[0], COLUMNS[3]),
-        )
+    render(rows_table(f"Audit of {report.reward}", (), texts.facts(report)))
+    cells = [texts.finding_cells(finding) for finding in texts.by_violations(report) if finding.rate.violations]
+    if cells:
+        columns = texts.COLUMNS
+        fixed = (columns[0], columns[3])
+        render(rows_table("Families with violations", columns, cells, right=columns[2:], fixed=fixed))
     right = [finding.family.name for finding in report.findings if finding.rate.trials and not finding.rate.violations]
     if right:
         echo(f"No violations in {len(right)} families: {', '.join(right)}", stderr=False)
     none = [finding.family.name for finding in report.findings if not finding.rate.trials]
     if none and report.overall.trials:
         echo(f"Nothing to compare in {len(none)} families: {', '.join(none)}", stderr=False)
-    if damages := sensitivity_rows(report):
-        losses = ", ".join(f"{name} {mean_text(mean)}" for name, mean in damages)
+    if damages := texts.sensitivity_rows(report):
+        losses = ", ".join(f"{name} {texts.mean_text(mean)}" for name, mean in damages)
         echo(f"Mean loss of score, of the scale, by what is damaged: {losses}", stderr=False)
-    if costs := list(cost_rows(report)):
-        _render("What it took", COST_COLUMNS, costs, words=2)
-    echo(verdict(report), stderr=False)
-
-
-def _render(
-    title: str, columns: tuple[str, ...], rows: list[list[str]], *, words: int, fixed: tuple[str, ...] = ()
-) -> None:
-    """The first `words` columns are texts, the others numbers. fixed: those that are not wrapped."""
-    table: Any = plain_table(title, *columns, right=columns[words:], fixed=fixed)
-    for row in rows:
-        table.add_row(*row)
-    render(table)
+    if costs := list(texts.cost_rows(report)):
+        render(rows_table("What it took", texts.COST_COLUMNS, costs, right=texts.COST_COLUMNS[2:]))
+    echo(texts.verdict(report), stderr=False)

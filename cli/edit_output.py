@@ -13,8 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..benchmarks.common.errors import InputError
+from ..benchmarks.common.terminal import plain_table
 from ..benchmarks.report.ranking_sheet import format_cost, list_attempts, write_selection_sheet
-from ..reward import EditSample, Image, Reward, Score, SpecError, spec_of
+from ..benchmarks.run.output_generation import spec_of_reward
+from ..reward import EditSample, Image, Reward, Score, spec_of
 from ..reward.atomic_files import write_atomically
 from ..reward.experts.annotated import Annotated
 from ..reward.metrics.compose import score_with_signature
@@ -74,9 +76,9 @@ class EditRunConfig:
             "instruction": self.sample.instruction,
             "operations": [operation.instruction for operation in self.sample.operations],
             "boxes": sample.get("fractions", {}),
-            "reward": _spec_of(self.reward),
+            "reward": spec_of_reward(self.reward),
             "reward_signature": self.reward.known_signature,
-            "tie_breaker": None if self.tie_breaker is None else _spec_of(self.tie_breaker),
+            "tie_breaker": None if self.tie_breaker is None else spec_of_reward(self.tie_breaker),
             "tie_breaker_signature": None if self.tie_breaker is None else self.tie_breaker.known_signature,
             "selector": spec_of(self.selector),
             "budget": dict(self.budget.limits),
@@ -188,22 +190,14 @@ def count_failures(selection: Selection) -> int:
 def render_candidates(selection: Selection) -> Table:
     """The candidates as a table, the chosen one of each step first."""
     attempts = list_attempts(selection)
-    table = Table(box=None, pad_edge=False, title=Text(selection.sample.instruction), title_justify="left")
     stepwise = len({attempt.candidate.step for attempt in attempts}) > 1
-    for column in ("", *(["step"] if stepwise else []), "candidate", "score", "cost"):
-        table.add_column(column, justify="right" if column != "candidate" else "left", no_wrap=True)
-    table.add_column("reason", overflow="fold")
+    fixed = ("", *(["step"] if stepwise else []), "candidate", "score", "cost")
+    numbers = [name for name in fixed if name != "candidate"]
+    table = plain_table(Text(selection.sample.instruction), *fixed, "reason", right=numbers, fixed=fixed)
     for attempt in attempts[:_MAX_ROWS_SHOWN]:
         mark, step = ("→" if attempt.chosen else ""), [str(attempt.candidate.step)] if stepwise else []
-        table.add_row(
-            *map(
-                Text,
-                (
-                    *(mark, *step, attempt.candidate.id, attempt.value),
-                    *(format_cost(attempt.candidate.cost), attempt.reason),
-                ),
-            )
-        )
+        cells = (mark, *step, attempt.candidate.id, attempt.value, format_cost(attempt.candidate.cost), attempt.reason)
+        table.add_row(*map(Text, cells))
     if len(attempts) > _MAX_ROWS_SHOWN:
         table.add_row("", *([""] if stepwise else []), f"and {len(attempts) - _MAX_ROWS_SHOWN} others")
     return table
@@ -234,12 +228,3 @@ def _score_without_experts(reward: Reward, sample: EditSample) -> str:
     except ValueError as error:
         return str(error)
     return ""
-
-
-def _spec_of(reward: Reward) -> dict[str, Any]:
-    """The spec of the reward; if experts have none, its signature and their ids."""
-    try:
-        return reward.spec
-    except SpecError:
-        experts = {role: expert.id for role, expert in reward.experts.items()}
-        return {"reward": reward.card.signature, "experts": experts}

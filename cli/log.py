@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, render
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, render, rows_table
 from .options import Json, command_group
 
 if TYPE_CHECKING:
@@ -69,15 +69,11 @@ def _to_json(report: MergeReport, out: Path, code: int) -> dict[str, object]:
 
 
 def _print(report: MergeReport, out: Path, keep: str | None) -> None:
-    table = plain_table("", "log", "rows", "new", "damaged", right=("rows", "new", "damaged"))
-    for log in report.logs:
-        table.add_row(log.path, f"{log.rows:,}", f"{log.added:,}", f"{log.damaged:,}")
-    render(table)
+    logs = ((log.path, f"{log.rows:,}", f"{log.added:,}", f"{log.damaged:,}") for log in report.logs)
+    render(rows_table("", ("log", "rows", "new", "damaged"), logs, right=("rows", "new", "damaged")))
     if report.counts:
-        conflicts = plain_table("conflicts", "row", "expert", "query", "count", right=("count",))
-        for (kind, expert, query), count in report.counts.most_common(20):
-            conflicts.add_row(kind, expert, query, f"{count:,}")
-        render(conflicts)
+        conflicts = ((*names, f"{count:,}") for names, count in report.counts.most_common(20))
+        render(rows_table("conflicts", ("row", "expert", "query", "count"), conflicts, right=("count",)))
     for conflict in report.conflicts[:5]:
         echo(f"editcritic: {conflict.expert or conflict.kind}, {conflict.query}: {conflict.first}")
         echo(f"            and in {conflict.other_log}: {conflict.other}")

@@ -12,7 +12,7 @@ import typer
 
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.interruption import tell_interrupted
-from ..benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
+from ..benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render, rows_table
 from .options import DEFAULT_REWARD, AnswerCache, Experts, Json, Protocol, RewardSpec, Trust
 
 if TYPE_CHECKING:
@@ -150,14 +150,8 @@ def score(
     path = cache or record
     with ExitStack() as stack:
         log = None if path is None else stack.enter_context(AnswerLog(path, record_queries=record is not None))
-        bound_reward = load_reward(
-            spec_argument(reward),
-            protocol,
-            bindings=experts,
-            log=log,
-            max_in_flight=settings.max_in_flight,
-            **limits,
-        )
+        limits["max_in_flight"] = settings.max_in_flight
+        bound_reward = load_reward(spec_argument(reward), protocol, bindings=experts, log=log, **limits)
         recording = None if log is None or record is None else RecordingWriter(log, bound_reward)
         rows = None if out is None else stack.enter_context(open_scores_file(out))
         json_rows: list[Any] = []
@@ -233,17 +227,12 @@ def _one_edit(
 
 def _show_edit(sample: EditSample, score: Score, reward: Reward, picture: Path | None, *, is_printed: bool) -> None:
     """Print the score of one edit with its parts, and draw it."""
-    from rich.text import Text
-
     from ..benchmarks.report.edit_picture import edit_picture
     from ..reward.missing_inputs import for_command
     from ..reward.score import score_lines
 
     if is_printed:
-        table = plain_table("")
-        for name, text in score_lines(score):
-            table.add_row(name, Text(for_command(text)))
-        render(table)
+        render(rows_table("", (), ((name, for_command(text)) for name, text in score_lines(score))))
     if picture is not None:
         edit_picture(sample, score, reward.experts.get("changes")).save(picture, "PNG")
         echo(f"editcritic: drawn in {picture}")

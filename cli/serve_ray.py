@@ -18,6 +18,7 @@ from typing import Any
 
 from ..benchmarks.common.errors import InputError
 from ..benchmarks.common.terminal import echo, print_json
+from ..benchmarks.run.http_editor import NoRedirects
 from ..benchmarks.run.ray_cluster import job_config, ray_library
 from ..integrations.foreign_pages import is_loopback
 from ..integrations.serving.ray_serve.deployment import application
@@ -39,7 +40,8 @@ def serve_on_ray(settings: JudgeSettings, host: str, port: int, cluster: str | N
     cluster: its address; None for one of this machine, which ends with the command. Raises `InputError` for rewards
     that cannot be built, if no replica starts, and if the cluster has no place for them."""
     names = _checked_rewards(settings)  # what cannot be built is said before anything starts
-    url = _free_address(host, port)
+    with bind_socket(ServerConfig(host, port, allow_no_token=True)) as listener:
+        url = address(listener)  # a free one
     with _connected(settings, cluster) as ray:
         serve = ray_library("ray.serve")
         logging.getLogger("ray.serve").setLevel(logging.ERROR)
@@ -86,11 +88,6 @@ def _checked_rewards(settings: JudgeSettings) -> list[str]:
         finally:
             service.close()
     return list(service.rewards)
-
-
-def _free_address(host: str, port: int) -> str:
-    with bind_socket(ServerConfig(host, port, allow_no_token=True)) as listener:
-        return address(listener)
 
 
 @contextmanager
@@ -150,16 +147,9 @@ def _require_limits(url: str) -> None:
         )
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The token goes to the address that was given, and to no other."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def open_directly(request: str | urllib.request.Request, timeout_s: float) -> http.client.HTTPResponse:
     """The response of a server on this machine, without proxies and redirects. Raises OSError."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirects)
     try:
         response: http.client.HTTPResponse = opener.open(request, timeout=timeout_s)
     except http.client.HTTPException as error:

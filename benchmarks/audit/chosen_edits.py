@@ -15,7 +15,7 @@ READ_AHEAD = 16  # samples that are read for each that is audited: of these, as 
 
 
 def valid_samples(
-    entries: Iterable[SampleEntry], scorer: BaseReward | AnyScorer, on_problem: Callable[[str], object]
+    entries: Iterable[SampleEntry], scorer: BaseReward | AnyScorer | None, on_problem: Callable[[str], object]
 ) -> Iterator[EditSample]:
     """The samples. on_problem: called with the place and the problem of each entry that is none, or that lacks fields
     which the reward requires."""

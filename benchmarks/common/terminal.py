@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ParamSpec
@@ -88,6 +88,21 @@ def plain_table(title: str | Text, *columns: str, right: Collection[str] = (), f
         table.add_column(
             column, justify="right" if column in right else "left", no_wrap=column in fixed, overflow="fold"
         )
+    return table
+
+
+def rows_table(
+    title: str | Text,
+    columns: Sequence[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    right: Collection[str] = (),
+    fixed: Collection[str] = (),
+) -> Table:
+    """`plain_table` with rows of plain texts."""
+    table = plain_table(title, *columns, right=right, fixed=fixed)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 

@@ -386,12 +386,12 @@ def _computed(tables: Sequence[Table], beginning: str) -> list[ComputedTable]:
     return [ComputedTable.compute(table, None) for table in tables if table.name.startswith(beginning)]
 
 
-def compute_tables(tables: Iterable[Table], count: int = BOOTSTRAP_SAMPLES, seed: int = 0) -> list[ComputedTable]:
+def compute_tables(tables: Iterable[Table], count: int = BOOTSTRAP_SAMPLES) -> list[ComputedTable]:
     """Tables with intervals; without intervals if a table has only one case."""
     computed = []
     for table in tables:
         cases = next(figure.cases for row in table.rows.values() for figure in row.values())
-        computed.append(ComputedTable.compute(table, bootstrap_weights(cases, count, seed=seed) if cases > 1 else None))
+        computed.append(ComputedTable.compute(table, bootstrap_weights(cases, count) if cases > 1 else None))
     return computed
 
 
@@ -424,9 +424,8 @@ def report_tables(
     if out is not None:
         write_tables(tables, out)
     if as_json:
-        print_json(
-            {"schema": 2, **more, "tables": [table.to_json() for table in tables], "statistic_descriptions": notes}
-        )
+        documents = [table.to_json() for table in tables]
+        print_json({"schema": 2, **more, "tables": documents, "statistic_descriptions": notes})
         return
     for table in tables:
         render(render_table(table))

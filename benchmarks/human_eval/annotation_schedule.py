@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, zip_longest
 from math import comb
@@ -276,33 +276,23 @@ class AnnotatorCheck:
 def check_annotators(labels: Sequence[Label], known_labels: KnownAnswers) -> list[AnnotatorCheck]:
     """One check per annotator and dimension, in order of appearance."""
     counted = effective_labels(labels)
-    by_annotator: dict[tuple[str, str, str], list[Label]] = {}
-    for label in counted:
-        by_annotator.setdefault((label.annotator, label.kind, label.dimension), []).append(label)
+    rechecks = _by_annotator(label for label in counted if label.phase == "recheck")
     checks = []
-    for annotator, kind, dimension in dict.fromkeys(
-        (label.annotator, label.kind, label.dimension) for label in counted if label.phase == "main"
-    ):
-        own_labels = by_annotator[annotator, kind, dimension]
-        main = {label_key(label): label for label in own_labels if label.phase == "main"}
-        repeated = [
-            (main[label_key(label)], label)
-            for label in own_labels
-            if label.phase == "recheck" and label_key(label) in main
-        ]
-        with_known_answer = [(known_labels[key], label) for key, label in main.items() if key in known_labels]
-        checks.append(
-            AnnotatorCheck(
-                annotator,
-                kind,
-                dimension,
-                len(repeated),
-                sum(not same_answer(*pair) for pair in repeated),
-                len(with_known_answer),
-                sum(not same_answer(*pair) for pair in with_known_answer),
-            )
-        )
+    for group, own in _by_annotator(label for label in counted if label.phase == "main").items():
+        main = {label_key(label): label for label in own}
+        again = [(main[key], label) for label in rechecks.get(group, ()) if (key := label_key(label)) in main]
+        known = [(known_labels[key], label) for key, label in main.items() if key in known_labels]
+        inconsistent, wrong = (sum(not same_answer(*pair) for pair in pairs) for pairs in (again, known))
+        checks.append(AnnotatorCheck(*group, len(again), inconsistent, len(known), wrong))
     return checks
+
+
+def _by_annotator(labels: Iterable[Label]) -> dict[tuple[str, str, str], list[Label]]:
+    """The labels of each annotator of each kind and dimension, in order of appearance."""
+    groups: dict[tuple[str, str, str], list[Label]] = {}
+    for label in labels:
+        groups.setdefault((label.annotator, label.kind, label.dimension), []).append(label)
+    return groups
 
 
 def without_void(labels: Sequence[Label], checks: Sequence[AnnotatorCheck]) -> list[Label]:
@@ -313,23 +303,15 @@ def without_void(labels: Sequence[Label], checks: Sequence[AnnotatorCheck]) -> l
 
 def labels_to_check(labels: Sequence[Label], share: float, seed: int = 0) -> frozenset[tuple[object, ...]]:
     """Keys of a random share of each annotator's labels of each dimension, for others to answer unseen."""
-    groups: dict[tuple[str, str, str], list[Label]] = {}
-    for label in effective_labels(labels):
-        if label.phase == "main":
-            groups.setdefault((label.annotator, label.kind, label.dimension), []).append(label)
+    groups = _by_annotator(label for label in effective_labels(labels) if label.phase == "main").values()
     rng = random.Random(f"{seed} check")
-    return frozenset(
-        label_key(label) for group in groups.values() for label in rng.sample(group, math.ceil(share * len(group)))
-    )
+    return frozenset(label_key(label) for group in groups for label in rng.sample(group, math.ceil(share * len(group))))
 
 
 def known_answers(labels: Sequence[Label]) -> KnownAnswers:
     """Gold labels: the labels of phase `answer`, else all labels of the main phase."""
-    answer_labels = [label for label in labels if label.phase == "answer"]
-    return {
-        label_key(label): label
-        for label in effective_labels(answer_labels or [label for label in labels if label.phase == "main"])
-    }
+    of_phase = {phase: [label for label in labels if label.phase == phase] for phase in ("answer", "main")}
+    return {label_key(label): label for label in effective_labels(of_phase["answer"] or of_phase["main"])}
 
 
 def same_answer(first: Label, second: Label) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -229,10 +230,9 @@ def _input_spec(signature: str, rewards: Sequence[Metric]) -> CalibrationInput:
     for metric in rewards:
         signature_of_reward = getattr(metric, "signature", "")
         if signature == signature_of_reward or (not signature_of_reward and metric_name == metric.card.signature):
-            try:
+            spec = ""
+            with suppress(SpecError):
                 spec = spec_text(metric)
-            except SpecError:
-                spec = ""
             return CalibrationInput(signature, metric.card.unit, metric.card.range, spec)
     point = entry_point_names("editcritic.rewards").get(metric_name.partition("@")[0])
     card = None if point is None else getattr(point.load(), "card", None)

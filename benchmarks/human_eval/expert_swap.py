@@ -57,15 +57,13 @@ def swap_tables(
     editors = f"{len(row_pairs)} editors" if len(row_pairs) > 1 else next(iter(row_pairs))
     notes = [f"{len(points)} points" + (f": one per editor and value of {', '.join(group_by)}" if group_by else "")]
     title = f"{metric.name}: rates under two sets of experts, {editors}"
+    by_point = {name: _both(*point) for name, point in points.items()}
+    by_item = {name: _items(rows, metric, cases) for name, rows in row_pairs.items()}
+    columns = [list(next(iter(rows.values()))) for rows in (by_point, by_item)]
     return [
         Table("swap", title, list(correlations), {"all": correlations}, digits=4, notes=notes),
-        *(
-            Table(name, f"{metric.name}: {words}", list(next(iter(rows.values()))), rows, digits=4)
-            for name, words, rows in (
-                ("swap-points", "each point", {name: _both(*point) for name, point in points.items()}),
-                ("swap-items", "item by item", {name: _items(rows, metric, cases) for name, rows in row_pairs.items()}),
-            )
-        ),
+        Table("swap-points", f"{metric.name}: each point", columns[0], by_point, digits=4),
+        Table("swap-items", f"{metric.name}: item by item", columns[1], by_item, digits=4),
     ]
 
 
@@ -113,11 +111,8 @@ def _both(before: Statistic, after: Statistic) -> dict[str, Statistic]:
 def _items(rows: Sequence[RowPair], metric: LabelMetric, cases: Mapping[str, int]) -> dict[str, Statistic]:
     observations = _observed(rows, metric, cases)
     threshold = metric.low + metric.threshold * (metric.high - metric.low)
-    decisions = replace(
-        observations,
-        x=(observations.x >= threshold).astype(np.float64),
-        y=(observations.y >= threshold).astype(np.float64),
-    )
+    x, y = ((side >= threshold).astype(np.float64) for side in (observations.x, observations.y))
+    decisions = replace(observations, x=x, y=y)
     return {
         **_both(*_means(rows, metric, cases)),
         "same": weighted_statistics.accuracy(decisions),

@@ -244,25 +244,17 @@ def _drift(
     baseline = mean_by_case(disagreements, len(cases)) if disagreements else None
     mean = mean_by_case(shifts, len(cases)) if shifts else None
     excess = None if baseline is None else Statistic.difference(mean_by_case(changed, len(cases)), baseline)
-    low, high = _interval(mean, weights)
-    excess_low, excess_high = _interval(excess, weights)
-    return AnswerDrift(
-        path,
-        len(compared),
-        fmean(share for _, share in changed),
-        None if baseline is None else baseline.value,
-        None if mean is None else mean.value,
-        low,
-        high,
-        None if excess is None else excess.value,
-        excess_low,
-        excess_high,
-    )
+    share = fmean(share for _, share in changed)
+    before = None if baseline is None else baseline.value
+    return AnswerDrift(path, len(compared), share, before, *_figures(mean, weights), *_figures(excess, weights))
 
 
-def _interval(statistic: Statistic | None, weights: Any) -> tuple[float | None, float | None]:
-    interval = None if statistic is None or weights is None else statistic.interval(weights)
-    return (None, None) if interval is None else interval
+def _figures(statistic: Statistic | None, weights: Any) -> tuple[float | None, float | None, float | None]:
+    """The value and its interval."""
+    if statistic is None:
+        return None, None, None
+    low, high = (None if weights is None else statistic.interval(weights)) or (None, None)
+    return statistic.value, low, high
 
 
 def _is_different(before: AnswerValue, now: AnswerValue) -> bool:

@@ -42,6 +42,9 @@ def variation(grades: Sequence[float], k: int) -> float:
     return (max(means) - min(means)) / 2
 
 
+_NOISE = {"measurement_std": "std", "std_low": "low", "std_high": "high", "sign_flips": "disagreement"}
+"""Key of the report -> attribute of `VarianceEstimate`."""
+
 DEFAULT_COUNTS = (1, 2, 4, 8, 20)
 
 RANGE_OF_FOUR = 2.05875  # expected range of four normal numbers of standard deviation 1 (Tippett 1925)
@@ -96,7 +99,7 @@ class RepeatedMeasurements:
         """Standard deviation of one measurement within a sample."""
         return VarianceEstimate.of(self.values)
 
-    def variation_at(self, k: int, *, seed: int = 0) -> VariationAt:
+    def variation_at(self, k: int) -> VariationAt:
         """Variation of means of k. Raises ValueError if there are too few measurements."""
         variations = np.array([variation(row, k) for row in self.values])
         std = 0.0 if self.noise is None else self.noise.std
@@ -104,7 +107,7 @@ class RepeatedMeasurements:
         low = high = None
         if len(cases) > 1:
             mean = Statistic.mean(variations, [cases[case] for case in self.cases], len(cases))
-            low, high = mean.interval(bootstrap_weights(len(cases), seed=seed)) or (None, None)
+            low, high = mean.interval(bootstrap_weights(len(cases))) or (None, None)
         expected = RANGE_OF_FOUR / 2 * std / math.sqrt(k)
         return VariationAt(k, float(variations.mean()), low, high, float(variations.max()), len(variations), expected)
 
@@ -117,17 +120,13 @@ class RepeatedMeasurements:
         return max(1, math.ceil((RANGE_OF_FOUR / 2 * self.noise.std / target_variation) ** 2 - 1e-9))
 
     def to_json(self, ks: Sequence[int], target_variation: float | None) -> dict[str, Any]:
-        noise = self.noise
         rows = [asdict(self.variation_at(k)) for k in ks]
         names = ("mean", "low", "high", "largest", "expected")
         return {
             "metric": self.metric,
             "unit": self.unit,
             "samples": len(self.ids),
-            "measurement_std": None if noise is None else noise.std,
-            "std_low": None if noise is None else noise.low,
-            "std_high": None if noise is None else noise.high,
-            "sign_flips": None if noise is None else noise.disagreement,
+            **{name: getattr(self.noise, attribute, None) for name, attribute in _NOISE.items()},
             "variation": [{"k": row["num_averaged"], **{name: row[name] for name in names}} for row in rows],
             "target_variation": target_variation,
             "required_measurements": None if target_variation is None else self.required_count(target_variation),
@@ -187,10 +186,10 @@ def _part(score: Score, path: Sequence[str]) -> Score:
     return score
 
 
-def first_stable_count(rows: Sequence[VariationAt], share: float = 0.1) -> int | None:
-    """The first K from which the mean variation falls by less than `share` of that at the first K; None without one."""
+def first_stable_count(rows: Sequence[VariationAt]) -> int | None:
+    """The first K from which the mean variation falls by less than a tenth of that at the first K; None without one."""
     first = rows[0].mean
     for current, following in pairwise(rows):
-        if current.mean - following.mean < share * first:
+        if current.mean - following.mean < 0.1 * first:
             return current.num_averaged
     return None

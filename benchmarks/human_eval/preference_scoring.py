@@ -249,9 +249,7 @@ def _judged(
             pairs[reward.name] = {pair: _preferred(values[pair]) for pair in comparison.preferences}
         else:
             edits[reward.name] = {name: values[name] for name in comparison.candidates}
-            pairs[reward.name] = {
-                pair: _difference(*(values[name] for name in pair)) for pair in comparison.preferences
-            }
+            pairs[reward.name] = {(a, b): _difference(values[a], values[b]) for a, b in comparison.preferences}
     return JudgedComparison(
         comparison.id,
         comparison.group,

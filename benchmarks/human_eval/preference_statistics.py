@@ -169,13 +169,11 @@ def _singles_right(weights: Numbers, x: Numbers, y: Numbers, missing: Missing, r
 
 def _all_right(group: PairGroup, missing: Missing) -> bool:
     return group.complete and all(
-        missing == "right" if pair.difference is None else _is_right(pair.label, pair.difference)
+        missing == "right"
+        if pair.difference is None
+        else pair.label * pair.difference > 0 or pair.label == pair.difference == 0
         for pair in group.pairs
     )
-
-
-def _is_right(label: int, difference: float) -> bool:
-    return difference == 0 if label == 0 else label * difference > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,8 @@ def preference_tables(
         for name, statistic in people.items():
             rows.setdefault(name, {})[PEOPLE] = statistic
         shown.append(PEOPLE)
-    notes = [*_notes(preference_set, scored, rewards), *_descriptions(rows)]
+    notes = _notes(preference_set, scored, rewards)
+    notes += [f"{name}: {text}" for name, text in STATISTIC_DESCRIPTIONS.items() if name in rows]
     table = Table(preference_set.name, preference_set.title, shown, rows, digits=3, notes=notes)
     return [table, *_differences(preference_set, columns, rewards)]
 
@@ -169,33 +170,28 @@ def _grouped(view: _View, name: str, labels: Sequence[str], make: Callable[[Mapp
 
 
 def _calibrated_rows(view: _View, labels: Sequence[str]) -> Rows:
-    pairs = view.pairs()
-    rows = _grouped(
-        view, "accuracy with ties", labels, lambda chosen: rules.accuracy_with_ties(view.pairs(**chosen), view.cases)
-    )
-    rows["accuracy without ties"] = rules.accuracy_without_ties(pairs, view.cases)
-    return rows | _answered(pairs, view.cases)
+    def with_ties(chosen: Mapping[str, str]) -> Statistic:
+        return rules.accuracy_with_ties(view.pairs(**chosen), view.cases)
+
+    rows = _grouped(view, "accuracy with ties", labels, with_ties)
+    rows["accuracy without ties"] = rules.accuracy_without_ties(view.pairs(), view.cases)
+    return rows | _answered(view)
 
 
 def _group_rows(view: _View, labels: Sequence[str]) -> Rows:
-    rows = _grouped(view, "groups right", labels, lambda chosen: rules.groups_right(view.groups(**chosen), view.cases))
-    rows |= _grouped(
-        view,
-        "groups right, as released",
-        labels,
-        lambda chosen: rules.groups_right(view.groups(**chosen), view.cases, released=True),
-    )
-    pairs = view.pairs()
-    rows["accuracy with ties"] = rules.accuracy_with_ties(pairs, view.cases)
-    rows["accuracy without ties"] = rules.accuracy_without_ties(pairs, view.cases)
-    return rows | _answered(pairs, view.cases)
+    def right(*, released: bool) -> Callable[[Mapping[str, str]], Statistic]:
+        return lambda chosen: rules.groups_right(view.groups(**chosen), view.cases, released=released)
+
+    rows = _grouped(view, "groups right", labels, right(released=False))
+    rows |= _grouped(view, "groups right, as released", labels, right(released=True))
+    return rows | _calibrated_rows(view, ())
 
 
 def _order_rows(view: _View, labels: Sequence[str], tolerance: float = 0.0) -> Rows:
-    rows = _grouped(
-        view, "accuracy", labels, lambda chosen: rules.accuracy(view.pairs(**chosen), view.cases, tolerance)
-    )
-    return rows | _answered(view.pairs(), view.cases)
+    def accuracy(chosen: Mapping[str, str]) -> Statistic:
+        return rules.accuracy(view.pairs(**chosen), view.cases, tolerance)
+
+    return _grouped(view, "accuracy", labels, accuracy) | _answered(view)
 
 
 def _task_rows(view: _View, labels: Sequence[str]) -> Rows:
@@ -217,9 +213,7 @@ def _task_rows(view: _View, labels: Sequence[str]) -> Rows:
             average([part.lowest or part for part in tasks]), average([part.highest or part for part in tasks])
         )
 
-    rows = _grouped(view, "mean of tasks", labels, mean_of_tasks)
-    rows |= _grouped(view, "accuracy", labels, lambda chosen: rules.accuracy(view.pairs(**chosen), view.cases))
-    return rows | _answered(view.pairs(), view.cases)
+    return _grouped(view, "mean of tasks", labels, mean_of_tasks) | _order_rows(view, labels)
 
 
 def _rating_rows(view: _View, labels: Sequence[str]) -> Rows:
@@ -251,11 +245,10 @@ def _people(view: _View) -> Rows:
     return rows
 
 
-def _answered(pairs: Sequence[LabelledPair], cases: int) -> Rows:
-    return {
-        "accuracy where answered": rules.accuracy_of_answered(pairs, cases),
-        "answered": rules.answered(pairs, cases),
-    }
+def _answered(view: _View) -> Rows:
+    pairs, cases = view.pairs(), view.cases
+    answered = rules.answered(pairs, cases)
+    return {"accuracy where answered": rules.accuracy_of_answered(pairs, cases), "answered": answered}
 
 
 _ROWS: Mapping[Rule, Callable[[_View, Sequence[str]], Rows]] = {
@@ -307,10 +300,6 @@ def _notes(preference_set: PreferenceSet, scored: ScoredSet, rewards: Sequence[s
     return notes
 
 
-def _descriptions(rows: Mapping[str, object]) -> list[str]:
-    return [f"{name}: {text}" for name, text in STATISTIC_DESCRIPTIONS.items() if name in rows]
-
-
 REPORT_FILE = "agreement.md"
 VALUES_FILE = "values.jsonl"
 
@@ -356,11 +345,8 @@ def write_reports(reports: Sequence[SetReport], signatures: Mapping[str, str], f
     """Write `agreement.md`, each table in all forms, and `values.jsonl`. signatures: of the rewards. Raises OSError."""
     write_tables([table for report in reports for table in report.tables], folder)
     write_atomically(folder / REPORT_FILE, "\n".join(report.markdown() for report in reports))
-    lines = [
-        json.dumps(row, ensure_ascii=False, allow_nan=False)
-        for report in reports
-        for row in _value_rows(report, signatures)
-    ]
+    rows = (row for report in reports for row in _value_rows(report, signatures))
+    lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
     write_atomically(folder / VALUES_FILE, "".join(f"{line}\n" for line in lines))
 
 

@@ -58,15 +58,13 @@ class CountTable:
         return csv_text([["", *self.columns], *([name, *row] for name, row in self.rows.items())])
 
 
-def suite_statistics(suite: Suite, *, luminance: bool = True) -> list[CountTable]:
-    """Every non-empty table of the suite. luminance: decode the sources and compute their luminance."""
+def suite_statistics(suite: Suite) -> list[CountTable]:
+    """Every non-empty table of the suite."""
     begun = _beginnings(suite.items)
     steps = [[] if item.id in begun else list(_operations(item)) for item in suite.items]
     tables = [_sizes(suite), _types(suite.items), _labels(suite.items), _operation_counts(steps)]
     tables += [*_adjacent(suite, steps), *_by_category(suite, steps), _areas(suite.items), _sources(suite.items)]
-    tables.append(_objects(suite.items))
-    if luminance:
-        tables.append(_luminance_table(suite.items))
+    tables += [_objects(suite.items), _luminance_table(suite.items)]
     return [table for table in tables if table.rows]
 
 
@@ -271,17 +269,13 @@ class TargetArea:
 
 
 def target_areas(
-    suite: Suite,
-    experts: Mapping[str, Expert],
-    *,
-    threshold: float = DETECTION_THRESHOLD,
-    step: Callable[[], None] = lambda: None,
+    suite: Suite, experts: Mapping[str, Expert], *, step: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, TargetArea], dict[str, str]]:
     """The target of each item by its id, and why there is none of others. experts: with the roles `judge` and
-    `detector`. threshold: minimum score of a detection (not published)."""
+    `detector`. The minimum score of a detection is not published."""
     found: dict[str, TargetArea] = {}
     problems: dict[str, str] = {}
-    programs = ((item.id, partial(_area_program, item.sample, threshold)) for item in suite.items)
+    programs = ((item.id, partial(_area_program, item.sample)) for item in suite.items)
     with Engine() as engine:
         for result in run_programs(programs, engine, experts):
             step()
@@ -314,7 +308,7 @@ def parse_target(reply: str) -> str:
     return WHOLE_IMAGE if name.casefold() == WHOLE_IMAGE else name
 
 
-def _area_program(sample: EditSample, threshold: float, notes: RejectionLog) -> Program[TargetArea]:
+def _area_program(sample: EditSample, notes: RejectionLog) -> Program[TargetArea]:
     prompt = PROMPTS.render("dlebench_target", instruction=sample.instruction)
     slots = {"instruction": sample.instruction}
     name = yield from ask_until_valid(
@@ -323,5 +317,5 @@ def _area_program(sample: EditSample, threshold: float, notes: RejectionLog) -> 
     if name == WHOLE_IMAGE:
         return TargetArea(name, 1.0)
     detections = yield from ask(Detect(sample.source, (name,)))
-    boxes = best_first(detections.above(threshold))
+    boxes = best_first(detections.above(DETECTION_THRESHOLD))
     return TargetArea(name, boxes[0].area if boxes else None)

@@ -78,16 +78,17 @@ def measure_costs(
         further = [edit for group in part for edit in group[1:]]
         blocks.append(Block(len(part), first, work(further) if further else None))
         outcomes.require_scores()
-    return MeasuredCosts(
-        reward.known_signature,
-        roles_by_expert(used),
-        blocks,
-        accelerators(used.values()),
-        edits_from,
-        dict(outcomes.statuses),
-        machine(),
-        utc_timestamp(),
-    )
+    return _measured(reward.known_signature, used, blocks, edits_from, outcomes)
+
+
+def _measured(
+    reward: str, experts: Mapping[str, Expert], blocks: Sequence[Block], edits_from: str, outcomes: Outcomes
+) -> MeasuredCosts:
+    roles: dict[str, list[str]] = {}
+    for role, expert in experts.items():
+        roles.setdefault(expert.id, []).append(role)
+    statuses, devices = dict(outcomes.statuses), accelerators(experts.values())
+    return MeasuredCosts(reward, roles, blocks, devices, edits_from, statuses, machine(), utc_timestamp())
 
 
 @dataclass
@@ -145,14 +146,6 @@ def load_all(experts: Mapping[str, Expert]) -> None:
             expert.load()
     except ExpertDown as error:
         raise InputError(f"an expert is not available, so that nothing can be measured: {error}") from None
-
-
-def roles_by_expert(experts: Mapping[str, Expert]) -> dict[str, list[str]]:
-    """The roles of each expert, by its id."""
-    roles: dict[str, list[str]] = {}
-    for role, expert in experts.items():
-        roles.setdefault(expert.id, []).append(role)
-    return roles
 
 
 def split_evenly(items: Sequence[T], parts: int) -> list[Sequence[T]]:
@@ -244,30 +237,20 @@ def estimate_cases(
             rows = [json.loads(line) for line in scored.row_lines.values()]
             statistics, stop_reason = scored.statistics, scored.stop_reason
             if rows:
-                counts = _with_spending(
-                    meter.counts(statistics["engine_stats"]["experts"]),
-                    shard.budget.usage,
-                    used,
-                    config.settings.prices,
-                )
+                counts = meter.counts(statistics["engine_stats"]["experts"])
+                counts = _with_spending(counts, shard.budget.usage, used, config.settings.prices)
                 blocks.append(Block(len(rows), Work(len(rows), statistics["seconds"], counts)))
             for row in rows:
-                outcomes.add("scored" if is_reusable_row(row) else "failed", _failure(row))
+                scores = ResultRow.from_json(row).scores.values()
+                reason = next((score.reason for score in scores if score.status == "failed"), "")
+                outcomes.add("scored" if is_reusable_row(row) else "failed", reason)
             outcomes.require_scores()
             if stop_reason:
                 break
     if not blocks:
         raise InputError(f"no case could be scored: {stop_reason}")
-    costs = MeasuredCosts(
-        f"the metrics {', '.join(config.metric_set.metrics)}",
-        roles_by_expert(used),
-        blocks,
-        accelerators(used.values()),
-        config.suite.name,
-        dict(outcomes.statuses),
-        machine(),
-        utc_timestamp(),
-    )
+    metrics = f"the metrics {', '.join(config.metric_set.metrics)}"
+    costs = _measured(metrics, used, blocks, config.suite.name, outcomes)
     remaining = len(pending) - outcomes.statuses["scored"]
     figures = extrapolate(costs, remaining) if remaining else []
     return CaseEstimate(costs, figures, remaining, total_usage(journal), stop_reason)
@@ -284,8 +267,3 @@ def _with_spending(
     if any("usd" in one for one in told.values()):
         spent["usd"] = usage.cost
     return {**told, "": spent}
-
-
-def _failure(row: Mapping[str, object]) -> str:
-    scores = ResultRow.from_json(row).scores.values()
-    return next((score.reason for score in scores if score.status == "failed"), "")

@@ -73,12 +73,7 @@ class PreparedDataset:
 
 
 def prepare_dataset(
-    source: DatasetSource,
-    data: Path,
-    *,
-    download: bool = False,
-    tell: MessageCallback = lambda text: None,
-    pause_s: float = 1.0,
+    source: DatasetSource, data: Path, *, download: bool = False, tell: MessageCallback = lambda text: None
 ) -> PreparedDataset:
     """Check the data of a suite; download missing files if `download` is set. Digests are checked against known ones,
     else against those of the first download, in `sources.toml`. Raises `InputError` for a broken or changed file, a
@@ -98,7 +93,7 @@ def prepare_dataset(
             for file in source.files:
                 if file in missing:
                     tell(f"editcritic: downloading {file.path}{_size(file)} from {file.url}")
-                download_file(file, data / file.path, tell, retry_delay_s=pause_s)
+                download_file(file, data / file.path, tell)
             missing = []
         if not missing:
             for file in source.files:  # files placed by hand are checked as well
@@ -155,22 +150,12 @@ def _convert_for_readers(source: DatasetSource, lock: DownloadLock | None, data:
 
 def _open(spec: str, data: Path) -> OpenedSuite:
     suite: Suite = load_suite(spec, data)
-    return OpenedSuite(
-        spec,
-        len(suite.items),
-        [str(problem) for problem in suite.problems],
-        num_problems(suite.problems),
-        dict(suite.protocols),
-    )
+    problems = [str(problem) for problem in suite.problems]
+    return OpenedSuite(spec, len(suite.items), problems, num_problems(suite.problems), dict(suite.protocols))
 
 
 def _size(file: DatasetFile) -> str:
-    return "" if file.size is None else f" ({format_megabytes(file.size)})"
-
-
-def format_megabytes(size: int) -> str:
-    """As in `51.7 MB`."""
-    return f"{size / 1e6:.1f} MB"
+    return "" if file.size is None else f" ({file.size / 1e6:.1f} MB)"
 
 
 def download_lines(prepared: PreparedDataset) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -29,8 +29,7 @@ class Outputs:
     suite: Suite
     folder: Path
     file_index: FileIndex = field(default_factory=dict)
-    _images: dict[str, Image | str] = field(default_factory=dict, init=False)
-    _sources: dict[Path, Image | str] = field(default_factory=dict, init=False)
+    _images: dict[str | Path, Image | str] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if not self.folder.is_dir():
@@ -47,21 +46,17 @@ class Outputs:
     def source(self, item: SuiteItem) -> Image | None:
         """The source beside the outputs that replaces that of the data, if any. Raises `MissingOutput`."""
         path = self.suite.find_source(self.folder, item)
-        if path is None:
-            return None
-        image = self._sources.get(path)
-        if image is None:
-            image = self._sources[path] = self._open(path)
-        if isinstance(image, str):
-            raise MissingOutput(image)
-        return image
+        return None if path is None else self._once(path, lambda: self._open(path))
 
     def picture(self, item: SuiteItem) -> Image:
         """The output image of an item. Raises `MissingOutput`."""
-        image = self._images.get(item.id)
-        if image is None:
-            image = self._images[item.id] = self._read(item)
-        if isinstance(image, str):
+        return self._once(item.id, lambda: self._read(item))
+
+    def _once(self, key: str | Path, read: Callable[[], Image | str]) -> Image:
+        """What is read for an item or a file, at its first use. Raises `MissingOutput` with the reason that is read."""
+        if key not in self._images:
+            self._images[key] = read()
+        if isinstance(image := self._images[key], str):
             raise MissingOutput(image)
         return image
 
@@ -72,9 +67,7 @@ class Outputs:
             except MissingOutput as error:
                 return missing_dependency_reason(item.previous, error)
         path = self.suite.find_output(self.folder, item)
-        if path is None:
-            return f"there is no image {item.output_path}"
-        return self._open(path)
+        return f"there is no image {item.output_path}" if path is None else self._open(path)
 
     def _open(self, path: Path) -> Image | str:
         try:

@@ -154,8 +154,10 @@ class _TransientError(RuntimeError):
     """A request failed in a way that a retry may mend."""
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:  # pictures and keys go to the address that was given only
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Pictures and keys go to the address that was given, and to no other."""
+
+    def redirect_request(self, *_: Any) -> None:
         return None
 
 
@@ -189,7 +191,7 @@ class _Exchange:
             def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
                 return self.do_open(TLSConnection, req)
 
-        return urllib.request.build_opener(_NoRedirects, Handler, TLSHandler)
+        return urllib.request.build_opener(NoRedirects, Handler, TLSHandler)
 
     def _has_connected(self, opened: socket.socket) -> None:
         self._sockets.append(opened)

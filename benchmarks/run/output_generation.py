@@ -55,17 +55,21 @@ class SelectionConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Everything that the images depend on."""
-        try:
-            reward: Any = self.reward.spec
-        except SpecError:
-            experts = {role: expert.id for role, expert in self.reward.experts.items()}
-            reward = {"reward": self.reward.card.signature, "experts": experts}
         return {
             "selector": spec_of(self.selector),
-            "reward": reward,
+            "reward": spec_of_reward(self.reward),
             "reward_signature": self.reward.known_signature,
             "budget": dict(self.budget.limits),
         }
+
+
+def spec_of_reward(reward: Reward) -> dict[str, Any]:
+    """The spec of a reward; if experts have none, its signature and their ids."""
+    try:
+        return reward.spec
+    except SpecError:
+        experts = {role: expert.id for role, expert in reward.experts.items()}
+        return {"reward": reward.card.signature, "experts": experts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +184,8 @@ def edit_request_of(suite: Suite, outputs: Outputs, item: SuiteItem) -> EditSamp
         return replace(item.sample, id=item.id, edited=item.sample.source)
     before = suite.by_id[item.previous]
     outputs.sample(before)  # raises if it is missing
-    return replace(
-        suite.edited_sample(
-            item, lambda chain_item: outputs.picture(before if chain_item.id == item.id else chain_item)
-        ),
-        id=item.id,
-    )
+    edited = suite.edited_sample(item, lambda one: outputs.picture(before if one.id == item.id else one))
+    return replace(edited, id=item.id)
 
 
 def read_generation_records(folder: Path) -> dict[str, dict[str, Any]]:
@@ -264,11 +264,8 @@ class _SelectingGenerator:
             usage = selections.spent
             failure = "" if selection.picture is not None else selection.reason
             row = _row(self.editor, task, usage.seconds, usage.nfe, error=failure)
-            yield (
-                task,
-                selection.picture,
-                replace(row, judge_calls=usage.judge_calls, candidates=len(selection.candidates)),
-            )
+            row = replace(row, judge_calls=usage.judge_calls, candidates=len(selection.candidates))
+            yield task, selection.picture, row
 
     def close(self) -> None:
         self.journal.close()

@@ -220,12 +220,13 @@ class EditorComparison:
         """Three tables of the differences: plain intervals, simultaneous intervals, and adjusted p-values."""
         cells: tuple[dict[str, dict[str, TableCell]], ...] = ({}, {}, {})
         for difference in self.differences:
-            plain_cell = TableCell(difference.value, difference.low, difference.high, difference.cases, 0)
-            simultaneous_cell = TableCell(
-                difference.value, difference.simultaneous_low, difference.simultaneous_high, difference.cases, 0
+            figures = (
+                (difference.value, difference.low, difference.high),
+                (difference.value, difference.simultaneous_low, difference.simultaneous_high),
+                (difference.adjusted_p, None, None),
             )
-            p_cell = TableCell(difference.adjusted_p, None, None, difference.cases, 0)
-            for rows, cell in zip(cells, (plain_cell, simultaneous_cell, p_cell), strict=True):
+            for rows, figure in zip(cells, figures, strict=True):
+                cell = TableCell(*figure, difference.cases, 0)
                 rows.setdefault(f"{difference.first} − {difference.second}", {})[difference.column] = cell
         board = self.leaderboard
         digits = board.digits
@@ -237,10 +238,8 @@ class EditorComparison:
         }
         paired = [f"paired, over the cases that both have ({max_cases})", *sorted(fewer_cases)]
         pairs = len(cells[0])
-        simultaneous_notes = [
-            *paired,
-            f"max-t over {pairs} pairs of a column, {self.bootstrap_samples} bootstrap samples",
-        ]
+        adjusted = f"max-t over {pairs} pairs of a column, {self.bootstrap_samples} bootstrap samples"
+        simultaneous_notes = [*paired, adjusted]
         layouts = (
             ("differences", "Differences between editors", board.unit, digits, paired),
             ("differences-all", "Differences, simultaneous intervals", board.unit, digits, simultaneous_notes),
@@ -347,16 +346,14 @@ def _stack_tables(firsts: Mapping[str, Table], reference: Table | None = None) -
     }
     first = next((table for table in tables if table.columns), tables[0])
     ranking_column = first.ranking_column or (first.columns[-1] if first.columns else "")
+    if row_names:
+        ranking_column = columns.get((ranking_column, list(row_names)[-1]), ranking_column)
     return replace(
         first,
         columns=list(dict.fromkeys(columns.values())),
         rows=rows,
-        lower_is_better=[
-            column_title for (column, _), column_title in columns.items() if column in first.lower_is_better
-        ],
-        ranking_column=columns.get((ranking_column, list(row_names)[-1]), ranking_column)
-        if row_names
-        else ranking_column,
+        lower_is_better=[title for (column, _), title in columns.items() if column in first.lower_is_better],
+        ranking_column=ranking_column,
         notes=list(dict.fromkeys(note for table in tables for note in table.notes)),
     )
 

@@ -124,11 +124,6 @@ def _begins_as_samples(path: Path) -> bool:
     return named is not None and not _begins_as_scores(path)
 
 
-def _begins_as_audit(path: Path) -> bool:
-    """Whether the first bytes are those of the figures of `editcritic audit`."""
-    return b'"unscored_edits"' in _head(path)
-
-
 def _first_line(path: Path) -> bytes:
     return _head(path).partition(b"\n")[0]
 
@@ -147,7 +142,7 @@ _TESTS: dict[Kind, Callable[[Path], bool]] = {
     "results": lambda path: (path / RESULT_FILE).is_file(),
     "scores": lambda path: path.suffix == ".jsonl" and _begins_as_scores(path),
     "labels": lambda path: path.suffix == ".jsonl" and _begins_as_labels(path),
-    "audit": lambda path: path.suffix == ".json" and _begins_as_audit(path),
+    "audit": lambda path: path.suffix == ".json" and b'"unscored_edits"' in _head(path),
 }
 
 

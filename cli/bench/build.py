@@ -220,10 +220,8 @@ def render_report(report: ConstructionReport, noun: str, as_json: bool) -> int:
     if as_json:
         print_json({**report.to_json(), "exit_code": report.exit_code})
         return report.exit_code
-    echo(
-        f"{report.num_constructed} {noun} constructed, {report.num_rejected} rejected (see rejections.jsonl)",
-        stderr=False,
-    )
+    rejected = f"{report.num_rejected} rejected (see rejections.jsonl)"
+    echo(f"{report.num_constructed} {noun} constructed, {rejected}", stderr=False)
     for path in report.files:
         echo(f"  {path}", stderr=False)
     if report.failures:

@@ -14,6 +14,7 @@ from ...benchmarks.common.terminal import echo, exit_code_command, print_json, p
 from ..options import BootstrapSamples, By, Data, Json, SuiteSpec, Trust
 
 if TYPE_CHECKING:
+    from ...benchmarks.suites.results import Results
     from ...benchmarks.suites.suite import Suite
     from ...benchmarks.suites.tables import Table
 
@@ -67,68 +68,52 @@ def compare(
 
     Example: editcritic bench compare results/tiny results/other
     """
+    from ...benchmarks.report.comparison import compare_results, render_comparison, render_settings
+    from ...benchmarks.suites.setting_differences import differing_settings
+
     if strategy:
         if results or data is not None or suite is not None or settings or by:
             raise InputError("give either A and B, or --strategy; --data, --suite, --settings and --by are for A and B")
         return _compare_strategies(strategy, metric or (), plot, out, bootstrap_samples, as_json)
     if metric or plot is not None or out is not None:
         raise InputError("--metric, --plot and -o are for --strategy: A and B are compared in all metrics")
-    if len(results or ()) != 2:
+    if results is None or len(results) != 2:
         raise InputError(f"give two result folders A and B, or --strategy; got {len(results or ())} folders")
-    return _compare_pair(
-        results or (), data, suite, threshold, max_items, bootstrap_samples, settings, as_json, by or ()
-    )
+    first, second, known = _load_pair(results, data, suite)
+    if settings and not as_json and not {row.id for row in first.rows} & {row.id for row in second.rows}:
+        render(render_settings(differing_settings(first.provenance, second.provenance, known)))
+    with progress_bar(None, "bootstrap"):
+        comparison = compare_results(
+            first, second, suite=known, threshold=threshold, count=bootstrap_samples, by=by or ()
+        )
+    if as_json:
+        print_json(comparison.to_json(max_items))
+    else:
+        render(render_comparison(comparison, max_items, all_settings=settings))
+    return 0
 
 
-def _compare_pair(
-    paths: Sequence[Path],
-    data: Path | None,
-    suite: str | None,
-    threshold: float,
-    max_items: int,
-    bootstrap_samples: int,
-    all_settings: bool,
-    as_json: bool,
-    by: Sequence[str],
-) -> int:
-    from ...benchmarks.report.comparison import compare_results, render_comparison, render_settings
+def _load_pair(paths: Sequence[Path], data: Path | None, suite: str | None) -> tuple[Results, Results, Suite | None]:
+    """Two results, and their suite if it can be loaded."""
     from ...benchmarks.report.results_loading import load_result_folders, load_suite_of
-    from ...benchmarks.suites.setting_differences import differing_settings
     from ...reward import SpecError
 
     folders = load_result_folders(paths)
     if len(folders) != 2:
         inside = " and ".join(map(str, paths))
         raise InputError(f"expected two folders of results, got {len(folders)} inside of {inside}")
-    known_suite: Suite | None
+    first, second = (each.results for each in folders)
     try:
-        known_suite = load_suite_of(folders, data, suite)
+        return first, second, load_suite_of(folders, data, suite)
     except (InputError, SpecError) as error:
         if data is not None or suite is not None:
             raise
-        known_suite = None
         echo(f"editcritic: compared without the suite's tables: {error}")
-    first, second = (each.results for each in folders)
-    if all_settings and not as_json and not {row.id for row in first.rows} & {row.id for row in second.rows}:
-        render(render_settings(differing_settings(first.provenance, second.provenance, known_suite)))
-    with progress_bar(None, "bootstrap"):
-        comparison = compare_results(
-            first, second, suite=known_suite, threshold=threshold, count=bootstrap_samples, by=by
-        )
-    if as_json:
-        print_json(comparison.to_json(max_items))
-    else:
-        render(render_comparison(comparison, max_items, all_settings=all_settings))
-    return 0
+        return first, second, None
 
 
 def _compare_strategies(
-    texts: Sequence[str],
-    metrics: Sequence[str],
-    plot: Path | None,
-    out: Path | None,
-    bootstrap_samples: int,
-    as_json: bool,
+    texts: Sequence[str], metrics: Sequence[str], plot: Path | None, out: Path | None, samples: int, as_json: bool
 ) -> int:
     from ...benchmarks.human_eval.agreement_tables import compute_tables, report_tables
     from ...benchmarks.human_eval.scaling_tables import scaling_tables
@@ -145,7 +130,7 @@ def _compare_strategies(
     else:
         tables = _turn_tables(folders, metrics)
     with progress_bar(None, "bootstrap"):
-        computed = compute_tables(tables, bootstrap_samples)
+        computed = compute_tables(tables, samples)
     if plot is not None:
         from ...benchmarks.human_eval.scaling_tables import draw
 

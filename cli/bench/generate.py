@@ -105,9 +105,6 @@ def generate(
         echo(f"editcritic: {row.item}: {row.error}")
     if report.stop_reason:
         echo(f"editcritic: stopped: {report.stop_reason}; run the same command again to resume")
-    echo(
-        f"editcritic: {len(report.generated)} generated, {len(report.existing)} kept, "
-        f"{len(report.failed)} failed: {out}",
-        stderr=False,
-    )
+    made = f"{len(report.generated)} generated, {len(report.existing)} kept, {len(report.failed)} failed"
+    echo(f"editcritic: {made}: {out}", stderr=False)
     return report.exit_code

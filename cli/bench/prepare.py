@@ -52,9 +52,9 @@ def prepare(
 
     Example: editcritic bench prepare edival -o data/edival --download
     """
-    for option in ("--tables",) * (tables is not None) + ("--experts",) * bool(experts):
-        if not stats:
-            raise InputError(f"{option} is for the statistics of a suite: give --stats")
+    if not stats and (tables is not None or experts):
+        option = "--experts" if tables is None else "--tables"
+        raise InputError(f"{option} is for the statistics of a suite: give --stats")
     if check_csv is not None:
         if suite != "edival" or download or stats or out is not None or sources is not None:
             raise InputError("--check-csv compares an instruction file of edival: give no other option")

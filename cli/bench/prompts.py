@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -100,13 +99,9 @@ def prompts(
             echo(f"editcritic: {result.stop_reason}")
         results.append(result)
     with progress_bar(None, "bootstrap"):
+        before, after = (result.results for result in results)
         comparison = compare_results(
-            results[0].results,
-            results[1].results,
-            suite=built[0].suite,
-            threshold=threshold,
-            count=bootstrap_samples,
-            by=by or (),
+            before, after, suite=built[0].suite, threshold=threshold, count=bootstrap_samples, by=by or ()
         )
     if as_json:
         print_json({**comparison.to_json(max_items), "prompts": packs, "unchanged_metrics": unchanged})
@@ -130,11 +125,12 @@ def _same_signatures(first: RunConfig, second: RunConfig) -> list[str]:
     """The metrics that the packs leave as they are."""
     from ...benchmarks.run.run_config import metric_signature
 
-    def signatures(one: RunConfig) -> Mapping[str, str]:
-        return {name: metric_signature(metric) for name, metric in one.metric_set.metrics.items()}
-
-    after = signatures(second)
-    return [name for name, signature in signatures(first).items() if after[name] == signature]
+    after = second.metric_set.metrics
+    return [
+        name
+        for name, metric in first.metric_set.metrics.items()
+        if metric_signature(after[name]) == metric_signature(metric)
+    ]
 
 
 def _named(pack: str) -> str:

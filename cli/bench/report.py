@@ -17,8 +17,6 @@ from ...benchmarks.common.terminal import echo, exit_code_command, print_json, p
 from ..options import BootstrapSamples, Data, Json, ResultFolders, SuiteSpec, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.report.report_data import ReportData
-    from ...benchmarks.report.results_loading import LoadedResults
     from ...benchmarks.report.suites_page import SuiteReport
     from ...benchmarks.suites.leaderboards import EditorComparison
     from ...benchmarks.suites.tables import ComputedTable
@@ -60,9 +58,10 @@ def report(
 
     Example: editcritic bench report results/tiny results/other -o report.html
     """
+    from ...benchmarks.report.page import write_page
     from ...benchmarks.report.report_data import ReportData
     from ...benchmarks.report.results_loading import find_outputs, load_result_folders, load_suite_of
-    from ...benchmarks.report.suites_page import are_of_several_suites
+    from ...benchmarks.report.suites_page import SuiteReport, are_of_several_suites, write_suites_page
     from ...benchmarks.suites.leaderboards import EditorComparison, format_tables
     from ...benchmarks.suites.tables import write_tables
 
@@ -79,33 +78,27 @@ def report(
                 "--outputs, --one-file, --folder and --suite are for results of one suite, under the same options and "
                 "protocol, and these are of several"
             )
-        return report_suites(
-            folders,
-            results,
-            out=out,
-            tables=tables,
-            output_format=output_format,
-            only=only or (),
-            data=data,
-            bootstrap_samples=bootstrap_samples,
-            as_json=as_json,
-        )
+        with progress_bar(None, "bootstrap"):
+            suites = SuiteReport.of(folders, data, count=bootstrap_samples)
+            chosen = _select({chapter.name: chapter.comparison for chapter in suites.chapters}, only or ())
+        if out is not None:
+            write_suites_page(out, suites, _command(results, out, data))
+        return _report_suites(suites, chosen, out, tables, output_format, as_json=as_json)
     with progress_bar(None, "bootstrap"):
         comparison = EditorComparison.of(
             load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples
         )
         selected = _select({"": comparison}, only or ())[""]
-    page_data = (
-        None if out is None else ReportData(comparison, find_outputs(outputs or (), folders, comparison.editors))
-    )
+    found = None if out is None else find_outputs(outputs or (), folders, comparison.editors)
     if tables is not None:
         write_tables(selected, tables)
     pictures: Path | None = None
-    if out is not None and page_data is not None:
-        words = ["editcritic", "bench", "report", *map(str, results), "-o", str(out)]
-        words += ["--data", str(data)] if data else []
-        words += [word for text in outputs or () for word in ("--outputs", text)]
-        pictures = _write_page(out, page_data, shlex.join(words), one_file)
+    if out is not None and found is not None:
+        page_data = ReportData(comparison, found)
+        moved = [word for text in outputs or () for word in ("--outputs", text)]
+        command = _command(results, out, data, *moved)
+        with progress_bar(sum(len(one.rows) for one in page_data.comparison.results), "pictures") as (step, _):
+            pictures = write_page(out, page_data, command, single_file=one_file, step=step)
     if as_json:
         print_json(
             {
@@ -126,38 +119,27 @@ def report(
     return 0
 
 
-def _write_page(out: Path, page_data: ReportData, command: str, one_file: bool | None) -> Path | None:
-    from ...benchmarks.report.page import write_page
-
-    with progress_bar(sum(len(one.rows) for one in page_data.comparison.results), "pictures") as (step, _):
-        return write_page(out, page_data, command, single_file=one_file, step=step)
+def _command(results: Sequence[Path], out: Path, data: Path | None, *more: str) -> str:
+    words = ["editcritic", "bench", "report", *map(str, results), "-o", str(out)]
+    return shlex.join([*words, *(["--data", str(data)] if data else []), *more])
 
 
-def report_suites(
-    folders: Sequence[LoadedResults],
-    typed: Sequence[Path],
-    *,
+def _report_suites(
+    report: SuiteReport,
+    selected: dict[str, list[ComputedTable]],
     out: Path | None,
     tables: Path | None,
     output_format: str,
-    only: Sequence[str],
-    data: Path | None,
-    bootstrap_samples: int,
+    *,
     as_json: bool,
 ) -> int:
     """Print or write summary and tables. Returns the exit code: 1 if some of the results could not be shown."""
-    from ...benchmarks.report.suites_page import SuiteReport, summary_json, summary_markdown, write_suites_page
+    from ...benchmarks.report.suites_page import summary_json, summary_markdown
     from ...benchmarks.suites.leaderboards import format_tables
 
-    with progress_bar(None, "bootstrap"):
-        report = SuiteReport.of(folders, data, count=bootstrap_samples)
-        selected = _select({chapter.name: chapter.comparison for chapter in report.chapters}, only)
     code = int(bool(report.not_shown))
     if tables is not None:
         _write_tables(report, selected, tables)
-    if out is not None:
-        words = ["editcritic", "bench", "report", *map(str, typed), "-o", str(out)]
-        write_suites_page(out, report, shlex.join([*words, *(["--data", str(data)] if data else [])]))
     if as_json:
         chapters: list[dict[str, Any]] = [
             {
@@ -184,7 +166,11 @@ def report_suites(
                  for chapter in report.chapters if selected[chapter.name]]  # fmt: skip
         echo("\n".join([summary_markdown(report), *texts]), stderr=False)
     else:
-        named = [_renamed(one, chapter.name) for chapter in report.chapters for one in selected[chapter.name]]
+        named = [
+            replace(one, table=replace(one.table, name=f"{chapter.name}/{one.table.name}"))
+            for chapter in report.chapters
+            for one in selected[chapter.name]
+        ]
         sys.stdout.write(format_tables(named, output_format))
     for one in report.not_shown:
         echo(f"editcritic: {one.folder} is not shown: {one.reason}")
@@ -204,10 +190,6 @@ def _select(comparisons: Mapping[str, EditorComparison], only: Sequence[str]) ->
         chapter: [one for one in comparison.computed if not only or one.table.name in only]
         for chapter, comparison in comparisons.items()
     }
-
-
-def _renamed(computed: ComputedTable, chapter: str) -> ComputedTable:
-    return replace(computed, table=replace(computed.table, name=f"{chapter}/{computed.table.name}"))
 
 
 def _write_tables(report: SuiteReport, selected: dict[str, list[ComputedTable]], folder: Path) -> None:

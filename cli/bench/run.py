@@ -17,9 +17,9 @@ from ...benchmarks.common.terminal import (
     echo,
     echo_first,
     exit_code_command,
-    plain_table,
     print_json,
     render,
+    rows_table,
     user_error_text,
     user_errors,
 )
@@ -311,10 +311,8 @@ def print_run(result: RunResult, built: RunConfig, *, as_json: bool) -> int:
         echo(f"editcritic: {result.stop_reason}")
     if result.missing:
         first = next(row for row in result.results.rows if row.missing_reason)
-        echo(
-            f"editcritic: {result.missing} of {counts['items']} items have no score, e.g. {first.id}: "
-            f"{first.missing_reason}"
-        )
+        some = f"{result.missing} of {counts['items']} items have no score"
+        echo(f"editcritic: {some}, e.g. {first.id}: {first.missing_reason}")
         if result.missing == counts["items"]:
             echo(f"editcritic: {layout_text(built.suite, built.outputs)}")
         elif unnamed.count:
@@ -322,13 +320,9 @@ def print_run(result: RunResult, built: RunConfig, *, as_json: bool) -> int:
     for metric, reason in result.without_value.items():
         echo(f"editcritic: {metric} has no value, it abstained from every edit: {reason}")
     if result.failed:
-        id_, reason = next(
-            (row.id, score.reason)
-            for row in result.results.rows
-            for score in row.scores.values()
-            if score.status == "failed"
-        )
-        echo(f"editcritic: {result.failed} items have failed scores, e.g. {id_}: {reason:.400}")
+        scores = ((row.id, score) for row in result.results.rows for score in row.scores.values())
+        name, failed = next((name, score) for name, score in scores if score.status == "failed")
+        echo(f"editcritic: {result.failed} items have failed scores, e.g. {name}: {failed.reason:.400}")
         echo("editcritic: run the same command again to retry them")
     if result.tables:
         echo(f"editcritic: the results are in {built.settings.out}", stderr=False)
@@ -370,13 +364,13 @@ def run_all(settings: RunSettings, texts: Sequence[str], process: ProcessRank, *
         print_json({"exit_code": code, "out": str(out), "suites": outcomes})
         return code
     numbers = ("items", "failed", "missing")
-    table = plain_table("", "suite", "state", *numbers, "reason", right=numbers, fixed=("suite", "state", *numbers))
+    fixed, rows = ("suite", "state", *numbers), []
     for one in outcomes:
         reason = one["reason"]  # the whole one of a run that ended early stands above, with its tables
         reason = reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
-        cells = ("" if one[name] is None else str(one[name]) for name in numbers)
-        table.add_row(one["name"], one["state"], *cells, reason)
-    render(table)
+        counts = ("" if one[name] is None else str(one[name]) for name in numbers)
+        rows.append((one["name"], one["state"], *counts, reason))
+    render(rows_table("", (*fixed, "reason"), rows, right=numbers, fixed=fixed))
     echo(f"editcritic: {len(was_run)} of {len(outcomes)} suites were run; their results are in {out}", stderr=False)
     return code
 
@@ -412,12 +406,11 @@ def _outcome(
     suite: SuiteFolders, state: str, reason: str, code: int, counts: Sequence[int | None] = (None, None, None)
 ) -> dict[str, Any]:
     """exit_code: as of `bench run`. items, failed, missing: null if it was not scored."""
+    paths = {"data": suite.data, "outputs": suite.outputs, "out": suite.out}
     return {
         "name": suite.name,
         "suite": suite.spec,
-        "data": None if suite.data is None else str(suite.data),
-        "outputs": str(suite.outputs),
-        "out": str(suite.out),
+        **{name: None if path is None else str(path) for name, path in paths.items()},
         "state": state,
         "reason": reason,
         "exit_code": code,

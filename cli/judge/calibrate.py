@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...benchmarks.common.errors import InputError
-from ...benchmarks.common.terminal import echo, exit_code_command, print_json, progress_bar, render
+from ...benchmarks.common.terminal import echo, exit_code_command, plain_table, print_json, progress_bar, render
 from ..options import Json, Trust, command_group
 
 if TYPE_CHECKING:
@@ -83,14 +83,8 @@ def fit(
     has_problems = any(calibration.provenance["problems"] for calibration in calibrations.values())
     if as_json:
         documents = [{"file": str(path), **calibration_to_json(calibration)} for path, calibration in saved.items()]
-        print_json(
-            {
-                "kind": label_set.kind,
-                "dimension": label_set.dimension,
-                "calibrations": documents,
-                "exit_code": int(has_problems),
-            }
-        )
+        head = {"kind": label_set.kind, "dimension": label_set.dimension}
+        print_json({**head, "calibrations": documents, "exit_code": int(has_problems)})
         return int(has_problems)
     render(_calibration_table(saved))
     for path, calibration in saved.items():
@@ -145,18 +139,13 @@ def list_calibrations(as_json: Json = False) -> int:
     if as_json:
         documents = [{"file": str(path), **calibration_to_json(calibration)} for path, calibration in valid.items()]
         problems = [{"file": str(path), "problem": problem} for path, problem in invalid.items()]
-        print_json(
-            {
-                "folders": [str(folder) for folder in calibration_folders()],
-                "calibrations": documents,
-                "problems": problems,
-            }
-        )
+        folders = [str(folder) for folder in calibration_folders()]
+        print_json({"folders": folders, "calibrations": documents, "problems": problems})
         return int(bool(invalid))
     if valid:
         render(_calibration_table(valid))
-    folders = ", ".join(map(str, calibration_folders()))
-    echo(f"{len(valid)} calibrations in {folders} (set {CALIBRATION_PATH_VARIABLE} for other folders)", stderr=False)
+    searched = ", ".join(map(str, calibration_folders()))
+    echo(f"{len(valid)} calibrations in {searched} (set {CALIBRATION_PATH_VARIABLE} for other folders)", stderr=False)
     for problem in invalid.values():
         echo(f"editcritic: {problem}")
     return int(bool(invalid))
@@ -179,13 +168,7 @@ def show_calibration(name: CalibrationName, as_json: Json = False) -> int:
     if as_json:
         print_json({"file": str(path), **calibration_to_json(calibration)})
         return 0
-    table = Table(
-        box=None,
-        pad_edge=False,
-        show_header=False,
-        title=Text(calibration.display_name, style="bold"),
-        title_justify="left",
-    )
+    table = plain_table(Text(calibration.display_name, style="bold"))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     try:
@@ -314,22 +297,14 @@ def _calibration_table(calibrations: Mapping[Path, CalibrationMap]) -> Any:
     for name in ("input", "output", "judgements", "held out: log-loss", "line", "constant", "digest"):
         table.add_column(name, justify="left" if name in ("input", "output", "digest") else "right", overflow="fold")
     for path, calibration in calibrations.items():
-        losses = [_loss(calibration.provenance.get("held_out", {}), name) for name in ("map", "line", "constant")]
+        held_out, count = calibration.provenance.get("held_out", {}), str(calibration.provenance.get("count", ""))
+        names = ("map", "line", "constant")
+        losses = [f"{held_out[name]['log_loss']:.4f}" if name in held_out else "" for name in names]
         low, high = calibration.comes_out.range
         output = f"{low:.3g} to {high:.3g}, {calibration.comes_out.unit}"
-        cells: Sequence[str] = (
-            path.stem,
-            calibration.goes_in.metric,
-            output,
-            str(calibration.provenance.get("count", "")),
-            *losses,
-        )
-        table.add_row(*map(Text, (*cells, calibration.digest[:12])))
+        cells = (path.stem, calibration.goes_in.metric, output, count, *losses, calibration.digest[:12])
+        table.add_row(*map(Text, cells))
     return table
-
-
-def _loss(held_out: Mapping[str, Any], name: str) -> str:
-    return f"{held_out[name]['log_loss']:.4f}" if name in held_out else ""
 
 
 app = command_group(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -16,18 +15,17 @@ from ...benchmarks.common.terminal import (
     echo,
     echo_first,
     exit_code_command,
-    plain_table,
     print_json,
     progress_bar,
     render,
+    rows_table,
 )
 from ..edit import entries_of
 from ..options import AnswerCache, Data, Experts, Json, Seed, Trust
 
 if TYPE_CHECKING:
-    from ...benchmarks.common.inputs import SampleEntry
     from ...benchmarks.human_eval.judge_faults.findings import JudgeFaults
-    from ...reward import EditSample, Expert, Reward
+    from ...reward import Expert, Reward
 
 
 @exit_code_command
@@ -75,7 +73,7 @@ def judge_faults(
 
     Example: editcritic judge faults sceneedit --outputs made/tiny --reward edit-score --experts judge=qwen3-vl-8b
     """
-    from ...benchmarks.audit.chosen_edits import READ_AHEAD
+    from ...benchmarks.audit.chosen_edits import READ_AHEAD, valid_samples
     from ...benchmarks.common.inputs import load_reward, spec_argument
     from ...benchmarks.human_eval.judge_faults.runner import choose, measure_faults, selected_faults
     from ...benchmarks.run.run_budget import BudgetLimits
@@ -92,7 +90,7 @@ def judge_faults(
         problems: list[str] = []
         index = {} if log is None else log.files
         entries = entries_of(samples, outputs, data, seed, index)
-        chosen = choose(islice(_valid(entries, problems), limit * READ_AHEAD), limit, seed)
+        chosen = choose(islice(valid_samples(entries, None, problems.append), limit * READ_AHEAD), limit, seed)
         echo_first(problems, 5, "other samples are left out")
         subject: Expert | Reward
         if reward is None:
@@ -142,14 +140,6 @@ def _numbers(option: str, text: str, *, below: float) -> list[float]:
     return numbers
 
 
-def _valid(entries: Iterable[SampleEntry], problems: list[str]) -> Iterator[EditSample]:
-    for entry in entries:
-        if entry.sample is None:
-            problems.append(f"{entry.location}: {entry.problem}")
-        else:
-            yield entry.sample
-
-
 def _print(result: JudgeFaults) -> None:
     from rich.text import Text
 
@@ -162,18 +152,13 @@ def _print(result: JudgeFaults) -> None:
     kept = [number for number, name in enumerate(findings.columns) if name not in ("measure", "seconds")]
     names = [findings.columns[number] for number in kept]
     numbers = [name for name in names if name not in ("fault", "condition")]
-    printed = plain_table(
-        Text(f"Faults of {result.judge}"), *names, right=numbers, fixed=[name for name in names if name != "condition"]
-    )
-    for cells in findings.rows:
-        printed.add_row(*(Text(cells[number]) for number in kept))
-    render(printed)
+    rows = ([cells[number] for number in kept] for cells in findings.rows)
+    fixed = [name for name in names if name != "condition"]
+    render(rows_table(Text(f"Faults of {result.judge}"), names, rows, right=numbers, fixed=fixed))
     faults: dict[str, list[str]] = {}
     for finding in result.findings:
         faults.setdefault(finding.measure, []).append(finding.fault)
     for measure, measured in faults.items():
         echo(f"{', '.join(dict.fromkeys(measured))}: {measure}.", stderr=False)
-    for line in notes(result):
+    for line in (*notes(result), *(f"- {line}" for line in result.recommendations)):
         echo(line, stderr=False)
-    for line in result.recommendations:
-        echo(f"- {line}", stderr=False)

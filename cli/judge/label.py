@@ -83,8 +83,10 @@ def label(
     from ...benchmarks.common.settings_files import read_settings
     from ...benchmarks.human_eval.annotation_schedule import QuestionType, known_answers, labels_to_check
     from ...benchmarks.human_eval.annotation_session import AnnotationSession
+    from ...benchmarks.human_eval.label_sheets import labels_csv, labels_jsonl
     from ...benchmarks.human_eval.question_pools import SuitePool, open_source
     from ...benchmarks.suites.human_labels import read_labels
+    from ...reward.atomic_files import write_atomically
     from ..command_settings import StudySettings
 
     has_page = imported is None and export is None and sheet is None
@@ -134,7 +136,8 @@ def label(
     if imported is not None:
         code = _import(session, imported, document, as_json=as_json)
     if export is not None:
-        _export(session, export)
+        text = labels_csv if export.suffix.lower() == ".csv" else labels_jsonl
+        write_atomically(export, text(session.labels))
         document["export"] = str(export)
     if sheet is not None and annotator is not None:
         document |= {"sheet": str(sheet), "sheet_questions": _write_sheet(session, annotator, sheet)}
@@ -175,21 +178,9 @@ def _import(session: AnnotationSession, path: Path, document: dict[str, Any], *,
     if not as_json:
         known = len(imported.labels) - num_new
         echo(f"{num_new} labels added, {known} known, {imported.unanswered} rows without an answer", stderr=False)
-    document |= {
-        "added": num_new,
-        "unanswered": imported.unanswered,
-        "problems": list(imported.problems),
-        "num_problems": imported.problems.total,
-    }
+    document |= {"added": num_new, "unanswered": imported.unanswered}
+    document |= {"problems": list(imported.problems), "num_problems": imported.problems.total}
     return 2 if imported.problems.total else 0
-
-
-def _export(session: AnnotationSession, path: Path) -> None:
-    from ...benchmarks.human_eval.label_sheets import labels_csv, labels_jsonl
-    from ...reward.atomic_files import write_atomically
-
-    labels = session.labels
-    write_atomically(path, labels_csv(labels) if path.suffix.lower() == ".csv" else labels_jsonl(labels))
 
 
 def _write_sheet(session: AnnotationSession, annotator: str, folder: Path) -> int:

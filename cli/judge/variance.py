@@ -181,9 +181,8 @@ def _print_variance(measurements: RepeatedMeasurements, counts: Sequence[int], t
 
     from ...benchmarks.human_eval.measurement_variance import first_stable_count
 
-    table = Table(
-        "K", title=f"{measurements.metric}: (max - min) / 2 of four means of K measurements", title_justify="left"
-    )
+    title = f"{measurements.metric}: (max - min) / 2 of four means of K measurements"
+    table = Table("K", title=title, title_justify="left")
     for name in ("mean over samples", "95 % interval", "largest", "expected from one measurement's std"):
         table.add_column(name, justify="right")
     rows = [measurements.variation_at(k) for k in counts]
@@ -196,16 +195,11 @@ def _print_variance(measurements: RepeatedMeasurements, counts: Sequence[int], t
     echo(f"{len(measurements.ids)} samples{unit}; standard deviation of one measurement: {noise}", stderr=False)
     stable = first_stable_count(rows)
     if stable is not None:
-        echo(
-            f"from K = {stable} on, each step removes less than a tenth of the variation at K = {rows[0].num_averaged}",
-            stderr=False,
-        )
+        tenth = f"less than a tenth of the variation at K = {rows[0].num_averaged}"
+        echo(f"from K = {stable} on, each step removes {tenth}", stderr=False)
     if target_variation is not None:
-        required = measurements.required_count(target_variation)
-        echo(
-            f"for a mean variation of {target_variation:g}: K = {required if required is not None else 'unknown'}",
-            stderr=False,
-        )
+        required = measurements.required_count(target_variation) or "unknown"
+        echo(f"for a mean variation of {target_variation:g}: K = {required}", stderr=False)
     for name, reason in list(measurements.failed.items())[:5]:
         echo(f"{name} could not be measured: {reason}")
     if len(measurements.failed) > 5:

@@ -29,10 +29,11 @@ MAX_DRAWS = 32  # more are not recommended: another judge is cheaper
 HARMLESS = 0.1  # a change of the answer that a smaller picture may cost at most, with 95 % confidence
 
 
-def draws_for(reliability: float, target: float = TARGET_RELIABILITY) -> int | None:
-    """How many draws have a mean of this reliability (Spearman-Brown); None above `MAX_DRAWS`."""
+def draws_for(reliability: float) -> int | None:
+    """How many draws have a mean of `TARGET_RELIABILITY` (Spearman-Brown); None above `MAX_DRAWS`."""
     if reliability <= 0:
         return None
+    target = TARGET_RELIABILITY
     count = max(1, math.ceil(target / (1 - target) * (1 - reliability) / reliability - 1e-9))
     return count if count <= MAX_DRAWS else None
 
@@ -43,21 +44,20 @@ def recommendations(result: JudgeFaults) -> Iterator[str]:
     yield from _reading(result)
     yield from _pictures(result, "size", "Pictures", "larger ones cost tokens for nothing")
     yield from _pictures(result, "jpeg", "JPEG", "lossless pictures are not needed")
-    if "position" in result.found:
-        yield "Compare edits in both orders, as `pairwise-judge` does; a single order favours one position."
-    if "order" in result.found:
-        yield "Show the source first and the edit second: it does not follow words that say otherwise."
-    if "yes-bias" in result.found:
-        yield (
-            "Ask yes/no questions in both phrasings and average the answer with one minus that to the negation, or "
-            "compare scores only among themselves: the threshold of 0.5 is off."
-        )
-    if "wording" in result.found:
-        yield "Never compare its scores across prompts; to publish one, name the prompt pack, or average over several."
-    if "picture-words" in result.found:
-        yield "It obeys words painted into a picture: put `guard-prompt-injection` before it."
-    if "instruction-words" in result.found:
-        yield "It obeys words in an instruction: let it judge instructions that you wrote, and no others."
+    yield from (advice for fault, advice in _ADVICE.items() if fault in result.found)
+
+
+_ADVICE = {
+    "position": "Compare edits in both orders, as `pairwise-judge` does; a single order favours one position.",
+    "order": "Show the source first and the edit second: it does not follow words that say otherwise.",
+    "yes-bias": "Ask yes/no questions in both phrasings and average the answer with one minus that to the negation, or "
+    "compare scores only among themselves: the threshold of 0.5 is off.",
+    "wording": "Never compare its scores across prompts; to publish one, name the prompt pack, or average over "
+    "several.",
+    "picture-words": "It obeys words painted into a picture: put `guard-prompt-injection` before it.",
+    "instruction-words": "It obeys words in an instruction: let it judge instructions that you wrote, and no others.",
+}
+"""What to do about a fault that is found."""
 
 
 def _draws(result: JudgeFaults) -> Iterator[str]:

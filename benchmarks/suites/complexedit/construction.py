@@ -147,20 +147,10 @@ class ComplexEditBuilder:
                 raise ValueError(f"it has the same instruction twice: {shorten(repeated)}")
             return instructions
 
-        prompt = self.prompts.render("complex_edit_sequence", count=str(self.count), operations=operation_list())
-        return (
-            yield from ask_until_valid(
-                notes,
-                "complex-edit/sequence",
-                prompt,
-                image,
-                parse,
-                temperature=SEQUENCE_TEMPERATURE,
-                max_tokens=2048,
-                slots={"count": str(self.count)},
-                seed=self.seed,
-            )
-        )
+        slots, operations = {"count": str(self.count)}, operation_list()
+        prompt = self.prompts.render("complex_edit_sequence", **slots, operations=operations)
+        options = self._options(slots, 2048, SEQUENCE_TEMPERATURE)
+        return (yield from ask_until_valid(notes, "complex-edit/sequence", prompt, image, parse, **options))
 
     def _simplified(self, notes: RejectionLog, name: str, instruction: str) -> Program[str]:
         def parse(reply: str) -> str:
@@ -173,21 +163,23 @@ class ComplexEditBuilder:
             return simpler
 
         slots = {"kind": name, "instruction": instruction}
-        prompt, temperature = self.prompts.render("complex_edit_simplify", **slots), COMPOUND_TEMPERATURE
-        options: dict[str, Any] = {"temperature": temperature, "max_tokens": 512, "slots": slots, "seed": self.seed}
+        prompt, options = self.prompts.render("complex_edit_simplify", **slots), self._options(slots, 512)
         return (yield from ask_until_valid(notes, "complex-edit/simplify", prompt, None, parse, **options))
 
     def _compound(self, notes: RejectionLog, image: Image, sequence: Sequence[str]) -> Program[str]:
         def parse(reply: str) -> str:
-            return parse_sentence(
-                parse_fields(_COMPOUND_SCHEMA, reply)["compound_instruction"], max_words=40 * len(sequence)
-            )
+            sentence = parse_fields(_COMPOUND_SCHEMA, reply)["compound_instruction"]
+            return parse_sentence(sentence, max_words=40 * len(sequence))
 
         instructions = "\n".join(f"{number}. {instruction}" for number, instruction in enumerate(sequence, start=1))
         slots = {"instructions": instructions}
-        prompt, temperature = self.prompts.render("complex_edit_compound", **slots), COMPOUND_TEMPERATURE
-        options: dict[str, Any] = {"temperature": temperature, "max_tokens": 1024, "slots": slots, "seed": self.seed}
+        prompt, options = self.prompts.render("complex_edit_compound", **slots), self._options(slots, 1024)
         return (yield from ask_until_valid(notes, "complex-edit/compound", prompt, image, parse, **options))
+
+    def _options(
+        self, slots: Mapping[str, str], max_tokens: int, temperature: float = COMPOUND_TEMPERATURE
+    ) -> dict[str, Any]:
+        return {"temperature": temperature, "max_tokens": max_tokens, "slots": slots, "seed": self.seed}
 
 
 def construct(

@@ -211,17 +211,12 @@ ATTEMPTS = 5
 
 MAX_BYTES = 64 * 2**30
 
-_CHUNK = 1 << 20
+_CHUNK, _TIMEOUT_S = 1 << 20, 60.0
 _AGENT = "editcritic (bench prepare)"
 
 
 def download_file(
-    file: DatasetFile,
-    path: Path,
-    on_message: Callable[[str], None] = lambda text: None,
-    *,
-    retry_delay_s: float = 1.0,
-    timeout_s: float = 60.0,
+    file: DatasetFile, path: Path, on_message: Callable[[str], None] = lambda text: None, *, retry_delay_s: float = 1.0
 ) -> str:
     """Download a file to `path`, and return its sha256. An existing file is verified, not downloaded. A partial
     download is kept as `.part-<name>`; the next call resumes it if the server still has the same file (by its ETag).
@@ -237,7 +232,7 @@ def download_file(
     while True:
         before = part.stat().st_size if part.is_file() else 0
         try:
-            if _transfer(file, part, timeout_s):
+            if _transfer(file, part):
                 break
             problem = "the connection was closed early"
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
@@ -245,9 +240,8 @@ def download_file(
                 if error.code == 416:  # the partial file is complete, or of another file
                     part.unlink(missing_ok=True)
                 elif not is_retryable(error.code):
-                    raise InputError(
-                        f"{file.url} answers {error.code} {error.reason}: it cannot be downloaded"
-                    ) from None
+                    answer = f"{error.code} {error.reason}"
+                    raise InputError(f"{file.url} answers {answer}: it cannot be downloaded") from None
             problem = str(error.reason if isinstance(error, urllib.error.URLError) else error) or type(error).__name__
         now = part.stat().st_size if part.is_file() else 0
         empty_connections = 0 if now > before else empty_connections + 1
@@ -266,7 +260,7 @@ def download_file(
     return digest
 
 
-def _transfer(file: DatasetFile, part: Path, timeout_s: float) -> bool:
+def _transfer(file: DatasetFile, part: Path) -> bool:
     etag_file = _etag_file(part)
     received = part.stat().st_size if part.is_file() else 0
     headers = {"User-Agent": _AGENT, "Accept-Encoding": "identity"}
@@ -274,7 +268,7 @@ def _transfer(file: DatasetFile, part: Path, timeout_s: float) -> bool:
     if received and etag:
         headers |= {"Range": f"bytes={received}-", "If-Range": etag}
     request = urllib.request.Request(file.url, headers=headers)
-    with urllib.request.urlopen(request, timeout=timeout_s) as response:
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
         resumed = response.status == 206
         if not resumed:
             received = 0

@@ -107,11 +107,8 @@ class ReferenceGenerator:
         for reference, crop in zip(open_references, crops, strict=True):
             sample = edit_request(reference.instruction, crop, id=reference.id)
             seed = self.seed + (reference.round - 1) * MAX_ATTEMPTS + reference.attempt
-            requests.append(
-                CandidateRequest(
-                    f"{reference.target}/{reference.round}/{reference.attempt}", sample, sample, NoiseSpec(seed)
-                )
-            )
+            name = f"{reference.target}/{reference.round}/{reference.attempt}"
+            requests.append(CandidateRequest(name, sample, sample, NoiseSpec(seed)))
         candidates = generator.generate(requests)
         edited_crops: list[tuple[PendingReference, Image, Image]] = []
         for reference, crop, candidate in zip(open_references, crops, candidates, strict=True):
@@ -134,10 +131,8 @@ class ReferenceGenerator:
         reference.attempt += 1
         if reference.attempt == MAX_ATTEMPTS:
             reference.abandoned = True
-            reference.notes.add(
-                "rejected",
-                f"no reference after {MAX_ATTEMPTS} attempts at target {reference.target + 1}; the last: {reason}",
-            )
+            attempts = f"{MAX_ATTEMPTS} attempts at target {reference.target + 1}"
+            reference.notes.add("rejected", f"no reference after {attempts}; the last: {reason}")
 
 
 def _accept(instruction: str, crop: Image, edited: Image) -> Program[Score]:
@@ -319,7 +314,9 @@ _DATA_FIELDS = {
 
 @dataclass
 class _ConstructionState:
-    rejects: list[Rejection] = field(default_factory=list)
+    out: Path
+    reviews: Mapping[str, ReferenceReview]
+    rejects: list[Rejection]
     failed: dict[str, str] = field(default_factory=dict)
     finished: dict[str, ConstructedSample] = field(default_factory=dict)
 
@@ -347,28 +344,25 @@ class DleBenchBuilder:
         """
         questions = [entry for entry in entries if isinstance(entry, VisualQuestion)]
         folder = ConstructionFolder(out, self._record(questions))
-        reviews = read_reviews(out, self.labels)
-        state = _ConstructionState(
-            [Rejection(entry[0], "rejected", entry[1]) for entry in entries if isinstance(entry, tuple)]
-        )
+        rejects = [Rejection(entry[0], "rejected", entry[1]) for entry in entries if isinstance(entry, tuple)]
+        state = _ConstructionState(out, read_reviews(out, self.labels), rejects)
         with input_errors(JournalError):
             journal = Journal(out / JOURNAL)
         with journal, Engine(log=journal.answer_log, window=self.window) as engine:
             samples = [
-                sample.corrected(reviews.get(sample.id, ReferenceReview()))
+                sample.corrected(state.reviews.get(sample.id, ReferenceReview()))
                 for sample in self._samples(questions, engine, state, step)
             ]
             generator = ReferenceGenerator(self.editor, {"judge": self.judge}, engine, journal, self.seed)
-            self._references(samples, reviews, generator, out, state)
+            _make_references(samples, generator, state)
             stats = engine.stats().since(Stats())
         folder.write_rejections(state.rejects)
         path = folder.write_jsonl(DATA_FILE, (sample.row() for sample in samples if sample.id in state.finished))
-        folder.write_jsonl(REVIEW_FILE, _review_rows(questions, samples, reviews, state))
+        folder.write_jsonl(REVIEW_FILE, _review_rows(questions, samples, state))
         files = (path, out / SOURCES_FOLDER, out / REFERENCES_FOLDER, out / REVIEW_FILE)
         num_finished = len(state.finished)
-        return ConstructionReport(
-            num_finished, len(entries) - num_finished - len(state.failed), state.failed, files, stats
-        )
+        num_rejected = len(entries) - num_finished - len(state.failed)
+        return ConstructionReport(num_finished, num_rejected, state.failed, files, stats)
 
     def _record(self, questions: Sequence[VisualQuestion]) -> dict[str, Any]:
         return {
@@ -396,34 +390,29 @@ class DleBenchBuilder:
                 source = open_image(question.image)
                 yield ConstructedSample(question, source, pixel_boxes(question.boxes, source.size), result.value)
 
-    def _references(
-        self,
-        samples: Sequence[ConstructedSample],
-        reviews: Mapping[str, ReferenceReview],
-        generator: ReferenceGenerator,
-        out: Path,
-        state: _ConstructionState,
-    ) -> None:
-        pending = []
-        for sample in samples:
-            review = reviews.get(sample.id, ReferenceReview())
-            if reason := review.rejection_reason:
-                state.rejects.append(Rejection(sample.id, "rejected", reason))
-                continue
-            if review.decision == "accept" and (out / REFERENCES_FOLDER / sample.row()["reference_image"]).is_file():
-                state.finished[sample.id] = sample  # the accepted picture, whatever was corrected since
-                continue
+
+def _make_references(
+    samples: Sequence[ConstructedSample], generator: ReferenceGenerator, state: _ConstructionState
+) -> None:
+    pending = []
+    for sample in samples:
+        review, file = state.reviews.get(sample.id, ReferenceReview()), sample.row()["reference_image"]
+        if reason := review.rejection_reason:
+            state.rejects.append(Rejection(sample.id, "rejected", reason))
+        elif review.decision == "accept" and (state.out / REFERENCES_FOLDER / file).is_file():
+            state.finished[sample.id] = sample  # the accepted picture, whatever was corrected since
+        else:
             instruction, number, notes = sample.data.instruction, review.next_review.round, RejectionLog(sample.id)
             pending.append(PendingReference(sample.id, instruction, sample.boxes, number, sample.source, notes))
-        by_id = {sample.id: sample for sample in samples}
-        for reference in generator.generate_all(pending):
-            state.rejects += reference.notes.rejects
-            if reference.failed:
-                state.failed[reference.id] = reference.failed
-            elif not reference.abandoned:
-                sample = by_id[reference.id]
-                _save_reference(sample, reference.picture, out)
-                state.finished[reference.id] = sample
+    by_id = {sample.id: sample for sample in samples}
+    for reference in generator.generate_all(pending):
+        state.rejects += reference.notes.rejects
+        if reference.failed:
+            state.failed[reference.id] = reference.failed
+        elif not reference.abandoned:
+            sample = by_id[reference.id]
+            _save_reference(sample, reference.picture, state.out)
+            state.finished[reference.id] = sample
 
 
 def _save_reference(sample: ConstructedSample, reference: Image, out: Path) -> None:
@@ -437,14 +426,11 @@ def _save_reference(sample: ConstructedSample, reference: Image, out: Path) -> N
 
 
 def _review_rows(
-    questions: Sequence[VisualQuestion],
-    samples: Sequence[ConstructedSample],
-    reviews: Mapping[str, ReferenceReview],
-    state: _ConstructionState,
+    questions: Sequence[VisualQuestion], samples: Sequence[ConstructedSample], state: _ConstructionState
 ) -> Iterator[dict[str, Any]]:
     rows = {sample.id: sample.row() for sample in samples}
     for question in questions:
-        name, review = question.id, reviews.get(question.id)
+        name, review = question.id, state.reviews.get(question.id)
         if name in state.finished:
             yield (review or ReferenceReview()).next_review.row(name, rows[name])
         elif review is not None:

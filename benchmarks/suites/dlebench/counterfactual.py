@@ -229,26 +229,12 @@ def counterfactual_program(
         if not others:
             raise ConstructionRejected("there is no wrong option")
         wrong = Random(f"{seed} {question.id} {question.text}").choice(others)
-        prompt = prompts.render(
-            "dlebench_counterfactual",
-            question=question.text,
-            options="; ".join(question.options),
-            answer=question.answer,
-            wrong=wrong,
-        )
         slots = {"question": question.text, "answer": question.answer, "wrong": wrong}
-        return (
-            yield from ask_until_valid(
-                notes,
-                STAGE,
-                prompt,
-                None,  # the paper's prompt has no image
-                lambda reply: parse_counterfactual(reply, wrong),
-                temperature=TEMPERATURE,
-                max_tokens=512,
-                slots=slots,
-            )
-        )
+        prompt = prompts.render("dlebench_counterfactual", **slots, options="; ".join(question.options))
+        parse = partial(parse_counterfactual, wrong=wrong)
+        options: dict[str, Any] = {"temperature": TEMPERATURE, "max_tokens": 512, "slots": slots}
+        # The paper's prompt has no image.
+        return (yield from ask_until_valid(notes, STAGE, prompt, None, parse, **options))
 
     return run
 

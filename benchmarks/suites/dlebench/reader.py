@@ -142,7 +142,9 @@ def _merge_annotations(
 
 def _line(folder: Path, row: Row, where: str, *, oracle: bool) -> DleBenchRow:
     required = ["image", "edit_operation", "type", *(["reference_image", "bbox"] if oracle else [])]
-    type_name = field(row, "type", FIELD_ALIASES) or _operation(row)
+    operation, instruction = row.get("edit_operation"), field(row, "edit_operation", FIELD_ALIASES)
+    # `edit_operation` is the type where another field has the instruction.
+    type_name = field(row, "type", FIELD_ALIASES) or (None if operation == instruction else operation)
     missing = [one for one in required if field(row, one, FIELD_ALIASES) is None and not (one == "type" and type_name)]
     if missing:
         hint = ", or mode=tools or mode=plain" if oracle and {"reference_image", "bbox"} & set(missing) else ""
@@ -160,16 +162,10 @@ def _line(folder: Path, row: Row, where: str, *, oracle: bool) -> DleBenchRow:
             raise ValueError(f"names {reference.name}, which is not in {folder / REFERENCES_FOLDER}")
         reference = None
     name = field(row, "id", FIELD_ALIASES)
-    instruction = str(field(row, "edit_operation", FIELD_ALIASES)).strip()
+    boxes = field(row, "bbox", FIELD_ALIASES)
     return DleBenchRow(
-        where, "" if name is None else str(name), image, reference, instruction, kind, field(row, "bbox", FIELD_ALIASES)
+        where, "" if name is None else str(name), image, reference, str(instruction).strip(), kind, boxes
     )
-
-
-def _operation(row: Row) -> Any:
-    """The value of `edit_operation`, if another field has the instruction."""
-    operation = row.get("edit_operation")
-    return None if operation == field(row, "edit_operation", FIELD_ALIASES) else operation
 
 
 def parse_type(name: str) -> str | None:

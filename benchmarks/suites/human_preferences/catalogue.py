@@ -31,15 +31,8 @@ def _pair(
 ) -> Comparison:
     """picture: of a cell or a name. edits: two of these by name. preference: 1 if people prefer the first of them."""
     first, second = edits
-    return Comparison(
-        name,
-        name,
-        instruction,
-        (picture(source),),
-        {edit: picture(cell) for edit, cell in edits.items()},
-        {(first, second): preference},
-        labels=labels,
-    )
+    candidates, preferences = {edit: picture(cell) for edit, cell in edits.items()}, {(first, second): preference}
+    return Comparison(name, name, instruction, (picture(source),), candidates, preferences, labels=labels)
 
 
 def _split_files(folder: Path, split: str, columns: Sequence[str], title: str, files: Sequence[str]) -> SplitFiles:
@@ -74,15 +67,8 @@ def read_genai_bench(folder: Path) -> Rows:
 
 def _genai_row(folder: Path, row: Row) -> Comparison:
     edits = {"left": row["left_output_image"], "right": row["right_output_image"]}
-    picture = partial(Picture.of_cell, folder)
-    return _pair(
-        row["number"],
-        text(row, "instruct_prompt"),
-        picture,
-        row["source_image"],
-        edits,
-        choice(row, "vote_type", _VOTES),
-    )
+    picture, instruction = partial(Picture.of_cell, folder), text(row, "instruct_prompt")
+    return _pair(row["number"], instruction, picture, row["source_image"], edits, choice(row, "vote_type", _VOTES))
 
 
 def _genai_json_row(folder: Path, row: Row) -> Comparison:

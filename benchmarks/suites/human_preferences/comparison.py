@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from pathlib import Path, PurePosixPath
 from statistics import fmean
@@ -263,14 +264,10 @@ def _read_json(path: Path) -> Iterator[Comparison | DataProblem]:
         else:
             rated[key][model] = row
     for (source, instruction), rows in rated.items():
-        yield _comparison(
-            f"{source}: {instruction}",
-            instruction,
-            Picture.of_file(path.parent, source),
-            {model: Picture.of_file(path.parent, row.get("output_path")) for model, row in rows.items()},
-            {model: float(row["score"]) for model, row in rows.items()},
-            {},
-        )
+        picture = partial(Picture.of_file, path.parent)
+        candidates = {model: picture(row.get("output_path")) for model, row in rows.items()}
+        ratings = {model: float(row["score"]) for model, row in rows.items()}
+        yield _comparison(f"{source}: {instruction}", instruction, picture(source), candidates, ratings, {})
 
 
 def _comparison(

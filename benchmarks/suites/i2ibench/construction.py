@@ -12,6 +12,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -37,6 +38,8 @@ from ..construction.workspace import (
 )
 from .reader import CATEGORIES, PROMPTS_FILE, Category
 
+MULTI_SOURCES = (2, 3)
+"""Numbers of images of scenes of several."""
 PAPER_SCENES = 100
 """Default scenes per half, as in the paper, if there are enough images."""
 
@@ -271,28 +274,25 @@ def construct_suite(
     judge: Expert,
     single: int | None = None,
     multi: int | None = None,
-    sources: Sequence[int] = (2, 3),
     seed: int = 0,
-    quotas: bool = True,
     prompts: str | None = None,
     window: int = 64,
     step: Callable[[], None] = lambda: None,
 ) -> ConstructionReport:
     """Construct a suite from a folder of images: `prompts.jsonl`, `images/`, and `rejections.jsonl`.
 
-    single, multi: scenes of each half, five prompts each; by default 100, or as many as the images allow. sources:
-    numbers of images of multi-image scenes. seed: of the drawn scenes, and of the judge's samples. quotas: keep the
-    shares of dimensions to those of the paper. step: called after each scene. The same call resumes, without repeating
+    single, multi: scenes of each half, five prompts each; by default 100, or as many as the images allow. seed: of the
+    drawn scenes, and of the judge's samples. step: called after each scene. The same call resumes, without repeating
     queries. Raises `InputError`.
     """
     prompt_templates = load_prompts(prompts)
-    scenes = sample_scenes(list_numbered_images(images), single, multi, sources, seed)
+    scenes = sample_scenes(list_numbered_images(images), single, multi, MULTI_SOURCES, seed)
     images_by_name = {source.name: open_image(source.path) for scene in scenes for source in scene.sources}
     settings = {
         "suite": "i2ibench",
         "seed": seed,
         "scenes": {scene.name: [source.name for source in scene.sources] for scene in scenes},
-        "quotas": quotas,
+        "quotas": True,
         "prompts": prompt_templates.digest,
         "experts": {"judge": judge.id},
         "images": {name: image.digest for name, image in images_by_name.items()},
@@ -301,9 +301,12 @@ def construct_suite(
     programs = ((scene.name, _scene_program(scene, images_by_name, prompt_templates, seed)) for scene in scenes)
     constructed = folder.run(programs, {"judge": judge}, window=window, step=step)
     generated = [prompt for scene_prompts in constructed.values.values() for prompt in scene_prompts]
-    selected = apply_quotas(generated, seed) if quotas else generated
+    selected = apply_quotas(generated, seed)
+    (out / IMAGES_SLOT).mkdir(exist_ok=True)
     for source in {source.name: source for scene in scenes for source in scene.sources}.values():
-        _copy_source(source, out)
+        if not (path := out / IMAGES_SLOT / source.name).is_file():
+            with atomic_replacement(path) as temporary:
+                shutil.copyfile(source.path, temporary)  # unchanged: readers see what the judge saw
     path = folder.write_jsonl(PROMPTS_FILE, (prompt.row() for prompt in selected))
     failed = constructed.failures
     num_rejected = sum(len(scene.categories) for scene in scenes if scene.name not in failed) - len(generated)
@@ -330,19 +333,10 @@ def _scene_program(
             dimensions="\n".join(f"- {dimension.title}: {dimension.meaning}" for dimension in choices),
         )
         used = [instruction.casefold() for instruction in previous]
-        return (
-            yield from ask_until_valid(
-                notes,
-                f"i2ibench/{category.name}",
-                prompt,
-                images,
-                lambda reply: parse_prompt_reply(reply, scene, category, used),
-                temperature=TEMPERATURE,
-                max_tokens=1024,
-                slots={"scene": scene.name, "category": category.name},
-                seed=seed,
-            )
-        )
+        parse = partial(parse_prompt_reply, scene=scene, category=category, used_instructions=used)
+        slots = {"scene": scene.name, "category": category.name}
+        options: dict[str, Any] = {"temperature": TEMPERATURE, "max_tokens": 1024, "slots": slots, "seed": seed}
+        return (yield from ask_until_valid(notes, f"i2ibench/{category.name}", prompt, images, parse, **options))
 
     def run(notes: RejectionLog) -> Program[tuple[GeneratedPrompt, ...]]:
         generated: list[GeneratedPrompt] = []
@@ -355,11 +349,3 @@ def _scene_program(
         return tuple(generated)
 
     return run
-
-
-def _copy_source(source: NumberedImage, out: Path) -> None:
-    path = out / IMAGES_SLOT / source.name
-    if not path.is_file():
-        path.parent.mkdir(exist_ok=True)
-        with atomic_replacement(path) as temporary:
-            shutil.copyfile(source.path, temporary)  # unchanged: readers see what the judge saw

@@ -104,10 +104,16 @@ class ImgEditBench(Suite):
         if extract_source is not None and part != "basic":
             raise InputError(f"extract_source is an option of the part basic, got part={part}")
         self.part, self.protocol, self.extract_source, self.prompts = part, protocol, extract_source, prompts
-        self._check_options()  # before data are read
+        if part != "multi-turn":
+            self._check_metrics()  # before data are read
+        elif prompts is not None or protocol != "fixed":
+            raise InputError("people judge the part multi-turn: it has neither protocol nor prompts")
         problems = Problems[DataProblem]()
         rows = read_part(Path(data), part, problems)
-        items = self._items(rows, data_folder(Path(data)), problems)
+        images = decode_images((row.picture for row in rows), data_folder(Path(data)))
+        items = make_items(
+            rows, lambda row: self._items_of(row, opened(images[row.picture])), lambda row: row.where, problems
+        )
         fields = [[item.id, item.sample.instruction, dict(item.labels), item.sample.source.digest] for item in items]
         self.digest = json_digest([part, fields])
         self._hold(items, problems, f"{data} has no usable pictures")
@@ -162,13 +168,6 @@ class ImgEditBench(Suite):
         """`imgedit/result.json` and the files that the released scripts make of it."""
         return [] if self.part == "multi-turn" else write_official_files(results, METRICS[self.part], folder)
 
-    def _check_options(self) -> None:
-        if self.part == "multi-turn":
-            if self.prompts is not None or self.protocol != "fixed":
-                raise InputError("people judge the part multi-turn: it has neither protocol nor prompts")
-            return
-        self._check_metrics()
-
     def _completeness_notes(self) -> list[str]:
         published = {"": UGE_COUNT} if self.part == "uge" else {str(kind): n for kind, n in TYPE_COUNTS.items()}
         counts = Counter(str(item.labels.get("type", "")) for item in self.items)
@@ -176,14 +175,6 @@ class ImgEditBench(Suite):
         total = f"{len(self.items)} of {sum(published.values())}"
         listed = f": {', '.join(differing)}" if self.part == "basic" else ""
         return [f"the data have {total} instructions{listed}"] if differing else []
-
-    def _items(self, rows: Sequence[ImgEditRow], folder: Path, problems: Problems[DataProblem]) -> list[SuiteItem]:
-        images = decode_images((row.picture for row in rows), folder)
-
-        def items_of(row: ImgEditRow) -> list[SuiteItem]:
-            return self._items_of(row, opened(images[row.picture]))
-
-        return make_items(rows, items_of, lambda row: row.where, problems)
 
     def _items_of(self, row: ImgEditRow, picture: Image) -> list[SuiteItem]:
         first = row.instructions[0]
