@@ -228,7 +228,7 @@ def test_files_that_are_not_ours_are_not_written_over(edit: Edit, session: Sessi
     assert ((session.out / "edited.png").read_bytes(), session.painter.calls) == (there, [])
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "selector": ({"selector": "best-off?n=2"}, "unknown selector 'best-off': did you mean best-of"),
     "option": ({"selector": "best-of?m=2"}, "its options are n"),
     "option's type": ({"selector": "best-of?n=many"}, "n is an integer, got 'many'"),

@@ -19,7 +19,7 @@ from ...reward.fakes import Fake, Rated, known, sample
 
 PATIENCE_S = 90.0  # for what is at hand in no time, unless the machine is busy
 TOKEN = "the-token-of-the-test"
-SMALL = {
+SMALL: dict[str, Any] = {
     "max_samples": 8, "max_body_bytes": MIB, "max_pixels": MIB, "max_image_pixels": MIB // 4,
     "max_queued_bytes": 8 * MIB,
 }  # fmt: skip

@@ -185,6 +185,7 @@ def recoloured_pair(photo, box, changed, code):
 def yes_of_pair(photo, box, changed, colour):
     *crops, place = recoloured_pair(photo, box, changed, PAINTS[colour][0])
     (reply,) = ColourJudge()([question(*crops, value=colour, topic="edival/color_pair", slots=[("box", place)])])
+    assert isinstance(reply, Reply)
     return reply.probabilities["yes"], reply.text
 
 

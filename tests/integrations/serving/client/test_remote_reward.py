@@ -318,7 +318,7 @@ def test_too_many_failures_bring_along_what_was_scored():
 
 @pytest.mark.usefixtures("no_pauses")
 def test_it_waits_for_a_judge_that_is_down():
-    down = [(200, {}, failed)] * 3
+    down: list[Any] = [(200, {}, failed)] * 3
     scores, requests = asked(*down, (200, {}, scored), count=16, on_failures="wait", chunk_size=16)
     assert scores.values == [0.5] * 16
     assert len({request["key"] for request in requests}) == 4
