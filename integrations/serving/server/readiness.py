@@ -58,15 +58,8 @@ class Readiness:
 
     def report(self, draining: bool = False) -> dict[str, Any]:
         """As JSON: `ready`, and why not. draining: whether the server is stopping."""
-        unavailable, loading = self.unavailable_experts(), self.loading()
-        report: dict[str, Any] = {"ready": not (unavailable or loading or draining)}
-        if draining:
-            report["draining"] = True
-        if loading:
-            report["loading"] = loading
-        if unavailable:
-            report["unavailable"] = unavailable
-        return report
+        reasons = {"draining": draining, "loading": self.loading(), "unavailable": self.unavailable_experts()}
+        return {"ready": not any(reasons.values()), **{name: reason for name, reason in reasons.items() if reason}}
 
     def _experts(self) -> list[tuple[Engine, Expert, str]]:
         """The experts in use, each once per engine, with a role that no other expert has."""

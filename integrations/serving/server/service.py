@@ -216,7 +216,7 @@ class ScoringService:
             async with timeout(remaining):
                 await job.done.wait()
         except TIMEOUTS:
-            self.metrics.late(job.scores.count(None))
+            self.metrics.not_scored("late", job.scores.count(None))
         finally:
             job.waiting -= 1
             if not job.waiting and not job.done.is_set():
@@ -268,7 +268,7 @@ class ScoringService:
                 return running
             scores = self._idempotency_cache.look_up((request.key, fingerprint))
             if scores is not None:
-                self.metrics.replayed(len(scores))
+                self.metrics.not_scored("replayed", len(scores))
                 return list(scores)
         count = len(request.samples)
         if count > self.limits.max_samples:
@@ -340,7 +340,7 @@ class ScoringService:
     def _cancel(self, job: ScoringJob) -> None:
         """No caller waits any more: pending samples are dropped, running ones send no further queries."""
         job.cancelled = True
-        self.metrics.observe_cancelled(len(job.pending))
+        self.metrics.not_scored("cancelled", len(job.pending))
         for index in job.pending:
             job.samples[index] = None
         job.pending.clear()

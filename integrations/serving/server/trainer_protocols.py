@@ -41,7 +41,7 @@ from ....reward.training.advantages import training_values
 from ...trainers.omnigen2_rl import evaluation
 from ...trainers.trainer_reward import describe_unscored
 from ..http_protocol import APIError, ScoreRequest
-from .app import unless_disconnected
+from .app import read_body, unless_disconnected
 from .pickled_requests import read_edit_r1, read_omnigen2_rl, read_verl_omni
 from .restricted_pickle import PickleError, dumps, error_pickle, loads
 from .service import ScoringService, score_with_retries
@@ -87,24 +87,29 @@ def _only_scores(
     return {"scores": list(values)}
 
 
-def _edit_r1_error(status: int, message: str) -> tuple[int, bytes]:
-    return 501 if status == 500 else status, error_pickle(f"editcritic: HTTP {status}: {message}")
-
-
-def _verl_omni_error(status: int, message: str) -> tuple[int, bytes]:
-    return status, dumps({"error": message})
-
-
-def _omnigen2_rl_error(status: int, message: str) -> tuple[int, bytes]:
-    return 401 if status == 401 else 200, error_pickle(f"editcritic: HTTP {status}: {message}")
+def _error_pickle(status: int, message: str) -> bytes:
+    return error_pickle(f"editcritic: HTTP {status}: {message}")
 
 
 _PICKLED: Final[Mapping[str, _PickledProtocol]] = {
     "edit-r1": _PickledProtocol(
-        ("/mode/logits_non_cot", "/mode/score_continue"), read_edit_r1, _only_scores, _edit_r1_error, 360.0
+        ("/mode/logits_non_cot", "/mode/score_continue"),
+        read_edit_r1,
+        _only_scores,
+        lambda status, message: (501 if status == 500 else status, _error_pickle(status, message)),
+        360.0,
     ),
-    "verl-omni": _PickledProtocol(("/verl-omni",), read_verl_omni, _only_scores, _verl_omni_error, 120.0),
-    "omnigen2-rl": _PickledProtocol(("/",), read_omnigen2_rl, evaluation, _omnigen2_rl_error, 600.0, images=True),
+    "verl-omni": _PickledProtocol(
+        ("/verl-omni",), read_verl_omni, _only_scores, lambda status, error: (status, dumps({"error": error})), 120.0
+    ),
+    "omnigen2-rl": _PickledProtocol(
+        ("/",),
+        read_omnigen2_rl,
+        evaluation,
+        lambda status, message: (401 if status == 401 else 200, _error_pickle(status, message)),
+        600.0,
+        images=True,
+    ),
 }
 
 
@@ -166,11 +171,7 @@ def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Ca
 
         received_at = time.monotonic()
         try:
-            body = bytearray()
-            async for chunk in request.stream():
-                body += chunk
-            score_request = await service.run_in_decoder(read, body)
-            body = bytearray()
+            score_request = await read_body(service, request, read)
             scoring = score_with_retries(
                 service, score_request, received_at=received_at, client_timeout_s=protocol.client_timeout_s
             )
