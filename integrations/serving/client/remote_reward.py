@@ -326,15 +326,8 @@ class RemoteReward(BaseReward):
 
     def _record(self, score: Score, scores: Sequence[Score]) -> None:
         self._window.add(score)
-        if self.on_failures == "none" or score.status != "failed" or not self._window.exceeded:
-            return
-        share = self._window.share
-        self._window.clear()
-        raise TooManyFailures(
-            f"{share:.0%} of the last scores failed (max_failure_rate: {self.max_failure_rate:.0%}); the last one: "
-            f"{score.reason}",
-            scores,
-        )
+        if self.on_failures != "none" and score.status == "failed" and self._window.exceeded:
+            raise TooManyFailures(self._window.end(score), scores)
 
     def _connect(self) -> _Connection:
         with self._connection_lock:

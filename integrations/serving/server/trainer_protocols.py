@@ -29,7 +29,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,6 +36,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ....reward import EditSample, Score
+from ....reward.lru_cache import LruCache
 from ....reward.training.advantages import training_values
 from ...trainers.omnigen2_rl import evaluation
 from ...trainers.trainer_reward import describe_unscored
@@ -155,7 +155,7 @@ def add_trainer_protocols(
 
 def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Callable[[Request], Awaitable[Response]]:
     protocol = _PICKLED[name]
-    retry_counter = _RetryCounter()
+    retries: LruCache[str, int] = LruCache(4096)
 
     def read(body: bytearray) -> ScoreRequest:
         try:
@@ -178,12 +178,12 @@ def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Ca
             scores = await unless_disconnected(request, scoring)
             if scores is None:
                 return Response(status_code=499)
-            lowest, may_retry = service.reward().card.range[0], partial(retry_counter.may_retry, score_request.key)
+            lowest, may_retry = service.reward().card.range[0], partial(_may_retry, retries, score_request.key)
             values = values_or_error(score_request.samples, scores, lowest, on_unscored, may_retry)
         except (APIError, ServerBusy) as error:
             log.warning("rejected a request to %s: %s", request.url.path, error)  # its client may not show it
             raise
-        retry_counter.forget(score_request.key)
+        retries.pop(score_request.key)
         answer = protocol.answer(score_request.samples, scores, values, time.monotonic() - received_at)
         return Response(dumps(answer), media_type="application/octet-stream")
 
@@ -209,19 +209,8 @@ def values_or_error(
     raise APIError(message, 422)
 
 
-class _RetryCounter:
-    def __init__(self, max_entries: int = 4096) -> None:
-        self._max_entries = max_entries
-        self._counts: OrderedDict[str, int] = OrderedDict()
-
-    def may_retry(self, digest: str) -> bool:
-        times = self._counts.pop(digest, 0) + 1
-        if times > _MAX_RETRIES:
-            return False
-        self._counts[digest] = times
-        if len(self._counts) > self._max_entries:
-            self._counts.popitem(last=False)
-        return True
-
-    def forget(self, digest: str) -> None:
-        self._counts.pop(digest, None)
+def _may_retry(retries: LruCache[str, int], key: str) -> bool:
+    times = (retries.pop(key) or 0) + 1
+    if times <= _MAX_RETRIES:
+        retries.put(key, times)
+    return times <= _MAX_RETRIES

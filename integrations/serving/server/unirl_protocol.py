@@ -22,6 +22,7 @@ import asyncio
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,7 @@ def add_unirl_routes(app: FastAPI, service: ScoringService) -> None:
 
     async def score(request: Request) -> Response:
         received_at = time.monotonic()
-        batch, score_requests = await read_body(service, request, _read, service)
+        batch, score_requests = await read_body(service, request, partial(_read, service))
         times = {"received_at": received_at, "client_timeout_s": CLIENT_TIMEOUT_S}
         scorings = [score_with_retries(service, one, **times) for one in score_requests.values()]
         tasks = [asyncio.create_task(unless_disconnected(request, scoring)) for scoring in scorings]
@@ -114,7 +115,7 @@ def add_unirl_routes(app: FastAPI, service: ScoringService) -> None:
         app.router.routes.append(Route(path, endpoint, methods=[method]))
 
 
-def _read(body: bytearray, service: ScoringService) -> tuple[_Batch, dict[str, ScoreRequest]]:
+def _read(service: ScoringService, body: bytearray) -> tuple[_Batch, dict[str, ScoreRequest]]:
     """One request per reward, with the items that require it, in order. Raises `APIError`."""
     data = read_json(bytes(body), service.limits)
     _check_counts(data, service)
