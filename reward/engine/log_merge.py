@@ -244,7 +244,7 @@ class _Merger:
 
     def _seen(self, kind: str, key: str) -> str | None:
         row = self._db.execute("select value from seen where kind = ? and key = ?", (kind, key)).fetchone()
-        return row and row[0]
+        return None if row is None else str(row[0])
 
     def _see(self, kind: str, key: str, value: str = "") -> None:
         self._db.execute("insert or ignore into seen values (?, ?, ?)", (kind, key, value))
