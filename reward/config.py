@@ -120,16 +120,12 @@ def read_spec(path: str | Path) -> Spec:
 def _build_nested(value: Any, group: Group) -> Any:
     if isinstance(value, Mapping):
         if "use" in value:
-            return build(value, _group_with(str(value["use"]), group))
+            groups: tuple[Group, ...] = (group, "editcritic.rewards", "editcritic.experts", "editcritic.selectors")
+            return build(value, next((one for one in groups if str(value["use"]) in entry_point_names(one)), group))
         return {key: _build_nested(item, group) for key, item in value.items()}
     if isinstance(value, list):
         return tuple(_build_nested(item, group) for item in value)
     return value
-
-
-def _group_with(name: str, group: Group) -> Group:
-    groups: tuple[Group, ...] = (group, "editcritic.rewards", "editcritic.experts", "editcritic.selectors")
-    return next((one for one in groups if name in entry_point_names(one)), group)
 
 
 def _construct(name: str, options: Mapping[str, Any], group: Group) -> Any:

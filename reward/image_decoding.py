@@ -144,22 +144,6 @@ class _Strict(PIL.ImageFile.ImageFile):
             raise ImageError(f"is damaged: its pixels cannot be decoded ({codec}, error {error})")
 
 
-class _Png(PIL.PngImagePlugin.PngImageFile, _Strict):
-    pass
-
-
-class _Jpeg(PIL.JpegImagePlugin.JpegImageFile, _Strict):
-    pass
-
-
-class _WebP(PIL.WebPImagePlugin.WebPImageFile, _Strict):
-    pass
-
-
-class _Gif(PIL.GifImagePlugin.GifImageFile, _Strict):
-    pass
-
-
 class _Bmp(PIL.BmpImagePlugin.BmpImageFile, _Strict):
     def _open(self) -> None:
         super()._open()
@@ -172,12 +156,16 @@ class _Tiff(PIL.TiffImagePlugin.TiffImageFile, _Strict):
     load_prepare = PIL.ImageFile.ImageFile.load_prepare  # its own asks for `MAX_IMAGE_PIXELS`; ours is `check_size`
 
 
+def _strict(reader: type[PIL.ImageFile.ImageFile]) -> type[PIL.ImageFile.ImageFile]:
+    return type(reader.__name__, (reader, _Strict), {})
+
+
 # Classes instead of `PIL.Image.open`, which may try others, and reads a JPEG's index of further pictures.
 _READERS: dict[str, Callable[[io.BytesIO], PIL.ImageFile.ImageFile]] = {
-    "PNG": _Png,
-    "JPEG": _Jpeg,
-    "WebP": _WebP,
-    "GIF": _Gif,
+    "PNG": _strict(PIL.PngImagePlugin.PngImageFile),
+    "JPEG": _strict(PIL.JpegImagePlugin.JpegImageFile),
+    "WebP": _strict(PIL.WebPImagePlugin.WebPImageFile),
+    "GIF": _strict(PIL.GifImagePlugin.GifImageFile),
     "BMP": _Bmp,
     "TIFF": _Tiff,
 }

@@ -49,11 +49,21 @@ class LruCache(Generic[K, V]):
             while self.used > self._limit and len(self._kept) > self._least:
                 self.used -= self._size(self._kept.popitem(last=False)[1])
 
+    def pop(self, key: K) -> V | None:
+        """Remove a value, and return it, if it is kept."""
+        with self._lock:
+            value = self._kept.pop(key, None)
+            self.used -= 0 if value is None else self._size(value)
+            return value
+
     def clear(self) -> None:
         """Remove all values."""
         with self._lock:
             self._kept.clear()
             self.used = 0
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
 
     def __len__(self) -> int:
         return len(self._kept)

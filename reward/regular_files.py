@@ -13,7 +13,7 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from .trust import is_trusted_path
 
@@ -61,9 +61,13 @@ def _open_regular(name: str, inside: Path | None) -> BinaryIO:
         descriptor = os.open(opened, os.O_RDONLY | _FLAGS | (_NO_LINK if inside is not None else 0))
     except (ValueError, RuntimeError) as error:  # a null character or a lone surrogate in the path; a loop of links
         raise OSError(errno.EINVAL, f"no path: {error}", name) from None
+    return _file_of(descriptor, name, "rb")
+
+
+def _file_of(descriptor: int, name: str, mode: Literal["rb", "a+b"]) -> BinaryIO:
     try:
         _require_regular(os.fstat(descriptor), name)  # what was opened, whatever the path has become
-        return os.fdopen(descriptor, "rb")
+        return os.fdopen(descriptor, mode)
     except BaseException:
         os.close(descriptor)
         raise
@@ -97,12 +101,7 @@ def open_appended(path: str | os.PathLike[str]) -> BinaryIO:
     name = os.fspath(path)
     require_no_link(path)
     descriptor = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _FLAGS | _NO_LINK, 0o666)
-    try:
-        _require_regular(os.fstat(descriptor), name)
-        return os.fdopen(descriptor, "a+b")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    return _file_of(descriptor, name, "a+b")
 
 
 def require_no_link(path: str | os.PathLike[str]) -> None:

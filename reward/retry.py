@@ -115,12 +115,18 @@ class FailureWindow:
         self._recent.clear()
 
     @property
-    def share(self) -> float:
-        return sum(self._recent) / max(1, len(self._recent))
+    def exceeded(self) -> bool:
+        return len(self._recent) >= MIN_WINDOW and self._share > self.max_rate
+
+    def end(self, last: Score) -> str:
+        """Empty it. What to say of the share that was above the limit; last: the score that exceeded it."""
+        message = f"{self._share:.0%} of the last scores failed (allowed: {self.max_rate:.0%}); the last: {last.reason}"
+        self.clear()
+        return message
 
     @property
-    def exceeded(self) -> bool:
-        return len(self._recent) >= MIN_WINDOW and self.share > self.max_rate
+    def _share(self) -> float:
+        return sum(self._recent) / max(1, len(self._recent))
 
 
 def failed_rows(scores: Sequence[Score | None], *, infrastructure: bool = False) -> list[int]:

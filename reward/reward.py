@@ -255,13 +255,7 @@ class Reward(BaseReward):
                 self._window.add(scored[0])
                 if scored[0].status == "failed" and self._window.exceeded:
                     if self.on_failures == "raise":
-                        share = self._window.share
-                        self._window.clear()
-                        raise TooManyFailures(
-                            f"{share:.0%} of the last scores failed (allowed: {self.max_failure_rate:.0%}); the last: "
-                            f"{score.reason}",
-                            scored,
-                        )
+                        raise TooManyFailures(self._window.end(score), scored)
                     if waits:
                         self._wait_for_recovery(sample, scored, [0], call_start)
                         if scored[0].status != "failed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from types import UnionType
 from typing import Any, Literal, get_args, overload
@@ -35,16 +35,9 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, without empty fields. A box is `[cx, cy, w, h, score, label]`."""
-        data: dict[str, Any] = {"what": self.what}
-        if self.image:
-            data["image"] = self.image
-        if self.boxes:
-            data["boxes"] = [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in self.boxes]
-        if self.text:
-            data["text"] = self.text
-        if self.numbers:
-            data["numbers"] = dict(self.numbers)
-        return data
+        boxes = [[b.cx, b.cy, b.w, b.h, b.score, b.label] for b in self.boxes]
+        others = {"image": self.image, "boxes": boxes, "text": self.text, "numbers": dict(self.numbers)}
+        return {"what": self.what, **{name: value for name, value in others.items() if value}}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Evidence:
@@ -163,24 +156,19 @@ class Score:
 
     def with_signature(self, metric: str) -> Score:
         """The same score with the signature of a metric."""
-        return Score(self.value, self.status, self.reason, self.parts, self.credits, self.evidence, metric, self.cause)
+        return replace(self, metric=metric)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; a missing value is null, NaN never occurs."""
-        data: dict[str, Any] = {"value": self.value, "status": self.status}
-        if self.reason:
-            data["reason"] = self.reason
-        if self.metric:
-            data["metric"] = self.metric
-        if self.cause:
-            data["cause"] = self.cause
-        if self.parts:
-            data["parts"] = {name: part.to_json() for name, part in self.parts.items()}
-        if self.credits:
-            data["credits"] = {name: credit.to_json() for name, credit in self.credits.items()}
-        if self.evidence:
-            data["evidence"] = [item.to_json() for item in self.evidence]
-        return data
+        others = {
+            "reason": self.reason,
+            "metric": self.metric,
+            "cause": self.cause,
+            "parts": {name: part.to_json() for name, part in self.parts.items()},
+            "credits": {name: credit.to_json() for name, credit in self.credits.items()},
+            "evidence": [item.to_json() for item in self.evidence],
+        }
+        return {"value": self.value, "status": self.status, **{name: one for name, one in others.items() if one}}
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Score:
@@ -243,6 +231,13 @@ class Scores(Sequence[Score]):
     def to_jsonl(self) -> str:
         """One JSON object per line: `id` and the score, with the schema version and the reward's signature."""
         return "".join(score_line(name, score, self.reward) for name, score in zip(self.ids, self.scores, strict=True))
+
+
+def without_evidence(score: Score) -> Score:
+    """The score and those in it without evidence."""
+    parts = {name: without_evidence(part) for name, part in score.parts.items()}
+    credits = {name: without_evidence(credit) for name, credit in score.credits.items()}
+    return replace(score, parts=parts, credits=credits, evidence=())
 
 
 def score_line(name: str, score: Score, reward: str = "") -> str:

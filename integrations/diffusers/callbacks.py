@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -192,10 +191,8 @@ class VerifierCallback(PreviewScorer):
         self._pipeline._callback_tensor_inputs = list(dict.fromkeys([*names, *self.tensor_inputs]))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._tracker.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._tracker.__exit__(*error)
         del self._pipeline._callback_tensor_inputs
         if self._original_inputs is not None:
             self._pipeline._callback_tensor_inputs = self._original_inputs

@@ -11,7 +11,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -83,9 +82,7 @@ class PartialDenoising:
             self._patches = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._patches.close()
 
     @property
@@ -220,9 +217,11 @@ def renoised(state: DenoisingState, step: int, seed: int) -> DenoisingState:
 
 @contextmanager
 def patched(owner: Any, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
-    """Patch a method of one object within the context; see `_patch`."""
-    own = vars(owner).get(name)
-    _patch(owner, name, replacement)
+    """Within the context, a method of this object is one that gets the original first; pipelines inspect its
+    signature.
+    """
+    own, original = vars(owner).get(name), getattr(owner, name)
+    setattr(owner, name, functools.wraps(original)(functools.partial(replacement, original)))
     try:
         yield
     finally:
@@ -268,14 +267,3 @@ def _to_numpy(row: torch.Tensor) -> NDArray[np.float32]:
 
 def _to_tensor(array: NDArray[Any], like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.array(array)).to(like)
-
-
-def _patch(owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """Replace a method of this object by one that gets the original first; pipelines inspect its signature."""
-    original = getattr(owner, name)
-
-    @functools.wraps(original)
-    def patched_method(*args: Any, **kwargs: Any) -> Any:
-        return replacement(original, *args, **kwargs)
-
-    setattr(owner, name, patched_method)

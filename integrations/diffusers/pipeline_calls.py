@@ -61,10 +61,12 @@ class PipelineCaller:
         self, states: Sequence[DenoisingState], run_batch: Callable[[list[DenoisingState]], Sequence[T]]
     ) -> list[T]:
         """The results of `run_batch` for batches of the size of a call, in the order of the states."""
+        from diffusers.utils.logging import EmptyTqdm
+
         with _locks_guard:
             lock = _locks.setdefault(self.pipeline, threading.RLock())
         results: dict[int, T] = {}
-        with lock, patched(self.pipeline, "progress_bar", _SilentProgressBar):
+        with lock, patched(self.pipeline, "progress_bar", lambda _, iterable=(), total=None: EmptyTqdm(iterable)):
             if self.pipeline.scheduler is not self._scheduler:
                 raise TypeError(
                     f"the scheduler of this {type(self.pipeline).__name__} was replaced by a "
@@ -158,23 +160,6 @@ def _nfe(pipeline: Any, settings: Mapping[str, Any]) -> int:
     trial = type(scheduler).from_config(scheduler.config)
     trial.set_timesteps(count)
     return len(trial.timesteps)
-
-
-class _SilentProgressBar:
-    def __init__(self, original: Any, iterable: Any = (), total: int | None = None) -> None:
-        self._iterable = iterable
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._iterable)
-
-    def __enter__(self) -> _SilentProgressBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def update(self, count: int = 1) -> None:
-        pass
 
 
 @contextmanager

@@ -14,8 +14,8 @@ import numpy as np
 import PIL.Image
 import torch
 
-from ...reward import EditSample, Image, ImageError
-from ...verifiers.selection.editor import DenoisingState, Editor, NoiseSpec
+from ...reward import Image, ImageError
+from ...verifiers.selection.editor import DenoisingState, Editor, Histories, NoiseSpec, Sources
 from .partial_denoising import PartialDenoising, initial_state, renoised, seeded_scheduler
 from .pipeline_calls import PipelineCaller
 from .pipeline_families import FAMILIES, PipelineFamily, family_of
@@ -85,12 +85,7 @@ class DiffusersEditor(_PipelineEditor):
     device."""
 
     def edit(
-        self,
-        images: Sequence[tuple[Image, ...]],
-        instructions: Sequence[str],
-        seeds: Sequence[int],
-        *,
-        history: Sequence[tuple[EditSample, ...]] | None = None,
+        self, images: Sources, instructions: Sequence[str], seeds: Sequence[int], *, history: Histories = None
     ) -> list[Image]:
         """See `Editor.edit`."""
         states = self.begin(images, instructions, [NoiseSpec(seed) for seed in seeds], history=history)
@@ -98,11 +93,11 @@ class DiffusersEditor(_PipelineEditor):
 
     def begin(
         self,
-        images: Sequence[tuple[Image, ...]],
+        images: Sources,
         instructions: Sequence[str],
         noise_specs: Sequence[NoiseSpec],
         *,
-        history: Sequence[tuple[EditSample, ...]] | None = None,
+        history: Histories = None,
     ) -> list[DenoisingState]:
         """See `StepwiseEditor.begin`."""
         return _initial_states(images, instructions, noise_specs, history)
@@ -129,12 +124,7 @@ class SinglePassEditor(_PipelineEditor):
     """A pipeline that cannot pause, for `single_pass_reason`. An `Editor`, created by `make_editor`."""
 
     def edit(
-        self,
-        images: Sequence[tuple[Image, ...]],
-        instructions: Sequence[str],
-        seeds: Sequence[int],
-        *,
-        history: Sequence[tuple[EditSample, ...]] | None = None,
+        self, images: Sources, instructions: Sequence[str], seeds: Sequence[int], *, history: Histories = None
     ) -> list[Image]:
         """See `Editor.edit`."""
 
@@ -168,12 +158,7 @@ class FunctionEditor:
         self._batched = batched
 
     def edit(
-        self,
-        images: Sequence[tuple[Image, ...]],
-        instructions: Sequence[str],
-        seeds: Sequence[int],
-        *,
-        history: Sequence[tuple[EditSample, ...]] | None = None,
+        self, images: Sources, instructions: Sequence[str], seeds: Sequence[int], *, history: Histories = None
     ) -> list[Image]:
         """See `Editor.edit`."""
         inputs = [row[0].pil() if len(row) == 1 else [image.pil() for image in row] for row in images]
@@ -196,10 +181,7 @@ def _require_images(images: Sequence[Image | str]) -> list[Image]:
 
 
 def _initial_states(
-    images: Sequence[tuple[Image, ...]],
-    instructions: Sequence[str],
-    noise_specs: Sequence[NoiseSpec],
-    history: Sequence[tuple[EditSample, ...]] | None,
+    images: Sources, instructions: Sequence[str], noise_specs: Sequence[NoiseSpec], history: Histories
 ) -> list[DenoisingState]:
     return [
         initial_state(tuple(sources), instruction, noise_spec, turns)

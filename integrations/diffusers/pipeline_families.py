@@ -11,9 +11,12 @@ from typing import Any
 
 import torch
 
-from ...reward import Image
 from ...reward.metrics.edival.task_parser import parse_task
+from ...verifiers.selection.editor import Sources
 from .partial_denoising import patched
+
+Settings = Mapping[str, Any]
+"""Arguments of each call of a pipeline, as the user gave them."""
 
 
 def omnigen_prompt(instruction: str, num_images: int) -> str:
@@ -23,7 +26,7 @@ def omnigen_prompt(instruction: str, num_images: int) -> str:
 
 
 def omnigen_arguments(
-    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
+    pipeline: Any, images: Sources, instructions: Sequence[str], settings: Settings
 ) -> dict[str, Any]:
     """The arguments of `call_omnigen`. The image has the size of the first source unless the settings have a size."""
     has_size = "height" in settings or "width" in settings
@@ -93,9 +96,9 @@ def concepts(instruction: str) -> list[Concept]:
 
 def ledits_arguments(
     pipeline: Any,
-    images: Sequence[tuple[Image, ...]],
+    images: Sources,
     instructions: Sequence[str],
-    settings: Mapping[str, Any],
+    settings: Settings,
     *,
     parse_concepts: Callable[[str], Sequence[Concept]] = concepts,
 ) -> dict[str, Any]:
@@ -154,7 +157,7 @@ def _round_down_side(side: int) -> int:
     return max(side // _STEP, 1) * _STEP
 
 
-CallArgumentsFn = Callable[[Any, Sequence[tuple[Image, ...]], Sequence[str], Mapping[str, Any]], dict[str, Any]]
+CallArgumentsFn = Callable[[Any, Sources, Sequence[str], Settings], dict[str, Any]]
 """(pipeline, images of each row, instruction of each row, settings) -> keyword arguments of the pipeline's call."""
 
 
@@ -189,9 +192,7 @@ class PipelineFamily:
     nfe: Callable[[Any, Mapping[str, Any]], int] | None = None
 
 
-def _row_by_row(
-    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def _row_by_row(pipeline: Any, images: Sources, instructions: Sequence[str], settings: Settings) -> dict[str, Any]:
     arguments = {"image": [row[0].pil() for row in images], "prompt": list(instructions)}
     # Texts beside the prompt are repeated per row; diffusers does not do that.
     repeated = {
@@ -202,28 +203,20 @@ def _row_by_row(
     return {**settings, **repeated, **arguments}
 
 
-def _one_source(
-    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def _one_source(pipeline: Any, images: Sources, instructions: Sequence[str], settings: Settings) -> dict[str, Any]:
     return {**settings, "image": images[0][0].pil(), "prompt": instructions[0]}
 
 
-def _all_sources(
-    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def _all_sources(pipeline: Any, images: Sources, instructions: Sequence[str], settings: Settings) -> dict[str, Any]:
     return {**settings, "image": [image.pil() for image in images[0]], "prompt": instructions[0]}
 
 
-def _instruct_xl(
-    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def _instruct_xl(pipeline: Any, images: Sources, instructions: Sequence[str], settings: Settings) -> dict[str, Any]:
     height, width = pipeline.image_processor.get_default_height_width(images[0][0].pil())
     return {"height": height, "width": width, **_row_by_row(pipeline, images, instructions, settings)}
 
 
-def _kontext(
-    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def _kontext(pipeline: Any, images: Sources, instructions: Sequence[str], settings: Settings) -> dict[str, Any]:
     arguments = _row_by_row(pipeline, images, instructions, settings)
     own_call = "height" not in inspect.signature(type(pipeline).__call__).parameters  # of a subclass with its own sizes
     return arguments if own_call or _has_size(settings) else {**_kontext_size(pipeline, arguments), **arguments}
@@ -241,7 +234,7 @@ def _kontext_size(pipeline: Any, arguments: Mapping[str, Any]) -> dict[str, int]
 
 
 def _first_decides_size(
-    pipeline: Any, images: Sequence[tuple[Image, ...]], instructions: Sequence[str], settings: Mapping[str, Any]
+    pipeline: Any, images: Sources, instructions: Sequence[str], settings: Settings
 ) -> dict[str, Any]:
     from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus as qwen
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean
 
 import torch
@@ -14,6 +13,7 @@ from accelerate import Accelerator
 from accelerate.utils import gather_object
 
 from ...reward import Score
+from ...reward.score import without_evidence
 from ...reward.training.advantages import Advantages, advantages
 from ..trl.reward_function import part_means
 from .config import DiffusionConfig
@@ -33,7 +33,7 @@ def batch_advantages(
         [
             (
                 f"{sample.group}/{process}/{row // config.group_size}",
-                Score.failed(nonfinite[row], cause="infrastructure") if row in nonfinite else _without_evidence(score),
+                Score.failed(nonfinite[row], cause="infrastructure") if row in nonfinite else without_evidence(score),
                 f"{sample.id} ({nonfinite[row]})" if row in nonfinite else "",
             )
             for row, (sample, score) in enumerate(zip(batch.samples, scores, strict=True))
@@ -55,13 +55,6 @@ def batch_advantages(
     )
     metrics = part_means(all_scores) | result.metrics | {"frac_nonfinite": len(lost) / len(gathered)}
     return result.of_rows(slice(process * count, (process + 1) * count)), metrics
-
-
-def _without_evidence(score: Score) -> Score:
-    parts, credits = (
-        {name: _without_evidence(part) for name, part in scores.items()} for scores in (score.parts, score.credits)
-    )
-    return replace(score, evidence=(), parts=parts, credits=credits)
 
 
 def all_reduce_gradients(accelerator: Accelerator, weights: Sequence[torch.nn.Parameter]) -> None:

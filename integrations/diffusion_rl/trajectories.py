@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
@@ -110,18 +110,15 @@ class TrajectoryRecorder:
         pipeline = self._trajectory.pipeline
         with ExitStack() as stack:
             stack.enter_context(patched(pipeline.scheduler, "step", self._step))
-            handle = denoiser(pipeline).register_forward_hook(self._record_call, with_kwargs=True)
+            handle = denoiser(pipeline).register_forward_hook(
+                lambda _, args, kwargs, output: self._calls.append((args, kwargs, output)), with_kwargs=True
+            )
             stack.callback(handle.remove)
             self._stack = stack.pop_all()
         return self._trajectory
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-    def _record_call(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        self._calls.append((args, kwargs, output))
 
     def _step(
         self, original: Callable[..., Any], output: Tensor, timestep: Any, state: Tensor, *args_rest: Any, **kwargs: Any

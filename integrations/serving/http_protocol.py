@@ -45,6 +45,7 @@ from ...reward.image_decoding import Pixels, image_errors, pixels_of
 from ...reward.queries.identity import signature_with_identity
 from ...reward.sample import SampleTooLarge
 from ...reward.sample_files import picture_name, sample_from_json, sample_to_json
+from ...reward.score import without_evidence
 
 SCHEMA = 2
 
@@ -111,18 +112,9 @@ def request_json(
     reward: str = "",
 ) -> dict[str, Any]:
     """A request without its images."""
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "detail": detail,
-        "samples": [sample_to_json(sample) for sample in samples],
-    }
-    if key:
-        data["key"] = key
-    if deadline_s is not None:
-        data["deadline_s"] = deadline_s
-    if reward:
-        data["reward"] = reward
-    return data
+    rows, optional = list(map(sample_to_json, samples)), {"key": key, "deadline_s": deadline_s, "reward": reward}
+    given = {name: value for name, value in optional.items() if value not in ("", None)}
+    return {"schema": SCHEMA, "detail": detail, "samples": rows, **given}
 
 
 def images_by_digest(samples: Iterable[EditSample]) -> dict[str, Image]:
@@ -276,11 +268,7 @@ def _decode_raw_pixels(name: str, content: bytes | memoryview, size: tuple[int, 
 def _trim_to_detail(score: Score, detail: Detail) -> Score:
     if detail == "all":
         return score
-    if detail == "value":
-        return replace(score, parts={}, credits={}, evidence=())
-    parts = {name: _trim_to_detail(part, detail) for name, part in score.parts.items()}
-    credits = {name: _trim_to_detail(credit, detail) for name, credit in score.credits.items()}
-    return replace(score, parts=parts, credits=credits, evidence=())
+    return without_evidence(score if detail == "parts" else replace(score, parts={}, credits={}))
 
 
 def _validation_message(error: ValidationError) -> str:

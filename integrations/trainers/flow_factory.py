@@ -152,7 +152,10 @@ def _advantages(
     aggregation_func: Any = None,
 ) -> Tensor:
     """Advantages of this process's samples. A callable `aggregation_func` is given the rewards as they are."""
-    missing = [_is_missing(sample, rewards, row) for row, sample in enumerate(samples)]
+    missing = [
+        any(np.isnan(float(values[row])) and _applies(sample, name) for name, values in rewards.items())
+        for row, sample in enumerate(samples)
+    ]
     metrics, num_missing = _reduced(self, hooks.columns, samples, missing)
     arguments = (samples, rewards, store_to_samples, aggregation_func)
     if not hooks.leave_out or not num_missing or callable(aggregation_func):
@@ -169,10 +172,6 @@ def _advantages(
 
 def _with_columns(original: Callable[..., dict[str, Any]], self: Any) -> dict[str, Any]:
     return {**original(self), **vars(self).pop(_METRICS, {})}
-
-
-def _is_missing(sample: Any, rewards: Mapping[str, Any], row: int) -> bool:
-    return any(bool(np.isnan(float(values[row]))) and _applies(sample, name) for name, values in rewards.items())
 
 
 def _applies(sample: Any, name: str) -> bool:

@@ -75,7 +75,10 @@ class CoalescedCalls(Generic[Row, Result]):
         return await asyncio.wrap_future(future)
 
     def _run_waiting(self) -> None:
-        self._wait_for_more()
+        until, seen = monotonic() + self._longest_s, -1
+        while len(self._waiting) > seen and monotonic() < until:
+            seen = len(self._waiting)
+            sleep(self._quiet_s)
         with self._lock:
             calls, self._waiting = self._waiting, []
         calls = [call for call in calls if call[1].set_running_or_notify_cancel()]
@@ -92,12 +95,6 @@ class CoalescedCalls(Generic[Row, Result]):
                 future.set_exception(result)
             else:
                 future.set_result(result)
-
-    def _wait_for_more(self) -> None:
-        until, seen = monotonic() + self._longest_s, -1
-        while len(self._waiting) > seen and monotonic() < until:
-            seen = len(self._waiting)
-            sleep(self._quiet_s)
 
 
 _KEPT_SOURCES = 32  # a group of rollouts shares one

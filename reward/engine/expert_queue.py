@@ -60,39 +60,32 @@ class Stats:
         return since
 
 
+@dataclass(eq=False, repr=False)
 class RunningProgram:
-    """A running program. `parent` and `slot` are set for the programs of a gather. shared: what it and the programs
-    that it gathers run once. notes: of the replies that all of them got, in order. engine: keeps the engine from being
-    garbage-collected, and thereby closed, before the program is done. is_wanted: whether the score is still needed;
-    None: it is. caller: the call of an expert that waits for the score.
+    """A running program. `parent` and `slot` are set for the programs of a gather, which have what follows `engine` of
+    their parent. engine: keeps the engine from being garbage-collected, and thereby closed, before the program is done.
+    is_wanted: whether the score is still needed; None: it is. caller: the call of an expert that waits for the score.
+    shared: what it and the programs that it gathers run once. notes: of the replies that all of them got, in order.
     """
 
-    def __init__(
-        self,
-        program: Generator[Any, Any, Score],
-        experts: Mapping[str, Expert],
-        sample: EditSample | None,
-        *,
-        future: Future[Score] | None = None,
-        parent: RunningProgram | None = None,
-        slot: int = 0,
-        engine: object = None,
-        is_wanted: Callable[[], bool] | None = None,
-        caller: ExpertCall | None = None,
-    ) -> None:
-        self.program = program
-        self.experts = experts
-        self.sample = sample
-        self.future = future
-        self.parent = parent
-        self.slot = slot
-        self.engine = engine
-        self.is_wanted: Callable[[], bool] | None = is_wanted if parent is None else parent.is_wanted
-        self.caller: ExpertCall | None = caller if parent is None else parent.caller
-        self.outcomes: list[Any] = []
-        self.pending = 0
-        self.shared: dict[RunOnce, SharedOutcome] = {} if parent is None else parent.shared
-        self.notes: dict[str, None] = {} if parent is None else parent.notes
+    program: Generator[Any, Any, Score]
+    experts: Mapping[str, Expert]
+    sample: EditSample | None
+    future: Future[Score] | None = None
+    parent: RunningProgram | None = None
+    slot: int = 0
+    outcomes: list[Any] = field(default_factory=list)
+    pending: int = 0
+    engine: object = None
+    is_wanted: Callable[[], bool] | None = None
+    caller: ExpertCall | None = None
+    shared: dict[RunOnce, SharedOutcome] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.parent is not None:
+            for name in ("is_wanted", "caller", "shared", "notes"):
+                setattr(self, name, getattr(self.parent, name))
 
     def receive(self, slot: int, outcome: Any) -> None:
         """One of the outcomes that it waits for."""

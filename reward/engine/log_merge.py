@@ -186,7 +186,7 @@ class _Merger:
         columns = ", ".join(described.values)
         there = self._db.execute(f"select {columns} from {described.table} where {where}", key).fetchone()
         if there is None:
-            if self._keep == "none" and self._is_seen(kind, _text_of(key)):
+            if self._keep == "none" and self._seen(kind, _text_of(key)) is not None:
                 return False
             row = (*stored, record_checksum(kind, *fields))
             self._db.execute(f"insert into {described.table} values ({','.join('?' * len(row))})", row)
@@ -231,9 +231,8 @@ class _Merger:
         except (ValueError, LookupError, TypeError):
             raise LogError(f"{log.path} has a sample that cannot be read: record it again") from None
         digest = hashlib.sha256(sample.encode()).hexdigest()
-        row = self._db.execute("select value from seen where kind = 'sample' and key = ?", (name,)).fetchone()
-        if row is not None:
-            if row[0] != digest:
+        if (known := self._seen("sample", name)) is not None:
+            if known != digest:
                 raise LogError(
                     f"{log.path} has another sample {name!r:.80} than a log before it: scores are recorded by id, so "
                     "give the samples different ids, or merge the answers alone"
@@ -243,8 +242,9 @@ class _Merger:
         self._log.add_sample(sample)
         return True
 
-    def _is_seen(self, kind: str, key: str) -> bool:
-        return self._db.execute("select 1 from seen where kind = ? and key = ?", (kind, key)).fetchone() is not None
+    def _seen(self, kind: str, key: str) -> str | None:
+        row = self._db.execute("select value from seen where kind = ? and key = ?", (kind, key)).fetchone()
+        return None if row is None else str(row[0])
 
     def _see(self, kind: str, key: str, value: str = "") -> None:
         self._db.execute("insert or ignore into seen values (?, ?, ?)", (kind, key, value))

@@ -334,12 +334,8 @@ class Scheduler:
         unbatched = self._reproducible or isinstance(queue.expert, AsyncExpert)
         size = 1 if unbatched else max(1, queue.expert.batch)
         while queue.num_queued and (queue.idle_workers or queue.num_workers < max(1, queue.expert.concurrency)):
-            if not queue.idle_workers:
-                queue.idle_workers.append(self._new_worker(queue))
-                queue.num_workers += 1
             pending = max(queue.pending.values(), key=len)
-            queries = self._next_batch(queue, pending, size)
-            if queries:
+            if queries := self._next_batch(queue, pending, size):
                 self._start_call(queue, queries)
                 if queue.down_reason:
                     return
@@ -361,22 +357,20 @@ class Scheduler:
             ready.set_result(format_exception_line(error))
             return
         queue.down_reason, queue.consecutive_failures, queue.retry_at = "", 0, None
-        if not queue.idle_workers:
-            if queue.num_workers >= max(1, expert.concurrency):
-                ready.set_result("")  # all workers are busy: the expert is loaded
-                return
-            queue.idle_workers.append(self._new_worker(queue))
-            queue.num_workers += 1
-        self._start_call(queue, [], ready)
+        if queue.idle_workers or queue.num_workers < max(1, expert.concurrency):
+            self._start_call(queue, [], ready)
+        else:
+            ready.set_result("")  # all workers are busy: the expert is loaded
 
     def _start_call(self, queue: ExpertQueue, queries: list[Query[Any]], ready: Future[str] | None = None) -> None:
-        worker = queue.idle_workers.pop()
+        worker = queue.idle_workers.pop() if queue.idle_workers else self._new_worker(queue)
         self._calls += 1
         deadline = time.monotonic() + queue.expert.deadline_s
         queue.in_flight[self._calls] = InFlightCall(queries, worker, deadline, ready)
         worker.start(self._calls, queries)
 
     def _new_worker(self, queue: ExpertQueue) -> Worker:
+        queue.num_workers += 1
         if not isinstance(queue.expert, AsyncExpert):
             return ExpertThread(queue.expert, queue.id, self.inbox.put, self._breaker)
         if queue.loop is None:

@@ -31,7 +31,6 @@ a generation loop. Rows of dots and dashes are shorter."""
 class _OcrRequest:
     """One image to read: the prompt, 1 x tokens, and the vision features, crops x tokens x d."""
 
-    index: int
     prompt: Any
     features: Any
 
@@ -96,18 +95,13 @@ class GotOcr(LocalExpert[Outcome]):
         self._ends(loaded)
 
     def answer_batch(self, queries: Sequence[ReadText]) -> list[Outcome]:
-        outcomes: dict[int, Outcome] = {}
         with self.checkpoint.use() as loaded:
-            pages: dict[int, list[_OcrRequest]] = {}
-            for index, query in enumerate(queries):
-                page = self._page(loaded, index, query)
-                pages.setdefault(page.prompt.shape[1], []).append(page)
-            for alike in pages.values():  # prompts of equal length: no padding
-                for page, decoder in zip(alike, self.run_microbatched(self._read, loaded, alike), strict=True):
-                    outcomes[page.index] = self._outcome(loaded.processor.tokenizer, decoder)
-        return [outcomes[index] for index in range(len(queries))]
+            pages = [self._page(loaded, query) for query in queries]
+            # Prompts of equal length: no padding.
+            decoders = self.run_alike(self._read, loaded, pages, lambda page: page.prompt.shape[1])
+            return [self._outcome(loaded.processor.tokenizer, decoder) for decoder in decoders]
 
-    def _page(self, loaded: LoadedModel, index: int, query: ReadText) -> _OcrRequest:
+    def _page(self, loaded: LoadedModel, query: ReadText) -> _OcrRequest:
         import torch
 
         vision = loaded.model.config.vision_config
@@ -121,7 +115,7 @@ class GotOcr(LocalExpert[Outcome]):
         )
         features = self.run_microbatched(self._encode, loaded, list(inputs["pixel_values"]))
         self.counts["image_passes"] += len(features)
-        return _OcrRequest(index, inputs["input_ids"], torch.stack(features))
+        return _OcrRequest(inputs["input_ids"], torch.stack(features))
 
     def _encode(self, loaded: LoadedModel, images: Sequence[Any]) -> list[Any]:
         import torch

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -125,16 +126,9 @@ class GroundingDino(LocalExpert[Detections | Failure]):
     def _features(self, loaded: LoadedModel, images: Sequence[Image]) -> list[FeatureMaps]:
         """The encoder inputs of each image. Only images of equal size after preprocessing share a pass."""
         resize = {"size": {"shortest_edge": self.size, "longest_edge": self.size * 5 // 3}} if self.size else {}
-        prepared: dict[tuple[int, ...], list[tuple[int, Any]]] = {}
-        for index, image in enumerate(images):
-            inputs = loaded.processor.image_processor(image.pil(), do_pad=False, return_tensors="pt", **resize)
-            pixels = inputs["pixel_values"]
-            prepared.setdefault(tuple(pixels.shape), []).append((index, pixels))
-        features: dict[int, FeatureMaps] = {}
-        for group in prepared.values():
-            indices, pixels = zip(*group, strict=True)
-            features |= dict(zip(indices, self.run_microbatched(self._levels, loaded, pixels), strict=True))
-        return [features[index] for index in range(len(images))]
+        prepare = partial(loaded.processor.image_processor, do_pad=False, return_tensors="pt", **resize)
+        pixels = [prepare(image.pil())["pixel_values"] for image in images]
+        return self.run_alike(self._levels, loaded, pixels, lambda one: one.shape)
 
     def _levels(self, loaded: LoadedModel, pixels: Sequence[Any]) -> list[FeatureMaps]:
         """The encoder's inputs, d x rows x columns each: backbone, then projections."""

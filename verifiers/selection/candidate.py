@@ -30,9 +30,7 @@ class Cost:
     seconds: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.nfe + other.nfe, self.judge_calls + other.judge_calls, math.fsum((self.seconds, other.seconds))
-        )
+        return sum_costs((self, other))
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

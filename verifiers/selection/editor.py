@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ...reward import EditSample, Image
 from ...reward.timeout_compat import TIMEOUTS
+
+Sources = Sequence[tuple[Image, ...]]
+"""The source images of each item."""
+Histories = Sequence[tuple[EditSample, ...]] | None
+"""The earlier turns of each item, oldest first."""
 
 
 class EditorError(RuntimeError):
@@ -48,12 +52,7 @@ class Editor(Protocol):
         """Maximum number of images per call."""
 
     def edit(
-        self,
-        images: Sequence[tuple[Image, ...]],
-        instructions: Sequence[str],
-        seeds: Sequence[int],
-        *,
-        history: Sequence[tuple[EditSample, ...]] | None = None,
+        self, images: Sources, instructions: Sequence[str], seeds: Sequence[int], *, history: Histories = None
     ) -> Sequence[Image]:
         """One image per item: `images` holds the sources of each item, `history` its earlier turns, oldest first.
 
@@ -129,11 +128,11 @@ class StepwiseEditor(Editor, Protocol):
 
     def begin(
         self,
-        images: Sequence[tuple[Image, ...]],
+        images: Sources,
         instructions: Sequence[str],
         noise_specs: Sequence[NoiseSpec],
         *,
-        history: Sequence[tuple[EditSample, ...]] | None = None,
+        history: Histories = None,
     ) -> Sequence[DenoisingState]:
         """States at step 0, without an evaluation. `noise_specs` are seeds or neighbours."""
         ...
@@ -148,7 +147,3 @@ class StepwiseEditor(Editor, Protocol):
     def renoise(self, states: Sequence[DenoisingState], step: int, seeds: Sequence[int]) -> Sequence[DenoisingState]:
         """States at `step`: the predicted final images of `states` with fresh noise at the level of that step."""
         ...
-
-
-LATENT_DTYPE = np.float32
-"""Data type of latents in `DenoisingState.arrays`: at least as wide as the types that pipelines compute in."""

@@ -123,8 +123,7 @@ class Journal:
 
         Raises `JournalError`, as `get_state` and `get_score`, for what no run has written.
         """
-        with self._database.lock:
-            row = self._row("images", ("digest", "nfe", "seconds"), key)
+        row = self._row("images", ("digest", "nfe", "seconds"), key)
         if row is None:
             return None
         digest, nfe, seconds = row
@@ -145,9 +144,8 @@ class Journal:
             with atomic_replacement(target) as path:
                 picture.pil().save(path, "PNG", compress_level=1)
             if arrays is not None:
-                contiguous = {
-                    name: np.asarray(value, order="C") for name, value in arrays.items()
-                }  # it writes buffers as they lie
+                # It writes buffers as they lie.
+                contiguous = {name: np.asarray(value, order="C") for name, value in arrays.items()}
                 with atomic_replacement(self._state_path(key)) as path:
                     save_file(contiguous, path, {"checksum": _checksum_of(key, contiguous)})
         with self._database.lock:  # last, so that every row has its files
@@ -225,8 +223,7 @@ class Journal:
 
     def get_score(self, key: str) -> tuple[Score, Cost] | None:
         """The score stored under this key and its cost."""
-        with self._database.lock:
-            row = self._row("scores", ("score", "judge_calls", "seconds"), key)
+        row = self._row("scores", ("score", "judge_calls", "seconds"), key)
         if row is None:
             return None
         text, judge_calls, seconds = row
@@ -258,7 +255,8 @@ class Journal:
             for name in (*columns, "checksum")
         )
         try:
-            row = self._db.execute(f"select {bounded} from {table} where key = ?", (key,)).fetchone()
+            with self._database.lock:
+                row = self._db.execute(f"select {bounded} from {table} where key = ?", (key,)).fetchone()
         except sqlite3.Error:  # a damaged page, or text that is none
             return None
         if row is None:

@@ -15,7 +15,7 @@ from ...reward import EditSample
 from ..selection.candidate import Selection
 from ..selection.generation import PartialCandidate
 from ..selection.selection_run import SelectionRun
-from .halving import advance_interleaved, check_checkpoints, fit_to_budget, stage_ends
+from .halving import advance_interleaved, check_renoising, start_within_budget
 from .noise_search import branch_candidate
 
 _BELOW_ONE = np.nextafter(1.0, 0.0)
@@ -52,12 +52,7 @@ class FKSteering:
     def __post_init__(self) -> None:
         if self.n < 1:
             raise ValueError(f"a particle filter needs at least one particle, got n={self.n}")
-        check_checkpoints(self.checkpoints)
-        if not self.checkpoints or not 0 <= self.renoise_steps < self.checkpoints[0]:
-            raise ValueError(
-                f"renoise_steps must be >= 0 and less than the first checkpoint, because step 0 is pure noise: got "
-                f"renoise_steps={self.renoise_steps} and checkpoints {self.checkpoints}"
-            )
+        check_renoising(self.checkpoints, self.renoise_steps)
         if not (self.reward_scale > 0 and math.isfinite(self.reward_scale)):
             raise ValueError(f"reward_scale must be a positive number, got {self.reward_scale}")
         if self.potential not in get_args(Potential):
@@ -74,11 +69,7 @@ class FKSteering:
         return number * nfe + renoised, number * (len(self.checkpoints) + 1)
 
     def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
-        initial = [[PartialCandidate(run.request(sample, number)) for number in range(self.n)] for sample in samples]
-        stages = stage_ends(run, self.checkpoints)
-        partials, stages, notes = fit_to_budget(
-            run, initial, stages, lambda number: self._work(number, run.nfe_per_image)
-        )
+        partials, stages, notes = start_within_budget(run, samples, self.n, self.checkpoints, self._work)
         rows = [[Particle(partial) for partial in row] for row in partials]
         dropped: list[list[PartialCandidate]] = [[] for _ in samples]
         for turn, until_step in enumerate(stages):
@@ -100,25 +91,19 @@ class FKSteering:
                     ]
                     row = self._resampled(run, row, counts, turn)
                 rows[number] = row
-        partials_by_sample = [
-            [*row_dropped, *(particle.partial for particle in row)]
-            for row_dropped, row in zip(dropped, rows, strict=True)
-        ]
-        candidates = [[run.to_candidate(particle) for particle in row] for row in partials_by_sample]
-        return [
-            run.make_selection(sample, row, len(row), notes=notes)
-            for sample, row in zip(samples, candidates, strict=True)
-        ]
+        selections = []
+        for sample, row_dropped, row in zip(samples, dropped, rows, strict=True):
+            candidates = [run.to_candidate(one) for one in (*row_dropped, *(particle.partial for particle in row))]
+            selections.append(run.make_selection(sample, candidates, len(candidates), notes=notes))
+        return selections
 
     def _weighed(self, row: Sequence[Particle], until_step: int, lowest: float | None) -> list[Particle]:
         """The particles with their weights after this checkpoint. lowest: the lower bound of the reward's range."""
-        alive = [particle.partial.step == until_step and not particle.partial.error for particle in row]
-        known = any(
-            is_alive and particle.partial.value is not None for particle, is_alive in zip(row, alive, strict=True)
-        )
+        known = any(one.partial.step == until_step and one.partial.value is not None for one in row)
         particles = []
-        for particle, is_alive in zip(row, alive, strict=True):
+        for particle in row:
             value = lowest if particle.partial.value is None else particle.partial.value
+            is_alive = particle.partial.step == until_step and not particle.partial.error
             if not is_alive or (known and value is None):
                 particles.append(replace(particle, log_weight=-math.inf))
             elif known and value is not None:

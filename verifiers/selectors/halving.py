@@ -79,10 +79,7 @@ class SuccessiveHalving:
         return sum(count * (end - start) for count, start, end in stages), sum(counts)
 
     def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
-        initial = [[PartialCandidate(run.request(sample, number)) for number in range(self.n)] for sample in samples]
-        rows, stages, notes = fit_to_budget(
-            run, initial, stage_ends(run, self.checkpoints), lambda n: self.nfe_and_scores(n, run.nfe_per_image)
-        )
+        rows, stages, notes = start_within_budget(run, samples, self.n, self.checkpoints, self.nfe_and_scores)
         counts = self.survivors(len(rows[0])) if len(stages) > 1 else ()
         dropped: list[list[PartialCandidate]] = [[] for _ in samples]
         for until_step, count in zip(stages, (*counts, 0), strict=True):
@@ -92,17 +89,23 @@ class SuccessiveHalving:
                 names = {survivor.request.id for survivor in survivors}
                 row_dropped += [partial for partial in row if partial.request.id not in names]
             rows = kept
-        candidates = [[run.to_candidate(partial) for partial in sorted(row, key=_seed)] for row in dropped]
-        return [
-            run.make_selection(sample, row, self.n, notes=notes)
-            for sample, row in zip(samples, candidates, strict=True)
-        ]
+        return select_among(run, samples, [sorted(row, key=_seed) for row in dropped], self.n, notes)
 
 
 def check_checkpoints(checkpoints: Sequence[int]) -> None:
     """Raise ValueError unless they are increasing steps from 1 on."""
     if any(earlier >= later for earlier, later in zip((0, *checkpoints), checkpoints, strict=False)):
         raise ValueError(f"checkpoints must be increasing denoising steps from 1 on, got {tuple(checkpoints)}")
+
+
+def check_renoising(checkpoints: Sequence[int], renoise_steps: int) -> None:
+    """Raise ValueError unless there are checkpoints, all of them after the step that their previews go back to."""
+    check_checkpoints(checkpoints)
+    if not checkpoints or not 0 <= renoise_steps < checkpoints[0]:
+        raise ValueError(
+            f"renoise_steps must be >= 0 and less than the first checkpoint, because step 0 is pure noise: got "
+            f"renoise_steps={renoise_steps} and checkpoints {checkpoints}"
+        )
 
 
 def stage_ends(run: SelectionRun, checkpoints: Sequence[int]) -> tuple[int, ...]:
@@ -115,19 +118,23 @@ def stage_ends(run: SelectionRun, checkpoints: Sequence[int]) -> tuple[int, ...]
     return (*checkpoints, run.nfe_per_image)
 
 
-def fit_to_budget(
-    run: SelectionRun, rows: CandidateRows, ends: tuple[int, ...], plan_cost: Callable[[int], tuple[int, int]]
+def start_within_budget(
+    run: SelectionRun,
+    samples: Sequence[EditSample],
+    count: int,
+    checkpoints: Sequence[int],
+    plan_cost: Callable[[int, int], tuple[int, int]],
 ) -> tuple[list[list[PartialCandidate]], tuple[int, ...], tuple[str, ...]]:
-    """The rows reduced to the budget, of which every sample has an equal part, the steps to stop at, and a note if
-    reduced.
+    """`count` candidates for each sample, or as many as its equal part of the budget allows, the steps to stop at, and
+    a note if reduced.
 
-    plan_cost: number of candidates -> (NFE, images to score). If judge calls or seconds are limited, the first
-    candidate's first preview is the estimate for all scores. A plan that does not fit leaves one candidate without
-    checkpoints.
+    plan_cost: number of candidates, NFE per image -> (NFE, images to score). If judge calls or seconds are limited, the
+    first candidate's first preview is the estimate for all scores. A plan that does not fit leaves one candidate
+    without checkpoints.
     """
-    fitted = [list(row) for row in rows]
-    count, limits = len(fitted[0]), run.budget.limits
-    spent, unit_cost, started = run.spent, Cost(), 1
+    ends = stage_ends(run, checkpoints)
+    fitted = [[PartialCandidate(run.request(sample, number)) for number in range(count)] for sample in samples]
+    spent, limits, unit_cost, started = run.spent, run.budget.limits, Cost(), 1
     if limits.keys() - {"nfe"}:
         for started in range(1, count + 1):
             (first,) = fitted[0][started - 1 : started] = run.advance(fitted[0][started - 1 : started], ends[0])
@@ -137,7 +144,7 @@ def fit_to_budget(
     per_sample = {name: (limit - getattr(spent, name)) / len(fitted) for name, limit in limits.items()}
 
     def fits(number: int) -> bool:
-        nfe, scores = plan_cost(number)
+        nfe, scores = plan_cost(number, run.nfe_per_image)
         needed = {
             "nfe": nfe,
             "judge_calls": scores * unit_cost.judge_calls,
@@ -155,10 +162,19 @@ def fit_to_budget(
     return [row[:kept] for row in fitted], ends if number else ends[-1:], (note,)
 
 
+def select_among(
+    run: SelectionRun, samples: Sequence[EditSample], rows: CandidateRows, max_candidates: int, notes: tuple[str, ...]
+) -> list[Selection]:
+    """The selection of each sample from its row; see `SelectionRun.make_selection`."""
+    return [
+        run.make_selection(sample, [run.to_candidate(partial) for partial in row], max_candidates, notes=notes)
+        for sample, row in zip(samples, rows, strict=True)
+    ]
+
+
 def advance_interleaved(run: SelectionRun, rows: CandidateRows, until_step: int) -> list[list[PartialCandidate]]:
     """`SelectionRun.advance` for several samples, round-robin, so that a budget that runs out treats all alike."""
-    positions = [(position, row) for row, partials in enumerate(rows) for position in range(len(partials))]
-    ordered = sorted(positions)
+    ordered = sorted((position, row) for row, partials in enumerate(rows) for position in range(len(partials)))
     results = [list(row) for row in rows]
     advanced = run.advance([rows[row][position] for position, row in ordered], until_step)
     for (position, row), partial in zip(ordered, advanced, strict=True):

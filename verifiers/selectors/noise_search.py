@@ -10,7 +10,7 @@ from ..selection.candidate import Candidate, Selection
 from ..selection.editor import StepwiseEditor
 from ..selection.generation import CandidateRequest, PartialCandidate
 from ..selection.selection_run import SelectionRun
-from .halving import advance_interleaved, check_checkpoints, fit_to_budget, rank_by_preview, stage_ends
+from .halving import advance_interleaved, check_renoising, rank_by_preview, select_among, start_within_budget
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,7 @@ class SearchOverPaths:
                 f"search over paths needs num_paths >= 1 and branching_factor >= 1, got {self.num_paths} and "
                 f"{self.branching_factor}"
             )
-        check_checkpoints(self.checkpoints)
-        if not self.checkpoints or not 0 <= self.renoise_steps < self.checkpoints[0]:
-            raise ValueError(
-                f"renoise_steps must be >= 0 and less than the first checkpoint, because step 0 is pure noise: got "
-                f"renoise_steps={self.renoise_steps} and checkpoints {self.checkpoints}"
-            )
+        check_renoising(self.checkpoints, self.renoise_steps)
 
     def nfe_cost(self, nfe: int) -> int:
         """NFE per sample, with `nfe` per image."""
@@ -115,13 +110,7 @@ class SearchOverPaths:
         return number * (self.checkpoints[0] + self.branching_factor * steps), scores
 
     def __call__(self, run: SelectionRun, samples: Sequence[EditSample]) -> list[Selection]:
-        initial = [
-            [PartialCandidate(run.request(sample, number)) for number in range(self.num_paths)] for sample in samples
-        ]
-        stages = stage_ends(run, self.checkpoints)
-        rows, stages, notes = fit_to_budget(
-            run, initial, stages, lambda num_paths: self._work(num_paths, run.nfe_per_image)
-        )
+        rows, stages, notes = start_within_budget(run, samples, self.num_paths, self.checkpoints, self._work)
         num_paths = len(rows[0])
         finished: list[list[PartialCandidate]] = [[] for _ in samples]
         for stage, until_step in enumerate(stages):
@@ -130,11 +119,8 @@ class SearchOverPaths:
                 row_finished += row
             if until_step < run.nfe_per_image:
                 rows = [self._branches(run, rank_by_preview(row, until_step)[:num_paths], stage) for row in rows]
-        candidates = [[run.to_candidate(partial) for partial in row] for row in finished]
         count = self.num_paths * (1 + self.branching_factor * len(self.checkpoints))
-        return [
-            run.make_selection(sample, row, count, notes=notes) for sample, row in zip(samples, candidates, strict=True)
-        ]
+        return select_among(run, samples, finished, count, notes)
 
     def _branches(self, run: SelectionRun, survivors: Sequence[PartialCandidate], stage: int) -> list[PartialCandidate]:
         branches = []

@@ -30,17 +30,6 @@ _MAX_LOST_CONNECTIONS = 8
 """Lost connections during a request before it fails: the request may crash the servers."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchOptions:
-    """Options of a client. See `RemoteReward`."""
-
-    detail: Detail
-    image_encoding: ImageEncoding
-    reward: str
-    timeout_s: float
-    retry_failed: bool
-
-
 @dataclass(slots=True)
 class RequestChunk:
     """Samples that are sent together, and their scores so far. refused: indices that every server rejects."""
@@ -71,34 +60,34 @@ class DispatchStats:
         return stats | {"late": list(self.late), "replicas": dict(self.replicas)}
 
 
+@dataclass(slots=True)
 class Dispatcher:
-    """Sends the chunks of one batch. received: scores of all batches. call_start: from which deadlines count."""
+    """Sends the chunks of one batch. received: scores of all batches. call_start: from which deadlines count. The other
+    options are those of `RemoteReward`.
+    """
 
-    def __init__(
-        self,
-        replicas: ReplicaPool,
-        transport: Transport,
-        slots: asyncio.Semaphore,
-        received: FailureWindow,
-        options: DispatchOptions,
-        deadline_s: float | None,
-        call_start: float,
-    ) -> None:
-        self._replicas, self._transport, self._slots, self._options = replicas, transport, slots, options
-        self._received = received
-        self._deadline_s = deadline_s
-        self._call_start = call_start
-        self._until = None if deadline_s is None else call_start + deadline_s
-        self._batch_failed = self._batch_received = 0
-        self.stats = DispatchStats()
+    replicas: ReplicaPool
+    transport: Transport
+    slots: asyncio.Semaphore
+    received: FailureWindow
+    detail: Detail
+    image_encoding: ImageEncoding
+    reward: str
+    timeout_s: float
+    deadline_s: float | None
+    retry_failed: bool
+    call_start: float
+    stats: DispatchStats = field(default_factory=DispatchStats)
+    _batch_failed: int = 0
+    _batch_received: int = 0
 
     async def scores(self, key: str, samples: Sequence[EditSample]) -> list[Score]:
         """One score per sample, in order. Errors become failed scores with a reason; nothing is raised."""
         chunk = RequestChunk(samples, [None] * len(samples))
         with contextlib.suppress(*TIMEOUTS):
-            async with timeout(self._remaining(RESPONSE_GRACE_S)), self._slots:
+            async with timeout(self._remaining(RESPONSE_GRACE_S)), self.slots:
                 await self._send(key, chunk, range(len(samples)))
-                if self._options.retry_failed:
+                if self.retry_failed:
                     await self._retry_failed(key, chunk)
         scores = [self._late_score if score is None else score for score in chunk.scores]
         self.stats.late += [
@@ -108,14 +97,14 @@ class Dispatcher:
 
     async def _retry_failed(self, key: str, chunk: RequestChunk) -> None:
         """Once immediately, then after growing pauses while most scores are failures, as long as an outage may last."""
-        outage, retries = self._replicas.outage, 0
+        outage, retries = self.replicas.outage, 0
         while failed := [index for index in failed_rows(chunk.scores) if index not in chunk.refused]:
             reason = str(chunk.scores[failed[0]])
             if retries:
                 if not self._is_outage():
                     return
-                outage.begin(reason, self._call_start)
-            remaining, deadline = outage.remaining(self._call_start), self._remaining()
+                outage.begin(reason, self.call_start)
+            remaining, deadline = outage.remaining(self.call_start), self._remaining()
             if remaining <= 0 or (deadline is not None and deadline <= 0):
                 return
             if retries:
@@ -127,29 +116,28 @@ class Dispatcher:
     def _is_outage(self) -> bool:
         """Most of the latest scores are failures, or most of the batch's, or all servers know that experts are down."""
         return (
-            self._received.exceeded
-            or self._batch_failed > self._received.max_rate * self._batch_received
-            or all(replica.degraded for replica in self._replicas.all)
+            self.received.exceeded
+            or self._batch_failed > self.received.max_rate * self._batch_received
+            or all(replica.degraded for replica in self.replicas.all)
         )
 
     async def _send(self, key: str, chunk: RequestChunk, indices: Sequence[int]) -> None:
         """Send until there is a response for all of these samples, or a reason why not."""
-        options = self._options
         samples = [chunk.samples[index] for index in indices]
-        body = RequestBody(samples, key, options.detail, options.reward, options.image_encoding)
-        outage = self._replicas.outage
+        body = RequestBody(samples, key, self.detail, self.reward, self.image_encoding)
+        outage = self.replicas.outage
         faults, lost_connections, error_message = 0, 0, ""
         avoid: Replica | None = None
         while _FAULTS.allows(faults) and lost_connections < _MAX_LOST_CONNECTIONS:
-            if failure := self._replicas.permanent_failure:
+            if failure := self.replicas.permanent_failure:
                 return chunk.set_scores(indices, failure)
-            replica = self._replicas.pick(samples[0].group, len(samples), avoid)
+            replica = self.replicas.pick(samples[0].group, len(samples), avoid)
             if replica is None:
-                problems = self._replicas.problems()
-                outage.begin(problems, self._call_start)
-                if (remaining := outage.remaining(self._call_start)) <= 0:
+                problems = self.replicas.problems()
+                outage.begin(problems, self.call_start)
+                if (remaining := outage.remaining(self.call_start)) <= 0:
                     return chunk.set_scores(indices, f"no response for {outage.timeout_s:.3g} s: {problems}")
-                await self._replicas.wait(remaining)
+                await self.replicas.wait(remaining)
                 continue
             try:
                 response = await self._post(replica, body, samples)
@@ -159,17 +147,17 @@ class Dispatcher:
                 error_message, avoid = f"{replica.url}: {error}", replica
                 faults += error.timed_out
                 lost_connections += error.request_sent and not error.timed_out
-                self._replicas.mark_down(replica, str(error))
+                self.replicas.mark_down(replica, str(error))
                 reason = "timeout" if error.timed_out else "connection_lost" if error.request_sent else "unreachable"
                 self._count_retry(reason, error_message)
                 continue
             if response.status in (502, 503, 504):
-                self._replicas.mark_busy(replica, response.retry_after_s)
+                self.replicas.mark_busy(replica, response.retry_after_s)
                 self._count_retry("busy", f"{replica.url} is at capacity: {response.message}")
                 continue
             if response.status == 404 and response.data is None:
                 # Of a proxy whose judge is gone, or not there yet: a judge says so in JSON.
-                self._replicas.mark_down(replica, "its proxy knows no judge server now")
+                self.replicas.mark_down(replica, "its proxy knows no judge server now")
                 self._count_retry("unreachable", f"{replica.url} returned HTTP 404, not in JSON")
                 continue
             if response.status == 200:
@@ -178,7 +166,8 @@ class Dispatcher:
                     return chunk.set_scores(indices, scores)
                 error_message = scores
             elif response.status < 500 and response.status != 408:
-                return await self._handle_rejection(key, chunk, indices, replica, response)
+                reason = f"{replica.url} rejected it (HTTP {response.status}): {response.message}"
+                return await self._refuse(key, chunk, indices, reason, split=response.status in (400, 413, 422))
             else:
                 error_message = f"{replica.url} returned HTTP {response.status}: {response.message}"
             avoid = replica
@@ -187,12 +176,6 @@ class Dispatcher:
             await asyncio.sleep(_FAULTS.pause(faults - 1))
         total = faults + lost_connections
         return chunk.set_scores(indices, f"failed after {total} attempts, the last: {error_message}")
-
-    async def _handle_rejection(
-        self, key: str, chunk: RequestChunk, indices: Sequence[int], replica: Replica, response: TransportResponse
-    ) -> None:
-        reason = f"{replica.url} rejected it (HTTP {response.status}): {response.message}"
-        await self._refuse(key, chunk, indices, reason, split=response.status in (400, 413, 422))
 
     async def _refuse(
         self, key: str, chunk: RequestChunk, indices: Sequence[int], reason: str, *, split: bool = True
@@ -215,21 +198,21 @@ class Dispatcher:
         )
         self.stats.requests += 1
         with replica.waited_for(len(samples)):
-            return await self._transport.post(
-                f"{replica.url}/v1/score", content, content_type, self._options.timeout_s, samples[0].group
+            return await self.transport.post(
+                f"{replica.url}/v1/score", content, content_type, self.timeout_s, samples[0].group
             )
 
     def _read_response(
         self, replica: Replica, response: TransportResponse, samples: Sequence[EditSample]
     ) -> list[Score] | str:
-        reward_info = self._replicas.reward_info
+        reward_info = self.replicas.reward_info
         try:
             scores = list(scores_from_json(response.data, [sample.id for sample in samples]))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             return f"{replica.url} sent an invalid response ({error!s:.300})"
         if reward_info is not None and response.data.get("identity") != reward_info.identity:
             served_reward = f"{response.data.get('reward')!s:.100}"
-            self._replicas.mark_down(replica, f"it scored with {served_reward} instead of {reward_info.signature}")
+            self.replicas.mark_down(replica, f"it scored with {served_reward} instead of {reward_info.signature}")
             return f"{replica.url} serves another reward: {served_reward} instead of {reward_info.signature}"
         if reward_info is not None:
             scores = [_in_range(score, reward_info.card, replica.url) for score in scores]
@@ -237,24 +220,24 @@ class Dispatcher:
         scores = [self._late_score if row.get("late") else score for row, score in zip(rows, scores, strict=True)]
         failures = len(failed_rows(scores))
         for score in scores:
-            self._received.add(score)
+            self.received.add(score)
         self._batch_received += len(scores)
         self._batch_failed += failures
         self.stats.replicas[replica.url] += len(samples)
-        self._replicas.mark_answered(replica, response)
+        self.replicas.mark_answered(replica, response)
         if failures < len(scores):
-            self._replicas.outage.end()
+            self.replicas.outage.end()
         elif replica.up:
             # Its judge may be down; readiness is probed immediately.
-            self._replicas.mark_down(replica, "all scores of its last response failed")
+            self.replicas.mark_down(replica, "all scores of its last response failed")
         return scores
 
     @property
     def _late_score(self) -> Score:
-        return Score.failed(f"not scored within {self._deadline_s or 0:g} s", cause="infrastructure")
+        return Score.failed(f"not scored within {self.deadline_s or 0:g} s", cause="infrastructure")
 
     def _remaining(self, extra: float = 0.0) -> float | None:
-        return None if self._until is None else self._until + extra - time.monotonic()
+        return None if self.deadline_s is None else self.call_start + self.deadline_s + extra - time.monotonic()
 
     def _count_retry(self, reason: str, message: str) -> None:
         self.stats.retries[reason] += 1

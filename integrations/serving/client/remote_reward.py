@@ -31,7 +31,7 @@ from ....reward.retry import FailureWindow
 from ....reward.reward import OnFailures
 from ....reward.timeout_compat import TIMEOUTS, timeout
 from ..http_protocol import Detail, ImageEncoding
-from .dispatch import RESPONSE_GRACE_S, Dispatcher, DispatchOptions, DispatchStats
+from .dispatch import RESPONSE_GRACE_S, Dispatcher, DispatchStats
 from .replicas import RemoteError, Replica, ReplicaPool, RewardInfo, ServersUnreachable
 from .transport import BackgroundLoop, Transport, background_loop, validate_urls
 
@@ -269,11 +269,16 @@ class RemoteReward(BaseReward):
                 return self._unreached(batch, start, reason, is_late=True)
         if connection.replicas.reward_info is not None:
             require_fields(connection.replicas.reward_info.card, batch)
-        options = DispatchOptions(
-            self.detail, self.image_encoding, self.reward, self.timeout_s, self.on_failures == "wait"
+        dispatcher = Dispatcher(
+            *(connection.replicas, connection.transport, connection.slots, connection.received),
+            detail=self.detail,
+            image_encoding=self.image_encoding,
+            reward=self.reward,
+            timeout_s=self.timeout_s,
+            deadline_s=self.deadline_s,
+            retry_failed=self.on_failures == "wait",
+            call_start=start,
         )
-        parts = (connection.replicas, connection.transport, connection.slots, connection.received)
-        dispatcher = Dispatcher(*parts, options, self.deadline_s, start)
         nonce = uuid.uuid4().hex
         chunks = self._chunk_indices(connection.replicas, batch)
         tasks = (
@@ -321,15 +326,8 @@ class RemoteReward(BaseReward):
 
     def _record(self, score: Score, scores: Sequence[Score]) -> None:
         self._window.add(score)
-        if self.on_failures == "none" or score.status != "failed" or not self._window.exceeded:
-            return
-        share = self._window.share
-        self._window.clear()
-        raise TooManyFailures(
-            f"{share:.0%} of the last scores failed (max_failure_rate: {self.max_failure_rate:.0%}); the last one: "
-            f"{score.reason}",
-            scores,
-        )
+        if self.on_failures != "none" and score.status == "failed" and self._window.exceeded:
+            raise TooManyFailures(self._window.end(score), scores)
 
     def _connect(self) -> _Connection:
         with self._connection_lock:

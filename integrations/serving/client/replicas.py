@@ -11,6 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import quote
@@ -179,10 +180,12 @@ class ReplicaPool:
     async def _connect(self, start: float, *, for_scores: bool) -> RewardInfo:
         retries = 0
         while True:
-            left = self.outage.remaining(start)
-            results = await self._probe_all(max(min(left, self.outage.timeout_s), 0.1 if retries else _FIRST_PROBE_S))
+            left, results = self.outage.remaining(start), list[BaseException | None]()
+            with suppress(*TIMEOUTS):
+                async with timeout(max(min(left, self.outage.timeout_s), 0.1 if retries else _FIRST_PROBE_S)):
+                    results = await asyncio.gather(*map(self._probe_once, self.all), return_exceptions=True)
             for result in results:
-                if isinstance(result, BaseException):
+                if result is not None:
                     raise result
             if self._first_description is not None and any(replica.up or replica.degraded for replica in self.all):
                 self.outage.end()
@@ -198,13 +201,6 @@ class ReplicaPool:
                 raise ServersUnreachable(f"no judge server can be used: {self.problems()}")
             await asyncio.sleep(min(_PROBES.pause(retries), remaining))
             retries += 1
-
-    async def _probe_all(self, timeout_s: float) -> list[BaseException | None]:
-        try:
-            async with timeout(timeout_s):
-                return await asyncio.gather(*map(self._probe_once, self.all), return_exceptions=True)
-        except TIMEOUTS:
-            return []
 
     async def _probe_once(self, replica: Replica) -> None:
         """Request a server's readiness and reward. Raises `RemoteError` if it serves another reward."""
@@ -286,11 +282,9 @@ class ReplicaPool:
         pauses = [replica.unavailable_until - now for replica in self.all if replica.up or replica.degraded]
         pause = min([max_wait_s, _PROBES.longest_pause_s, *(max(seconds, 0.01) for seconds in pauses)])
         self._changed.clear()
-        try:
+        with suppress(*TIMEOUTS):
             async with timeout(max(min(pause * self._rng.uniform(1.0, 1.1), max_wait_s), 0.0)):
                 await self._changed.wait()
-        except TIMEOUTS:
-            pass
 
     # -- outcomes -----------------------------------------------------------------------------------------------------
 

@@ -89,54 +89,49 @@ class Transport:
         return bool(self._token)
 
     async def get(self, url: str) -> TransportResponse:
-        return await self._request("GET", url, None, "", _PROBE_TIMEOUT_S)
+        return await self._request("GET", url, {}, None, _PROBE_TIMEOUT_S)
 
     async def post(
         self, url: str, body: bytes, content_type: str, timeout_s: float, group: str = ""
     ) -> TransportResponse:
         """group: names the session, by which a proxy may send its requests to one server. Raises `TransportError`."""
-        return await self._request("POST", url, body, content_type, timeout_s, group)
+        headers = {"content-type": content_type}
+        if group:
+            headers["x-session-id"] = hashlib.blake2b(group.encode(), digest_size=16).hexdigest()
+        return await self._request("POST", url, headers, body, timeout_s)
 
     async def close(self) -> None:
         await self._client.aclose()
 
     async def _request(
-        self, method: str, url: str, body: bytes | None, content_type: str, timeout_s: float, group: str = ""
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None, timeout_s: float
     ) -> TransportResponse:
-        headers = {"content-type": content_type} if content_type else {}
-        if group:
-            headers["x-session-id"] = hashlib.blake2b(group.encode(), digest_size=16).hexdigest()
         if self._token:
             headers["authorization"] = f"Bearer {self._token}"
         try:
             async with timeout(timeout_s), self._client.stream(method, url, content=body, headers=headers) as response:
                 if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-                    raise TransportError(
-                        f"the response of {url} is compressed, which was not asked for",
-                        request_sent=True,
-                        timed_out=True,
-                    )
-                parts, size = [], 0
+                    raise _not_read(f"the response of {url} is compressed, which was not asked for")
+                content = bytearray()
                 async for part in response.aiter_raw():
-                    size += len(part)
-                    if size > MAX_SERVER_RESPONSE_BYTES:
-                        raise TransportError(
-                            f"the response of {url} is longer than {MAX_SERVER_RESPONSE_BYTES >> 20} MiB",
-                            request_sent=True,
-                            timed_out=True,
-                        )
-                    parts.append(part)
+                    content += part
+                    if len(content) > MAX_SERVER_RESPONSE_BYTES:
+                        raise _not_read(f"the response of {url} is longer than {MAX_SERVER_RESPONSE_BYTES >> 20} MiB")
         except TIMEOUTS:
-            raise TransportError(f"no response within {timeout_s:.3g} s", request_sent=True, timed_out=True) from None
+            raise _not_read(f"no response within {timeout_s:.3g} s") from None
         except (self._httpx.ConnectError, self._httpx.ConnectTimeout) as error:
             raise TransportError(f"no connection ({_cause(error)})") from None
         except self._httpx.TransportError as error:
             raise TransportError(f"the connection was lost ({_cause(error)})", request_sent=True) from None
-        data = await asyncio.to_thread(_read_json, b"".join(parts))
+        data = await asyncio.to_thread(_read_json, content)
         return TransportResponse(response.status_code, response.headers, data)
 
 
-def _read_json(content: bytes) -> Any:
+def _not_read(problem: str) -> TransportError:
+    return TransportError(problem, request_sent=True, timed_out=True)
+
+
+def _read_json(content: bytearray) -> Any:
     """The JSON of a response; None if it is none, or has too many values."""
     if sum(content.count(separator) for separator in (b",", b":", b"[", b"{")) > _MAX_JSON_VALUES:
         return None
@@ -163,25 +158,24 @@ def validate_urls(urls: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(url.rstrip("/") for url in url_list))
 
 
+@dataclass(slots=True)
 class RequestBody:
     """The body of a request. It is built once unless it has a deadline, which changes with each retry."""
 
-    def __init__(
-        self, samples: Sequence[EditSample], key: str, detail: Detail, reward: str, image_encoding: ImageEncoding
-    ) -> None:
-        self._samples, self._key, self._detail, self._reward = samples, key, detail, reward
-        self._image_encoding: ImageEncoding = image_encoding
-        self._body: tuple[bytes, str] | None = None
+    samples: Sequence[EditSample]
+    key: str
+    detail: Detail
+    reward: str
+    image_encoding: ImageEncoding
+    _body: tuple[bytes, str] | None = None
 
     def bytes(self, deadline_s: float | None = None) -> tuple[bytes, str]:
         """Bytes and content type: multipart for `rgb`, JSON for `png`. Takes milliseconds per image."""
         if self._body is not None and deadline_s is None:
             return self._body
-        data = request_json(
-            self._samples, key=self._key, deadline_s=deadline_s, detail=self._detail, reward=self._reward
-        )
-        images = images_by_digest(self._samples)
-        if self._image_encoding == "png":
+        data = request_json(self.samples, key=self.key, deadline_s=deadline_s, detail=self.detail, reward=self.reward)
+        images = images_by_digest(self.samples)
+        if self.image_encoding == "png":
             self._body = json.dumps(attach_images(data, images, "png")).encode(), "application/json"
             return self._body
         boundary = os.urandom(16).hex().encode()

@@ -73,13 +73,15 @@ class JudgeReplica:
     """One replica. Requests come once its experts are loaded, or known to be unavailable."""
 
     async def __init__(self, settings: JudgeSettings) -> None:  # type: ignore[misc]  # Ray awaits it
+        from ray import serve
+
         self._open = ExitStack()
         self._open.enter_context(trusting(*settings.trust))
         log = self._open.enter_context(AnswerLog(settings.cache)) if settings.cache else None
         engine = self._open.enter_context(Engine(log=log))
         rewards = served_rewards(settings.rewards, settings.experts, engine)
         self.service = ScoringService(rewards, limits=settings.limits)
-        self.service.metrics.replica = _replica_name()
+        self.service.metrics.replica = str(serve.get_replica_context().replica_id.unique_id)
         self.judge_app: FastAPI = create_app(self.service, settings.server_config())
         if settings.trainer_protocols:
             add_trainer_protocols(
@@ -103,9 +105,3 @@ class JudgeReplica:
             self.service.close()
         if hasattr(self, "_open"):
             self._open.close()
-
-
-def _replica_name() -> str:
-    from ray import serve
-
-    return str(serve.get_replica_context().replica_id.unique_id)

@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -145,13 +145,8 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
 
     async def score(request: Request) -> Response:
         start = time.monotonic()
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-        score_request = await service.run_in_decoder(
-            decode_request, body, request.headers.get("content-type", ""), service.limits
-        )
-        body = bytearray()
+        content_type = request.headers.get("content-type", "")
+        score_request = await read_body(service, request, decode_request, content_type, service.limits)
         scores = await unless_disconnected(request, service.score(score_request, received_at=start))
         if scores is None:
             return Response(status_code=_CLIENT_CLOSED_REQUEST)
@@ -194,6 +189,14 @@ def create_app(service: ScoringService, settings: ServerConfig | None = None) ->
     ):
         app.router.routes.append(Route(path, endpoint, methods=[method]))
     return app
+
+
+async def read_body(service: ScoringService, request: Request, read: Callable[..., T], *args: object) -> T:
+    """What `read` makes of the body of a request, and of the arguments; no body is held while it is scored."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+    return await service.run_in_decoder(read, body, *args)
 
 
 async def unless_disconnected(request: Request, scoring: Coroutine[Any, Any, T]) -> T | None:

@@ -71,14 +71,9 @@ class PrometheusMetrics:
         else:
             self._done.append([second, 1])
 
-    def late(self, count: int) -> None:
-        self._samples.labels("late").inc(count)
-
-    def replayed(self, count: int) -> None:
-        self._samples.labels("replayed").inc(count)
-
-    def observe_cancelled(self, count: int) -> None:
-        self._samples.labels("cancelled").inc(count)
+    def not_scored(self, why: str, count: int) -> None:
+        """why: late, replayed or cancelled."""
+        self._samples.labels(why).inc(count)
 
     def samples_per_second(self) -> float:
         """Samples scored per second, over the last minute or the time since the start."""

@@ -23,8 +23,8 @@ class Readiness:
         self._announced: set[str] = set()
         self._rewards = rewards
         self._loading: dict[str, Future[str]] = {}
-        self._pauses: dict[str, float] = {}
-        self._retry_at: dict[str, float] = {}
+        self._retries: dict[str, tuple[float, float]] = {}
+        """When an expert is tried again, and the pause until then."""
         self._names: dict[int, str] = {}
         """Names of the experts by object: their ids, or their role while these cannot be determined."""
 
@@ -51,22 +51,15 @@ class Readiness:
                 unavailable[name] = reason.result()
             if name in unavailable and self._is_retry_due(name):
                 self._prepare(engine, expert, role)
-        for name in self._pauses.keys() - unavailable.keys():
-            if time.monotonic() > self._retry_at[name] + self._pauses[name]:  # it has stayed available
-                del self._pauses[name], self._retry_at[name]
+        for name in self._retries.keys() - unavailable.keys():
+            if time.monotonic() > sum(self._retries[name]):  # it has stayed available
+                del self._retries[name]
         return unavailable
 
     def report(self, draining: bool = False) -> dict[str, Any]:
         """As JSON: `ready`, and why not. draining: whether the server is stopping."""
-        unavailable, loading = self.unavailable_experts(), self.loading()
-        report: dict[str, Any] = {"ready": not (unavailable or loading or draining)}
-        if draining:
-            report["draining"] = True
-        if loading:
-            report["loading"] = loading
-        if unavailable:
-            report["unavailable"] = unavailable
-        return report
+        reasons = {"draining": draining, "loading": self.loading(), "unavailable": self.unavailable_experts()}
+        return {"ready": not any(reasons.values()), **{name: reason for name, reason in reasons.items() if reason}}
 
     def _experts(self) -> list[tuple[Engine, Expert, str]]:
         """The experts in use, each once per engine, with a role that no other expert has."""
@@ -99,12 +92,9 @@ class Readiness:
     def _is_retry_due(self, name: str) -> bool:
         """Whether to prepare an unavailable expert again, now; then the next time is set."""
         now = time.monotonic()
-        if name not in self._retry_at:
-            self._pauses[name] = _RETRY_S
-            self._retry_at[name] = now + _RETRY_S
+        due, pause = self._retries.get(name, (None, _RETRY_S / 2))
+        if due is not None and now < due:
             return False
-        if now < self._retry_at[name]:
-            return False
-        self._pauses[name] = min(2 * self._pauses[name], _MAX_RETRY_S)
-        self._retry_at[name] = now + self._pauses[name]
-        return True
+        pause = min(2 * pause, _MAX_RETRY_S)
+        self._retries[name] = now + pause, pause
+        return due is not None

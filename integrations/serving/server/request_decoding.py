@@ -75,8 +75,9 @@ def decode_request_json(data: Any, parts: BodyParts, limits: ServerLimits) -> Sc
         [list(parts), list(images), {name: value for name, value in data.items() if name != "images"}], limits
     )
     pixels = 0
-    for count in (_pixel_count(name, *part, limits) for name, part in (*parts.items(), *_raw_pixel_images(images))):
-        pixels += count
+    raw = ((name, value.get("rgb")) for name, value in images.items() if isinstance(value, dict))
+    for name, part in (*parts.items(), *((name, (rgb, "base64")) for name, rgb in raw if isinstance(rgb, str))):
+        pixels += _pixel_count(name, *part, limits)
         if pixels > limits.max_pixels:
             raise APIError(f"the images have more than {limits.max_pixels:,} pixels in total: send fewer", 413)
     webp_bytes = sum(len(content) for content, _ in parts.values() if bytes(content[:4]) == b"RIFF")
@@ -173,12 +174,6 @@ def _check_list_lengths(name: str, fields: Mapping[str, Any], limits: ServerLimi
         items = fields.get(field)
         if isinstance(items, list) and len(items) > limits.max_list_length:
             raise APIError(f"{name}: {len(items)} {field}, at most {limits.max_list_length} are accepted", 413)
-
-
-def _raw_pixel_images(images: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str]]]:
-    for name, value in images.items():
-        if isinstance(value, dict) and isinstance(value.get("rgb"), str):
-            yield name, (value["rgb"], "base64")
 
 
 def _pixel_count(name: str, content: Any, content_type: str, limits: ServerLimits) -> int:

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from ....reward import EditSample, Engine, Reward, Score, default_experts, load_experts
 from ....reward.config import read_spec
+from ....reward.lru_cache import LruCache
 from ....reward.queries.specs import Spec
 from ....reward.retry import retry_rounds
 from ....reward.sample_files import sample_to_json
@@ -39,32 +40,6 @@ def fingerprint(request: ScoreRequest) -> str:
     deadline, detail and image encoding."""
     rows = [sample_to_json(sample) for sample in request.samples]
     return hashlib.sha256(json.dumps([request.reward, rows], sort_keys=True).encode()).hexdigest()
-
-
-class IdempotencyCache:
-    """The latest scores of requests with a key. max_scores: over all requests."""
-
-    def __init__(self, max_scores: int) -> None:
-        self._max_scores = max_scores
-        self._size = 0
-        self._entries: OrderedDict[RequestId, tuple[Score, ...]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return self._size
-
-    def keep(self, request: RequestId, scores: Sequence[Score]) -> None:
-        if len(scores) > self._max_scores:
-            return
-        self._size += len(scores) - len(self._entries.pop(request, ()))
-        self._entries[request] = tuple(scores)
-        while self._size > self._max_scores:
-            self._size -= len(self._entries.popitem(last=False)[1])
-
-    def look_up(self, request: RequestId) -> tuple[Score, ...] | None:
-        scores = self._entries.get(request)
-        if scores is not None:
-            self._entries.move_to_end(request)
-        return scores
 
 
 NAMED_REWARD = re.compile(r"([A-Za-z_][\w.-]*)=(.+)")
@@ -144,7 +119,7 @@ class ScoringService:
         self.readiness = Readiness(by_name)
         self._identities: dict[Reward, str] = {}
         self.metrics = PrometheusMetrics(self)
-        self._idempotency_cache = IdempotencyCache(self.limits.idempotent_scores)
+        self._idempotency_cache: LruCache[RequestId, list[Score]] = LruCache(self.limits.idempotent_scores, len)
         self._jobs_by_id: dict[RequestId, ScoringJob] = {}
         self._jobs: set[ScoringJob] = set()
         self._queue: deque[ScoringJob] = deque()
@@ -216,7 +191,7 @@ class ScoringService:
             async with timeout(remaining):
                 await job.done.wait()
         except TIMEOUTS:
-            self.metrics.late(job.scores.count(None))
+            self.metrics.not_scored("late", job.scores.count(None))
         finally:
             job.waiting -= 1
             if not job.waiting and not job.done.is_set():
@@ -266,9 +241,9 @@ class ScoringService:
             running = self._jobs_by_id.get((request.key, fingerprint))
             if running is not None:
                 return running
-            scores = self._idempotency_cache.look_up((request.key, fingerprint))
+            scores = self._idempotency_cache.get((request.key, fingerprint))
             if scores is not None:
-                self.metrics.replayed(len(scores))
+                self.metrics.not_scored("replayed", len(scores))
                 return list(scores)
         count = len(request.samples)
         if count > self.limits.max_samples:
@@ -331,8 +306,9 @@ class ScoringService:
             self.metrics.scored(score)
             if not job.running and not job.pending:
                 scores = [final for final in job.scores if final is not None]
-                if job.id and not any(final.status == "failed" for final in scores):  # failed ones may be retried
-                    self._idempotency_cache.keep(job.id, scores)
+                is_final = not any(final.status == "failed" for final in scores)  # failed ones may be retried
+                if job.id and is_final and len(scores) <= self.limits.idempotent_scores:
+                    self._idempotency_cache.put(job.id, scores)
                 job.done.set()
         self._clear(job)
         self._fill()
@@ -340,7 +316,7 @@ class ScoringService:
     def _cancel(self, job: ScoringJob) -> None:
         """No caller waits any more: pending samples are dropped, running ones send no further queries."""
         job.cancelled = True
-        self.metrics.observe_cancelled(len(job.pending))
+        self.metrics.not_scored("cancelled", len(job.pending))
         for index in job.pending:
             job.samples[index] = None
         job.pending.clear()

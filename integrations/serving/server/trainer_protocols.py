@@ -29,7 +29,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,11 +36,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ....reward import EditSample, Score
+from ....reward.lru_cache import LruCache
 from ....reward.training.advantages import training_values
 from ...trainers.omnigen2_rl import evaluation
 from ...trainers.trainer_reward import describe_unscored
 from ..http_protocol import APIError, ScoreRequest
-from .app import unless_disconnected
+from .app import read_body, unless_disconnected
 from .pickled_requests import read_edit_r1, read_omnigen2_rl, read_verl_omni
 from .restricted_pickle import PickleError, dumps, error_pickle, loads
 from .service import ScoringService, score_with_retries
@@ -87,24 +87,29 @@ def _only_scores(
     return {"scores": list(values)}
 
 
-def _edit_r1_error(status: int, message: str) -> tuple[int, bytes]:
-    return 501 if status == 500 else status, error_pickle(f"editcritic: HTTP {status}: {message}")
-
-
-def _verl_omni_error(status: int, message: str) -> tuple[int, bytes]:
-    return status, dumps({"error": message})
-
-
-def _omnigen2_rl_error(status: int, message: str) -> tuple[int, bytes]:
-    return 401 if status == 401 else 200, error_pickle(f"editcritic: HTTP {status}: {message}")
+def _error_pickle(status: int, message: str) -> bytes:
+    return error_pickle(f"editcritic: HTTP {status}: {message}")
 
 
 _PICKLED: Final[Mapping[str, _PickledProtocol]] = {
     "edit-r1": _PickledProtocol(
-        ("/mode/logits_non_cot", "/mode/score_continue"), read_edit_r1, _only_scores, _edit_r1_error, 360.0
+        ("/mode/logits_non_cot", "/mode/score_continue"),
+        read_edit_r1,
+        _only_scores,
+        lambda status, message: (501 if status == 500 else status, _error_pickle(status, message)),
+        360.0,
     ),
-    "verl-omni": _PickledProtocol(("/verl-omni",), read_verl_omni, _only_scores, _verl_omni_error, 120.0),
-    "omnigen2-rl": _PickledProtocol(("/",), read_omnigen2_rl, evaluation, _omnigen2_rl_error, 600.0, images=True),
+    "verl-omni": _PickledProtocol(
+        ("/verl-omni",), read_verl_omni, _only_scores, lambda status, error: (status, dumps({"error": error})), 120.0
+    ),
+    "omnigen2-rl": _PickledProtocol(
+        ("/",),
+        read_omnigen2_rl,
+        evaluation,
+        lambda status, message: (401 if status == 401 else 200, _error_pickle(status, message)),
+        600.0,
+        images=True,
+    ),
 }
 
 
@@ -150,7 +155,7 @@ def add_trainer_protocols(
 
 def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Callable[[Request], Awaitable[Response]]:
     protocol = _PICKLED[name]
-    retry_counter = _RetryCounter()
+    retries: LruCache[str, int] = LruCache(4096)
 
     def read(body: bytearray) -> ScoreRequest:
         try:
@@ -166,23 +171,19 @@ def _endpoint(service: ScoringService, name: str, on_unscored: OnUnscored) -> Ca
 
         received_at = time.monotonic()
         try:
-            body = bytearray()
-            async for chunk in request.stream():
-                body += chunk
-            score_request = await service.run_in_decoder(read, body)
-            body = bytearray()
+            score_request = await read_body(service, request, read)
             scoring = score_with_retries(
                 service, score_request, received_at=received_at, client_timeout_s=protocol.client_timeout_s
             )
             scores = await unless_disconnected(request, scoring)
             if scores is None:
                 return Response(status_code=499)
-            lowest, may_retry = service.reward().card.range[0], partial(retry_counter.may_retry, score_request.key)
+            lowest, may_retry = service.reward().card.range[0], partial(_may_retry, retries, score_request.key)
             values = values_or_error(score_request.samples, scores, lowest, on_unscored, may_retry)
         except (APIError, ServerBusy) as error:
             log.warning("rejected a request to %s: %s", request.url.path, error)  # its client may not show it
             raise
-        retry_counter.forget(score_request.key)
+        retries.pop(score_request.key)
         answer = protocol.answer(score_request.samples, scores, values, time.monotonic() - received_at)
         return Response(dumps(answer), media_type="application/octet-stream")
 
@@ -208,19 +209,8 @@ def values_or_error(
     raise APIError(message, 422)
 
 
-class _RetryCounter:
-    def __init__(self, max_entries: int = 4096) -> None:
-        self._max_entries = max_entries
-        self._counts: OrderedDict[str, int] = OrderedDict()
-
-    def may_retry(self, digest: str) -> bool:
-        times = self._counts.pop(digest, 0) + 1
-        if times > _MAX_RETRIES:
-            return False
-        self._counts[digest] = times
-        if len(self._counts) > self._max_entries:
-            self._counts.popitem(last=False)
-        return True
-
-    def forget(self, digest: str) -> None:
-        self._counts.pop(digest, None)
+def _may_retry(retries: LruCache[str, int], key: str) -> bool:
+    times = (retries.pop(key) or 0) + 1
+    if times <= _MAX_RETRIES:
+        retries.put(key, times)
+    return times <= _MAX_RETRIES

@@ -22,6 +22,7 @@ import asyncio
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from ....reward.queries.identity import signature_with_identity
 from ....reward.training.advantages import training_values
 from ...dataset_rows import sample_row
 from ..http_protocol import SCHEMA, APIError, ScoreRequest, from_base64
-from .app import unless_disconnected
+from .app import read_body, unless_disconnected
 from .request_decoding import BodyParts, decode_request_json, read_json
 from .service import ScoringService, score_with_retries
 
@@ -87,11 +88,7 @@ def add_unirl_routes(app: FastAPI, service: ScoringService) -> None:
 
     async def score(request: Request) -> Response:
         received_at = time.monotonic()
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-        batch, score_requests = await service.run_in_decoder(_read, service, body)
-        body = bytearray()
+        batch, score_requests = await read_body(service, request, partial(_read, service))
         times = {"received_at": received_at, "client_timeout_s": CLIENT_TIMEOUT_S}
         scorings = [score_with_retries(service, one, **times) for one in score_requests.values()]
         tasks = [asyncio.create_task(unless_disconnected(request, scoring)) for scoring in scorings]

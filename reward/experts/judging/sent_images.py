@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ import numpy as np
 from ...encoded_images import MAX_ASPECT
 from ...forks import ForkSafeLock
 from ...image import Image
-from ...lru_cache import FeatureCache
+from ...lru_cache import FeatureCache, LruCache
 
 ImageFormat = Literal["png", "jpeg"]
 
@@ -139,28 +138,23 @@ class SentImages:
     def __init__(self) -> None:
         self.left_out = 0
         self.missed = 0
-        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._known: LruCache[tuple[str, str], bool] = LruCache(_MAX_IMAGES)
         self._lock = ForkSafeLock()
 
     def known(self, address: str, ids: set[str]) -> set[str]:
         """Those of the ids that the server at this address has been sent."""
-        with self._lock:
-            return {one for one in ids if (address, one) in self._known}
+        return {one for one in ids if (address, one) in self._known}
 
     def add(self, address: str, ids: set[str]) -> None:
         """The server has answered about these."""
-        with self._lock:
-            for one in ids:
-                self._known[address, one] = None
-                self._known.move_to_end((address, one))
-            while len(self._known) > _MAX_IMAGES:
-                self._known.popitem(last=False)
+        self.remove(address, ids)
+        for one in ids:
+            self._known.put((address, one), True)
 
     def remove(self, address: str, ids: set[str]) -> None:
         """The server may not have these any more."""
-        with self._lock:
-            for one in ids:
-                self._known.pop((address, one), None)
+        for one in ids:
+            self._known.pop((address, one))
 
     def count(self, *, left_out: int = 0, missed: int = 0) -> None:
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Unpack
@@ -137,6 +137,23 @@ class LocalExpert(Expert, Generic[A]):
         """Apply `compute` to all items, in batches that fit into memory."""
         self.reserve()
         return self.microbatcher.map(lambda part: compute(loaded, part), items, loaded.device)
+
+    def run_alike(
+        self,
+        compute: Callable[[LoadedModel, Sequence[T]], Sequence[V]],
+        loaded: LoadedModel,
+        items: Sequence[T],
+        shape: Callable[[T], Hashable],
+    ) -> list[V]:
+        """`run_microbatched`, where only items of equal shape share a pass."""
+        groups: dict[Hashable, list[int]] = {}
+        for index, item in enumerate(items):
+            groups.setdefault(shape(item), []).append(index)
+        outputs: dict[int, V] = {}
+        for indices in groups.values():
+            group = [items[index] for index in indices]
+            outputs |= zip(indices, self.run_microbatched(compute, loaded, group), strict=True)
+        return [outputs[index] for index in range(len(items))]
 
     def cached(
         self, compute: Callable[[LoadedModel, Sequence[T]], Sequence[V]], loaded: LoadedModel, items: Mapping[str, T]
