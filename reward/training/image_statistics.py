@@ -77,11 +77,8 @@ def batch_statistics(samples: Sequence[EditSample], max_images: int = 32) -> Ima
         edited = samples[index].edited.resized(*source.size, "area")
         if source.digest not in source_statistics:
             source_statistics[source.digest] = image_statistics(source)
-        before, after, difference = (
-            source_statistics[source.digest],
-            image_statistics(edited),
-            mean_absolute_difference(source, edited),
-        )
+        before, after = source_statistics[source.digest], image_statistics(edited)
+        difference = mean_absolute_difference(source, edited)
         statistics.append({**after, "difference": difference})
         change = {name: value - before[name] for name, value in after.items()}
         changes.append({**change, "difference": math.log(max(difference, _COPY))})
