@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...edit_plan import Place, Quantity, Relation, RelationKind, SizeRank, Target
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
-from .lexicon import phrases, word_set
+from .lexicon import phrases
 from .sentences import Tokens, scene_end, word_at, words_in
 
 MAX_NOUN_WORDS = 6
@@ -56,7 +57,9 @@ _OWN_SIDES = word_set(
     "sock glove wing paw boot thumb eyebrow hip thigh palm"
 )
 _AT_SIDES = word_set("on in at to from near towards toward onto into by across along")
-_DEPTHS: dict[str, Place] = {"back": "background", "rear": "background"}
+_DEPTHS: Mapping[str, Place] = MappingProxyType(
+    {"back": "background", "rear": "background", "front": "foreground", "forefront": "foreground"}
+)
 _MULTIWORD: Mapping[tuple[str, ...], RelationKind] = MappingProxyType(
     {
         **dict.fromkeys(phrases("on top of, at the top of, worn by, attached to, off of"), "on"),
@@ -327,7 +330,7 @@ def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     side = _side_at(tokens, start) or _depth_at(tokens, start)
     if side is None:
         return None
-    place, index, both, _ = side
+    place, index, both = side
     both = both or tokens[start].word in ("near", "close", "toward", "towards", "by")
     if index < len(tokens) and tokens[index].word == "of":
         end = scene_end(tokens, index)
@@ -335,26 +338,21 @@ def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     return place, index, both
 
 
-def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
-    """A side: place, index after it, whether two places were named, whether a noun such as "side" follows."""
+def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
+    """A side: place, index after it, whether two places were named."""
     words = words_in(tokens[start : start + 8])
-    index = 0
-    if words[:1] and words[0] in lex.MENTIONED | lex.LOCATED:
-        index = 1
-    if words[index : index + 2] == ["close", "to"]:
-        index += 1
+    index = 1 if word_at(words, 0) in lex.MENTIONED | lex.LOCATED else 0
+    index += words[index : index + 2] == ["close", "to"]
     if word_at(words, index) not in _AT_SIDES:
         return None
     index += 1
-    has_article = words[index : index + 1] == ["the"]
-    if has_article:
-        index += 1
-    if words[index : index + 1] and words[index] in ("far", "very", "extreme", "immediate"):
-        index += 1
+    has_article = word_at(words, index) == "the"
+    index += has_article
+    index += word_at(words, index) in ("far", "very", "extreme", "immediate")
     if index >= len(words):
         return None
     names = words[index].split("-") if words[index] not in lex.SIDES else [words[index]]
-    if not all(name in lex.SIDES for name in names) or not names:
+    if not all(name in lex.SIDES for name in names):
         return None
     place = lex.SIDES[names[0]]
     is_bare = not has_article and words[index + 1 : index + 2] != ["of"]  # "in center of the photo"
@@ -368,7 +366,7 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
         both = both or lex.SIDES[words[index]] != place
         place = lex.SIDES[words[index]] if place == "center" else place
         index += 1
-    has_noun = words[index : index + 1] != [] and words[index] in lex.SIDE_NOUNS
+    has_noun = word_at(words, index) in lex.SIDE_NOUNS
     if has_noun:
         index += 1
         if words[index : index + 1] == ["side"]:
@@ -376,13 +374,10 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
     after = word_at(words, index)
     if not has_noun and after[:1].isalnum() and after not in lex.STOPS | lex.LOCATED | lex.HOLDING | {"next"}:
         return None  # "in the left hand", "on the bottom shelf"
-    return place, start + index, both, has_noun
+    return place, start + index, both
 
 
-_DEPTHS |= {"front": "foreground", "forefront": "foreground"}
-
-
-def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
+def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     """`in the back (of the photo)`, `at the front`, `in the back left corner`, as `_side_at` gives sides."""
     words = words_in(tokens[start : start + 8])
     index = 1 if words[:1] and words[0] in lex.MENTIONED | lex.LOCATED else 0
@@ -392,20 +387,18 @@ def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | Non
     if not has_article and words[index] != "in" and words[index + 2 : index + 3] != ["of"]:
         return None  # "from front to back"
     index += 2 if has_article else 1
-    if words[index : index + 1] and words[index] in ("far", "very", "extreme"):
-        index += 1
-    if not words[index:] or words[index] not in _DEPTHS:
+    index += word_at(words, index) in ("far", "very", "extreme")
+    if word_at(words, index) not in _DEPTHS:
         return None
     place, index, both = _DEPTHS[words[index]], index + 1, False
     if words[index : index + 1] in (["left"], ["right"]):
         place, index, both = lex.SIDES[words[index]], index + 1, True
-    has_noun = bool(words[index:]) and words[index] in lex.SIDE_NOUNS
-    index += has_noun
+    index += word_at(words, index) in lex.SIDE_NOUNS
     if words[index:] and words[index] not in lex.STOPS | lex.LOCATED | lex.HOLDING and words[index][0].isalnum():
         return None  # "at the front door"
     if word_at(words, index) == "and" and word_at(words, index + 1) in {*_DEPTHS, *lex.SIDES}:
         return None  # "in the front and middle ground"
-    return place, start + index, both, has_noun
+    return place, start + index, both
 
 
 def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
@@ -420,7 +413,7 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
             return kind, start + len(phrase), kind not in ("beside", "in_front", "left", "right")
     side = _side_at(tokens, start)
     if side is not None:
-        place, index, both, _ = side
+        place, index, both = side
         if index < len(tokens) and tokens[index].word == "of" and place in lex.SIDE_RELATIONS:
             is_towards = tokens[start].word in ("towards", "toward", "near")
             if is_towards or tokens[index - 1].word in lex.SIDE_NOUNS - {"side"}:
