@@ -93,10 +93,9 @@ _GEOMETRY: Mapping[OperationType, frozenset[str]] = MappingProxyType(
 
 def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept] | None:
     """What is kept, as the tokens after "keep" say; None where they say anything else as well."""
-    end = _end_of_objects(tokens)
-    if end is None or not end:
+    tokens = tokens[: _end_of_objects(tokens)]
+    if not tokens:
         return None
-    tokens = tokens[:end]
     low = tuple(words_in(tokens))
     for rest in _REST:
         if low == rest or (low[: len(rest)] == rest and scene_end(tokens, len(rest)) == len(tokens)):
@@ -122,8 +121,8 @@ def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept]
     return kept
 
 
-def _end_of_objects(tokens: Tokens) -> int | None:
-    """The index after the objects; None where something else follows than that they stay."""
+def _end_of_objects(tokens: Tokens) -> int:
+    """The index after the objects, before the words that they stay."""
     words = words_in(tokens)
     for index in range(1, len(words)):
         rest = [word for word in words[index:] if word not in _STAYING]

@@ -109,16 +109,7 @@ class Draft:
 def head_end(tokens: Tokens, start: int, draft: Draft) -> int | None:
     """Read up to the end of the noun; the index after it."""
     words = words_in(tokens[start : start + 24])  # no noun phrase of ours is longer
-    index = _determiner(words, draft)
-    begin = index
-    while index < len(words) and _continues(words, index, begin):
-        index += 1
-    core = words[begin:index]
-    while core and core[-1] == ",":
-        core, index = core[:-1], index - 1
-    core = _without_located(core, words[index] if index < len(words) else "")
-    index = begin + len(core)
-    core = [word for word in core if word != ","]
+    core, index = _core(words, _determiner(words, draft))
     if not core or len(core) > MAX_NOUN_WORDS + 3:
         return None
     if words[index : index + 1] in (["'s"], ["'"]):
@@ -132,9 +123,7 @@ def _determiner(words: list[str], draft: Draft) -> int:
     index = 0
     if words[:1] and words[0] in lex.QUANTIFIERS:
         draft.quantity = "both" if words[0] == "both" else "all"
-        index = 1
-        if words[1:2] == ["of"]:
-            index = 2
+        index = 2 if word_at(words, 1) == "of" else 1
         if words[0] in ("every", "each") and words[1:2] and words[1] in lex.ORDINALS.keys() | {"other"}:
             draft.is_any = True  # "every second tile"
     elif len(words) > 3 and words[0] in lex.NUMBERS and words[0] != "one" and words[1:3] == ["of", "the"]:
@@ -208,6 +197,17 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     return not word.endswith("ly") or word in _NOUNS_IN_LY
 
 
+def _core(words: list[str], begin: int, *, is_owned: bool = False) -> tuple[list[str], int]:
+    """The words from an index up to the end of the noun, without commas, and the index after them."""
+    end = begin
+    while end < len(words) and _continues(words, end, begin):
+        end += 1
+    while end > begin and words[end - 1] == ",":
+        end -= 1
+    core = _without_located(words[begin:end], "" if is_owned else word_at(words, end))
+    return [word for word in core if word != ","], begin + len(core)
+
+
 def _without_located(core: list[str], after: str = "") -> list[str]:
     """The words up to a participle after the noun: "the person | sitting on the bench". after: the next word."""
     for index, word in enumerate(core[1:], 1):
@@ -259,15 +259,7 @@ def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: D
     begin = 0
     if words[:1] and words[0] in lex.NUMBERS:
         draft.quantity, begin = lex.NUMBERS[words[0]], 1
-    end = begin
-    while end < len(words) and _continues(words, end, begin):
-        end += 1
-    rest = words[begin:end]
-    while rest and rest[-1] == ",":
-        rest = rest[:-1]
-    rest = _without_located(rest)
-    end = begin + len(rest)
-    rest = [word for word in rest if word != ","]
+    rest, end = _core(words, begin, is_owned=True)
     if not rest or words[end : end + 1] == ["'s"] or not _fill(rest, draft):
         return None
     return start + index + 1 + end

@@ -10,7 +10,7 @@ from ...edit_plan import OperationType, Target
 from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
 from .noun_phrases import Operations, Phrase, Request, joined, objects_of
-from .sentences import Token, Tokens, scene_end, text_of, words_in
+from .sentences import Token, Tokens, first_at, scene_end, text_of, words_in
 from .texts import SIDE_POSITIONS, destination_of, text_replaced
 from .values import (
     Aspect,
@@ -104,9 +104,7 @@ def change_object(verb: str, tokens: Tokens, request: Request) -> Operations | N
     """`change the cup to blue`, `turn the horse into a zebra`."""
     change = change_of(tokens)
     if change is None:
-        after = next(
-            (index for index, token in enumerate(tokens) if index and token.word in ("with", "for")), len(tokens)
-        )
+        after = first_at(tokens, ("with", "for"))
         is_other = verb in ("change", "switch") and words_in(tokens[after + 1 : after + 2]) in (["a"], ["an"], ["the"])
         return _exchange(tokens, ("with", "for"), request) if is_other else None
     for index, token in enumerate(change.new):  # "the left cup to red and the right cup to blue"

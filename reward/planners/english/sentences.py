@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from ...metrics.any_edit.instruction_words import WITHOUT_WORDS, collapsed, word_set
@@ -242,25 +243,13 @@ class Clause:
 
 def clauses_of(tokens: Tokens) -> list[Clause]:
     """The clauses of all sentences, in order."""
-    clauses: list[Clause] = []
-    for number, sentence in enumerate(_sentences(tokens)):
-        if set(words_in(sentence)) <= GREETINGS:
-            continue
-        clauses += _split(_without_politeness(sentence), number)
-    return clauses
-
-
-def _sentences(tokens: Tokens) -> Iterator[list[Token]]:
-    sentence: list[Token] = []
-    for token in tokens:
-        if token.word in (".", ";") and not token.is_quote:
-            if sentence:
-                yield sentence
-            sentence = []
-        else:
-            sentence.append(token)
-    if sentence:
-        yield sentence
+    sentences = [list(words) for is_end, words in groupby(tokens, lambda token: token.word in (".", ";")) if not is_end]
+    return [
+        clause
+        for number, sentence in enumerate(sentences)
+        if not set(words_in(sentence)) <= GREETINGS
+        for clause in _split(_without_politeness(sentence), number)
+    ]
 
 
 def _without_politeness(tokens: list[Token]) -> list[Token]:
