@@ -107,10 +107,8 @@ class _Composition(_OfParts):
             reason = self._reason({name: values[name] for name in deciding}, scores)
             rejected = any(scores[name].rejected for name in deciding)
             return replace(Score.of(values[deciding[0]], reason, parts=scores), cause="guard" if rejected else "")
-        for status in ("failed", "abstained"):
-            for name, score in scores.items():
-                if score.status == status:
-                    return part_without_value(name, scores)
+        if (missing := without_value(scores)) is not None:
+            return missing
         if excluded or not values:
             name = next(name for name, score in scores.items() if score.value is None)
             return replace(Score.not_applicable(f"{name}: {scores[name].reason}"), parts=scores)
@@ -261,8 +259,8 @@ class Gate(_OfParts):
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         (guard,) = yield from self._scores(sample, "guard")
-        if guard.status in ("failed", "abstained"):
-            return part_without_value("guard", {"guard": guard})
+        if (missing := without_value({"guard": guard})) is not None:
+            return missing
         if guard.value is not None and guard.value < 1.0:
             lowest = self._cards["reward"].range[0]
             assert lowest is not None
@@ -338,13 +336,16 @@ class Fallback(_OfParts):
         return _passed_on(second, first=first, second=second)
 
 
-def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
-    """The composition that has no value because the part `name` failed or abstained. What the edit may have caused in
-    one part, it may have caused in the whole."""
-    reason = f"{name}: {scores[name].reason.removeprefix(f'{name}: ')}"  # guards in guards say it once
-    if scores[name].status == "failed":
-        missing = [score for score in scores.values() if score.status in ("failed", "abstained")]
-        outage = all(score.cause == "infrastructure" for score in missing)
+def without_value(scores: Mapping[str, Score]) -> Score | None:
+    """The composition of parts of which one failed or, if none did, abstained; None where none did either. What the
+    edit may have caused in one part, it may have caused in the whole."""
+    missing = {name: score for name, score in scores.items() if score.status in ("failed", "abstained")}
+    if not missing:
+        return None
+    name = min(missing, key=lambda name: missing[name].status != "failed")
+    reason = f"{name}: {missing[name].reason.removeprefix(f'{name}: ')}"  # guards in guards say it once
+    if missing[name].status == "failed":
+        outage = all(score.cause == "infrastructure" for score in missing.values())
         return Score.failed(reason, parts=scores, cause="infrastructure" if outage else "")
     by_edit = any(score.cause == "edit" for score in scores.values())
     return Score.abstained(reason, parts=scores, cause="edit" if by_edit else "")
