@@ -45,13 +45,15 @@ def score_with_signature(metric: Metric, sample: EditSample, card: Card | None =
     return score if score.metric else score.with_signature(signature_of(metric, card))
 
 
-class _OfParts(ABC):
+class _OfParts:
     """What all compositions share: they read the card of each part once, and not with each sample."""
 
+    _part_names: ClassVar[tuple[str, ...]] = ()
+    """The fields that hold the parts, whose scores get these names."""
+
     @property
-    @abstractmethod
     def _named_parts(self) -> Mapping[str, Metric]:
-        """The parts by the names that their scores get."""
+        return {name: getattr(self, name) for name in self._part_names}
 
     @cached_property
     def _cards(self) -> Mapping[str, Card]:
@@ -66,7 +68,7 @@ NotApplicablePolicy = Literal["leave_out", "whole"]
 """Effect of a part that is not applicable: it is left out, or the whole is not applicable."""
 
 
-class _Composition(_OfParts):
+class _Composition(_OfParts, ABC):
     """What compositions of several parts share: all but how the values of the applicable parts are combined."""
 
     parts: Mapping[str, Metric]
@@ -234,15 +236,12 @@ class Gate(_OfParts):
     reward: Metric
     name: str = "gate"
     version: int = 1
+    _part_names: ClassVar[tuple[str, ...]] = ("guard", "reward")
 
     def __post_init__(self) -> None:
         _check_unit_range(self.name, {"guard": self._cards["guard"]})
         if (reward := self._cards["reward"]).range[0] is None:
             raise ValueError(f"{self.name}: {reward.name} has no lowest value for rejected edits")
-
-    @property
-    def _named_parts(self) -> Mapping[str, Metric]:
-        return {"guard": self.guard, "reward": self.reward}
 
     @cached_property
     def card(self) -> Card:
@@ -276,14 +275,11 @@ class Threshold(_OfParts):
     metric: Metric
     threshold: float
     name: str = "threshold"
+    _part_names: ClassVar[tuple[str, ...]] = ("metric",)
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.threshold):
             raise ValueError(f"{self.name}: threshold must be a finite number, got {self.threshold}")
-
-    @property
-    def _named_parts(self) -> Mapping[str, Metric]:
-        return {"metric": self.metric}
 
     @cached_property
     def card(self) -> Card:
@@ -311,15 +307,12 @@ class Fallback(_OfParts):
     first: Metric
     second: Metric
     name: str = "fallback"
+    _part_names: ClassVar[tuple[str, ...]] = ("first", "second")
 
     def __post_init__(self) -> None:
         first, second = self._cards.values()
         if first.range != second.range or first.unit != second.unit:
             raise ValueError(f"{self.name}: both metrics must have the same range and unit")
-
-    @property
-    def _named_parts(self) -> Mapping[str, Metric]:
-        return {"first": self.first, "second": self.second}
 
     @cached_property
     def card(self) -> Card:
