@@ -288,7 +288,11 @@ def other_edit(edit: AuditedEdit, amount: float) -> Variant | None:
 def wrong_instance(edit: AuditedEdit, amount: float) -> Variant | None:
     """The source, with the edit's change made to another thing like the target."""
     # "Paint one of the cups": any cup is right. What is added, or to a number, may be put to any of them, too.
-    if not edit.is_clear or _leaves_open_which(edit):
+    words = edit.request.words
+    leaves_open = any(
+        word in _LEFT and (number == 0 or words[number - 1] not in _AFTER_VALUE) for number, word in enumerate(words)
+    )
+    if not edit.is_clear or leaves_open:
         return None
     target, other = _annotated(edit) or _similar(edit) or (None, None)
     if target is None or other is None:
@@ -303,13 +307,6 @@ def wrong_instance(edit: AuditedEdit, amount: float) -> Variant | None:
     if visible_difference(there, within(pixels, other)) < VISIBLE / 2:
         return None  # it is clipped away: the other one is as bright or as dark as can be
     return edit.picture(pixels)
-
-
-def _leaves_open_which(edit: AuditedEdit) -> bool:
-    words = edit.request.words
-    return any(
-        word in _LEFT and (number == 0 or words[number - 1] not in _AFTER_VALUE) for number, word in enumerate(words)
-    )
 
 
 def _annotated(edit: AuditedEdit) -> tuple[Area, Area] | None:
