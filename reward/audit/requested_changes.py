@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ..edit_plan import EditPlan, OperationType
-from ..metrics.any_edit.instruction_words import split_quotes, words_of
+from ..metrics.any_edit.instruction_words import split_quotes, word_set, words_of
 from ..metrics.any_edit.plans import plan_of_operations, plan_of_task
-from ..planners.english.lexicon import word_set
 from ..planners.rule_planner import RulePlanner
 from ..sample import EditSample
 

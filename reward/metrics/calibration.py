@@ -25,7 +25,7 @@ from ..card import Card, ValueRange
 from ..config import build
 from ..engine.program import Program, gather
 from ..plain_text import one_line
-from ..queries.specs import Spec, SpecError, spec_of, with_names
+from ..queries.specs import SpecError, spec_of, with_names
 from ..sample import EditSample
 from ..score import Evidence, Score
 from ..strict_json import parse_json, read_json
@@ -304,7 +304,10 @@ class Calibrated:
     def __post_init__(self) -> None:
         options: tuple[Any, ...] = (self.metric, self.calibration, self.digest)  # a spec's types are unchecked
         if isinstance(options[0], str | Mapping):
-            object.__setattr__(self, "metric", _built(options[0]))
+            metric = build(options[0])
+            if not hasattr(metric, "card"):
+                raise SpecError(f"calibrated: {options[0]!r} is not a metric: it has no card")
+            object.__setattr__(self, "metric", metric)
         if not isinstance(options[1], str | CalibrationMap) or not isinstance(options[2], str):
             raise SpecError(
                 "calibrated: calibration and digest must be text: put a value that looks like a number in quotes, as "
@@ -371,10 +374,3 @@ class Calibrated:
             reason = f"the map {name} was fitted on scores of {expected}, and this one is of {score.metric}"
             return Score.failed(reason, parts={"metric": score}).with_signature(self.signature)
         return calibrate(score, self.calibration_map).with_signature(self.signature)
-
-
-def _built(spec: Spec) -> Metric:
-    metric: Metric = build(spec)
-    if not hasattr(metric, "card"):
-        raise SpecError(f"calibrated: {spec!r} is not a metric: it has no card")
-    return metric

@@ -45,13 +45,15 @@ def score_with_signature(metric: Metric, sample: EditSample, card: Card | None =
     return score if score.metric else score.with_signature(signature_of(metric, card))
 
 
-class _OfParts(ABC):
+class _OfParts:
     """What all compositions share: they read the card of each part once, and not with each sample."""
 
+    _part_names: ClassVar[tuple[str, ...]] = ()
+    """The fields that hold the parts, whose scores get these names."""
+
     @property
-    @abstractmethod
     def _named_parts(self) -> Mapping[str, Metric]:
-        """The parts by the names that their scores get."""
+        return {name: getattr(self, name) for name in self._part_names}
 
     @cached_property
     def _cards(self) -> Mapping[str, Card]:
@@ -66,7 +68,7 @@ NotApplicablePolicy = Literal["leave_out", "whole"]
 """Effect of a part that is not applicable: it is left out, or the whole is not applicable."""
 
 
-class _Composition(_OfParts):
+class _Composition(_OfParts, ABC):
     """What compositions of several parts share: all but how the values of the applicable parts are combined."""
 
     parts: Mapping[str, Metric]
@@ -107,10 +109,8 @@ class _Composition(_OfParts):
             reason = self._reason({name: values[name] for name in deciding}, scores)
             rejected = any(scores[name].rejected for name in deciding)
             return replace(Score.of(values[deciding[0]], reason, parts=scores), cause="guard" if rejected else "")
-        for status in ("failed", "abstained"):
-            for name, score in scores.items():
-                if score.status == status:
-                    return part_without_value(name, scores)
+        if (missing := without_value(scores)) is not None:
+            return missing
         if excluded or not values:
             name = next(name for name, score in scores.items() if score.value is None)
             return replace(Score.not_applicable(f"{name}: {scores[name].reason}"), parts=scores)
@@ -236,15 +236,12 @@ class Gate(_OfParts):
     reward: Metric
     name: str = "gate"
     version: int = 1
+    _part_names: ClassVar[tuple[str, ...]] = ("guard", "reward")
 
     def __post_init__(self) -> None:
         _check_unit_range(self.name, {"guard": self._cards["guard"]})
         if (reward := self._cards["reward"]).range[0] is None:
             raise ValueError(f"{self.name}: {reward.name} has no lowest value for rejected edits")
-
-    @property
-    def _named_parts(self) -> Mapping[str, Metric]:
-        return {"guard": self.guard, "reward": self.reward}
 
     @cached_property
     def card(self) -> Card:
@@ -261,8 +258,8 @@ class Gate(_OfParts):
 
     def __call__(self, sample: EditSample) -> Program[Score]:
         (guard,) = yield from self._scores(sample, "guard")
-        if guard.status in ("failed", "abstained"):
-            return part_without_value("guard", {"guard": guard})
+        if (missing := without_value({"guard": guard})) is not None:
+            return missing
         if guard.value is not None and guard.value < 1.0:
             lowest = self._cards["reward"].range[0]
             assert lowest is not None
@@ -278,14 +275,11 @@ class Threshold(_OfParts):
     metric: Metric
     threshold: float
     name: str = "threshold"
+    _part_names: ClassVar[tuple[str, ...]] = ("metric",)
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.threshold):
             raise ValueError(f"{self.name}: threshold must be a finite number, got {self.threshold}")
-
-    @property
-    def _named_parts(self) -> Mapping[str, Metric]:
-        return {"metric": self.metric}
 
     @cached_property
     def card(self) -> Card:
@@ -313,15 +307,12 @@ class Fallback(_OfParts):
     first: Metric
     second: Metric
     name: str = "fallback"
+    _part_names: ClassVar[tuple[str, ...]] = ("first", "second")
 
     def __post_init__(self) -> None:
         first, second = self._cards.values()
         if first.range != second.range or first.unit != second.unit:
             raise ValueError(f"{self.name}: both metrics must have the same range and unit")
-
-    @property
-    def _named_parts(self) -> Mapping[str, Metric]:
-        return {"first": self.first, "second": self.second}
 
     @cached_property
     def card(self) -> Card:
@@ -338,13 +329,16 @@ class Fallback(_OfParts):
         return _passed_on(second, first=first, second=second)
 
 
-def part_without_value(name: str, scores: Mapping[str, Score]) -> Score:
-    """The composition that has no value because the part `name` failed or abstained. What the edit may have caused in
-    one part, it may have caused in the whole."""
-    reason = f"{name}: {scores[name].reason.removeprefix(f'{name}: ')}"  # guards in guards say it once
-    if scores[name].status == "failed":
-        missing = [score for score in scores.values() if score.status in ("failed", "abstained")]
-        outage = all(score.cause == "infrastructure" for score in missing)
+def without_value(scores: Mapping[str, Score]) -> Score | None:
+    """The composition of parts of which one failed or, if none did, abstained; None where none did either. What the
+    edit may have caused in one part, it may have caused in the whole."""
+    missing = {name: score for name, score in scores.items() if score.status in ("failed", "abstained")}
+    if not missing:
+        return None
+    name = min(missing, key=lambda name: missing[name].status != "failed")
+    reason = f"{name}: {missing[name].reason.removeprefix(f'{name}: ')}"  # guards in guards say it once
+    if missing[name].status == "failed":
+        outage = all(score.cause == "infrastructure" for score in missing.values())
         return Score.failed(reason, parts=scores, cause="infrastructure" if outage else "")
     by_edit = any(score.cause == "edit" for score in scores.values())
     return Score.abstained(reason, parts=scores, cause="edit" if by_edit else "")

@@ -166,9 +166,5 @@ def plain(text: str) -> str:
 
 def is_part_of(line: str, *texts: str) -> bool:
     """Whether a line is part of one of the texts, up to reading errors."""
-    for text in texts:
-        if not line or line in text:
-            return True
-        if 0.8 * len(line) > 3 and matching_letters(line, text, least=2) >= 0.8 * len(line):
-            return True
-    return False
+    most = 0.8 * len(line)
+    return any(line in text or (most > 3 and matching_letters(line, text, least=2) >= most) for text in texts)

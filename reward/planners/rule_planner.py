@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ..edit_plan import EditPlan, Kept, PlannedOperation, Target
-from ..metrics.any_edit.instruction_words import PlanAccount, collapsed, words_of
+from ..metrics.any_edit.instruction_words import PlanAccount, collapsed, word_set, words_of
 from ..metrics.any_edit.plans import plan_of_task, plan_problems, scope_of
 from ..metrics.any_edit.questions import own_questions
 from ..metrics.edival.task_parser import parse_task
@@ -22,7 +22,6 @@ from ..queries.outcomes import Abstention
 from ..sample import MAX_INSTRUCTION, TASK_TYPES, Task
 from .english import lexicon as lex
 from .english.conditions import contradicts_itself, kept_of
-from .english.lexicon import word_set
 from .english.noun_phrases import Request, whole_phrase
 from .english.pictures import all_but
 from .english.properties import is_prominence
@@ -104,13 +103,11 @@ class RulePlanner(Expert):
 
     def plan(self, sentence: str) -> EditPlan | None:
         """The plan of a request, which the validator accepts; None where it is not clear in every word."""
-        if len(collapsed(sentence)) > MAX_INSTRUCTION:
-            return None
         plan = _read(sentence)
         return plan if isinstance(plan, EditPlan) else None
 
     def _outcome(self, sentence: str) -> Outcome:
-        plan = _read(sentence) if len(collapsed(sentence)) <= MAX_INSTRUCTION else ""
+        plan = _read(sentence)
         if isinstance(plan, EditPlan):
             return plan
         tokens = tokens_of(sentence)
@@ -124,6 +121,8 @@ class RulePlanner(Expert):
 
 def _read(sentence: str) -> EditPlan | str:
     """The plan of a sentence, or the part of it that is not read; empty where that is not known."""
+    if len(collapsed(sentence)) > MAX_INSTRUCTION:
+        return ""
     form = _plan_of_form(sentence)
     plan: EditPlan | str = "" if form is None else form
     if form is None or form.operations[0].type == "subject_remove":
@@ -145,15 +144,14 @@ def _plan_of_form(request: str) -> EditPlan | None:
         return None
     if task.type == "subject_add" and task.reference is None:
         return None  # rain and filters are no objects
-    if task.object is not None and re.search(rf"\b(?:the|an?)\s+{re.escape(task.object)}", sentence, re.IGNORECASE):
-        return None
-    if task.type not in ("background_change", "text_change") and re.search(
-        rf"\b(?:the|an?)\s+(?:{'|'.join(re.escape(name) for name in _objects(task))})", sentence, re.IGNORECASE
-    ):
-        return None
     value = (task.value or "").split()
-    if task.type not in ("background_change", "text_change") and not _LIMITING.isdisjoint(value):
+    named = _objects(task)
+    if task.type in ("background_change", "text_change"):
+        named = [name for name in named if name == task.object]
+    elif not _LIMITING.isdisjoint(value):
         return None  # "red while remaining blue"
+    if any(re.search(rf"\b(?:the|an?)\s+{re.escape(name)}", sentence, re.IGNORECASE) for name in named):
+        return None
     if task.type == "background_change" and (value[-1:] == ["but"] or not (task.keep or _is_bare(" ".join(value)))):
         return None  # "a brick wall but leave the cup unchanged"
     try:
@@ -284,13 +282,8 @@ def _taken(clauses: Sequence[Clause], index: int) -> Target | None:
 
 
 def _note_after(clauses: Sequence[Clause], index: int) -> str | None:
-    notes = []
-    for clause in clauses[index + 1 :]:
-        if clause.kind == "request":
-            break
-        if clause.kind == "note":
-            notes.append(text_of(clause.tokens))
-    return ", ".join(notes) or None
+    following = takewhile(lambda clause: clause.kind != "request", clauses[index + 1 :])
+    return ", ".join(text_of(clause.tokens) for clause in following if clause.kind == "note") or None
 
 
 def _antecedent(operations: Sequence[PlannedOperation]) -> Target | None:

@@ -107,9 +107,10 @@ def _describe_object(built: Any, paths: _Paths) -> dict[str, Any]:
     kind = type(built)
     options = getattr(built, "identity_options", None)
     if options is None:
-        if kind.__init__ is not object.__init__ and not inspect.isfunction(kind.__init__):
-            raise SpecError(f"no identity: what {kind.__qualname__} holds cannot be seen from outside")
-        if kind.__init__ is object.__init__ and (inspect.isroutine(built) or not _is_written_in_python(kind)):
+        is_hidden = not inspect.isfunction(kind.__init__)
+        if kind.__init__ is object.__init__:
+            is_hidden = inspect.isroutine(built) or not _is_written_in_python(kind)
+        if is_hidden:
             raise SpecError(f"no identity: what {kind.__qualname__} holds cannot be seen from outside")
         options = {}
         for name in parameters(kind):

@@ -207,7 +207,10 @@ def parse_yes_no(text: str) -> bool | None:
         opposite = r"\Wno\b(?![*`]*\s+\w)" if yes else r"\Wyes\b"  # "yes, no cup is left" is one answer
         return None if re.search(opposite, rest, re.IGNORECASE) else yes
 
-    words, start = _FOREIGN_ANSWER.sub(_translated, _without_markup(text)), r"(?:yes|no)\b"
+    def translated(answer: re.Match[str]) -> str:
+        return answer[1] + ("yes" if answer[2] else "no")
+
+    words, start = _FOREIGN_ANSWER.sub(translated, _without_markup(text)), r"(?:yes|no)\b"
     answer = _labelled_values(words, start, parse, parse_first_word if _labelled(words, start) else parse)
     begins = re.match(rf"{_OPEN}{start}", words, re.IGNORECASE)
     return _last_word(words) if answer is None and not begins and not _labelled(words, start) else answer
@@ -223,10 +226,6 @@ def _last_word(words: str) -> bool | None:
     yes, before = last[1].casefold() == "yes", words[: last.start(1)]
     opposite = r"\bno\b(?![ \t]+\w)" if yes else r"\byes\b"
     return None if re.search(opposite, before, re.IGNORECASE) or not is_asserted(before) else yes
-
-
-def _translated(match: re.Match[str]) -> str:
-    return match[1] + ("yes" if match[2] else "no")
 
 
 # -- integers ---------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import math
 import reprlib
 import zlib
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -73,15 +74,13 @@ def answer_from_json(data: Mapping[str, Any]) -> Answer | Abstention:
     if "boxes" in data:
         return Detections(tuple(Box(*numbers) for numbers in data["boxes"]), data["min_score"])
     if "mask" in data:
-        packed = data["mask"]
         shape = _shape(data)
-        score = data["score"]
         count = math.prod(shape)
         if count > MAX_PIXELS:
             raise ValueError(f"a mask of {shape} is larger than any picture: its record is damaged")
-        content = _decompressed(packed, (count + 7) // 8, f"a mask of {shape}")
+        content = _decompressed(data["mask"], (count + 7) // 8, f"a mask of {shape}")
         bits = np.unpackbits(np.frombuffer(content, np.uint8), count=count)
-        return Mask(bits.astype(np.bool_).reshape(shape), score)
+        return Mask(bits.astype(np.bool_).reshape(shape), data["score"])
     if "change_map" in data:
         return _change_map(data["change_map"], _shape(data), data["numbers"])
     if "region" in data:
@@ -140,15 +139,8 @@ def _decompressed(packed: str, size: int, what: str) -> bytes:
 
 def _change_map_to_json(changes: ChangeMap) -> dict[str, Any]:
     content = b"".join(getattr(changes, name).astype(_LITTLE_ENDIAN).tobytes() for name in GRIDS)
-    numbers = {
-        "gain": changes.gain,
-        "aligned": changes.aligned,
-        "scale": changes.scale,
-        "shift": list(changes.shift),
-        "periodicity": changes.periodicity,
-        "structure": changes.structure,
-        "detail_loss": changes.detail_loss,
-    }
+    numbers = {field.name: getattr(changes, field.name) for field in fields(changes) if field.name not in GRIDS}
+    numbers["shift"] = list(changes.shift)
     packed = base64.b64encode(zlib.compress(content)).decode()
     return {"change_map": packed, "shape": list(changes.shape), "numbers": numbers}
 
@@ -160,8 +152,8 @@ def _change_map(packed: str, shape: tuple[int, int], numbers: Mapping[str, Any])
     parts = np.split(np.frombuffer(content, _LITTLE_ENDIAN).astype(np.float32), np.cumsum(counts)[:-1])
     grids = {name: part.reshape(one) for (name, one), part in zip(shapes.items(), parts, strict=True)}
     try:
-        fields: dict[str, Any] = {**grids, **numbers, "shift": tuple(numbers["shift"])}
-        changes = ChangeMap(**fields)
+        values: dict[str, Any] = {**grids, **numbers, "shift": tuple(numbers["shift"])}
+        changes = ChangeMap(**values)
     except (KeyError, TypeError) as error:
         raise ValueError(f"a change map has other numbers ({error}): its record is damaged") from None
     if problem := changes.problem():

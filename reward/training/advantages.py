@@ -231,7 +231,7 @@ def credit_advantages(
         groups_with_credit = {group for score, group in zip(scores, groups, strict=True) if name in score.credits}
         rows = [row for row, group in enumerate(groups) if group in groups_with_credit]
         credits = [scores[row].credits.get(name, scores[row]) for row in rows]
-        row_advantages = advantages(
+        of_rows = advantages(
             credits,
             [groups[row] for row in rows],
             abstained=abstained,
@@ -241,14 +241,10 @@ def credit_advantages(
             noise_correction=noise_correction,
             max_abs=max_abs,
         )
-        result[name] = _scatter_rows(row_advantages, rows, len(scores))
+        values, scored, informative = np.zeros(len(scores)), np.zeros(len(scores), bool), np.zeros(len(scores), bool)
+        values[rows], scored[rows], informative[rows] = of_rows.values, of_rows.scored, of_rows.informative
+        result[name] = replace(of_rows, values=values, scored=scored, informative=informative)
     return result
-
-
-def _scatter_rows(part: Advantages, rows: list[int], count: int) -> Advantages:
-    values, scored, informative = np.zeros(count), np.zeros(count, bool), np.zeros(count, bool)
-    values[rows], scored[rows], informative[rows] = part.values, part.scored, part.informative
-    return replace(part, values=values, scored=scored, informative=informative)
 
 
 def _weights(

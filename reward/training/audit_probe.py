@@ -278,7 +278,7 @@ class HackTracker:
             z = log[f"{HACK}{family}/z"] = drift.z_score(fmean(values), _MIN_RISE / self.z_limit, len(values))
             if drift.update(z, 1, self.z_limit, self.patience):
                 message = (
-                    f"{_hack(family)} gained {median(drift.baseline):+.3g} of the reward's scale in the first "
+                    f"the hack {family} gained {median(drift.baseline):+.3g} of the reward's scale in the first "
                     f"{_BASELINE} probes and gains well above that for {self.patience} probes, now "
                     f"{fmean(values):+.3g}: the policy's own edits are paid less beside it"
                 )
@@ -300,7 +300,7 @@ class HackTracker:
             return []
         history.pays = True
         message = (
-            f"{_hack(family)} would gain {gain:.3g} of the reward's scale over the policy's best edits, and did gain "
+            f"the hack {family} would gain {gain:.3g} of the reward's scale over the policy's best edits, and did gain "
             f"in each of the last {self.patience} probes: the policy has a reason to find it"
         )
         return [Alarm(step, f"{HACK}{family}", z, limit, message, since=history.recent[0][0])]
@@ -319,10 +319,6 @@ class HackTracker:
             )
             for name, history in data.items()
         }
-
-
-def _hack(family: str) -> str:
-    return f"the hack {family}"
 
 
 class FailurePauses:

@@ -73,15 +73,14 @@ def batch_statistics(samples: Sequence[EditSample], max_images: int = 32) -> Ima
     statistics: list[dict[str, float]] = []
     changes: list[dict[str, float]] = []
     for index in indices:
-        source = _downscaled(samples[index].source)
+        source = samples[index].source
+        scale = min(1.0, _MAX_SIDE / max(source.size))
+        source = source.resized(max(1, round(source.width * scale)), max(1, round(source.height * scale)), "area")
         edited = samples[index].edited.resized(*source.size, "area")
         if source.digest not in source_statistics:
             source_statistics[source.digest] = image_statistics(source)
-        before, after, difference = (
-            source_statistics[source.digest],
-            image_statistics(edited),
-            mean_absolute_difference(source, edited),
-        )
+        before, after = source_statistics[source.digest], image_statistics(edited)
+        difference = mean_absolute_difference(source, edited)
         statistics.append({**after, "difference": difference})
         change = {name: value - before[name] for name, value in after.items()}
         changes.append({**change, "difference": math.log(max(difference, _COPY))})
@@ -112,13 +111,6 @@ def log_diversity(diversity: Sequence[float]) -> float:
     least one; sensitive to a collapse where edits are small.
     """
     return _interquartile_mean([math.log(max(value, _ALIKE)) for value in diversity])
-
-
-def _downscaled(image: Image) -> Image:
-    scale = _MAX_SIDE / max(image.size)
-    if scale >= 1:
-        return image
-    return image.resized(max(1, round(image.width * scale)), max(1, round(image.height * scale)), "area")
 
 
 def _aggregate(rows: Sequence[Mapping[str, float]], mean: Callable[[list[float]], float]) -> dict[str, float]:

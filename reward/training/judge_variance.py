@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, variance
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from ..bootstrap_intervals import Numbers, bootstrap_interval
 from ..card import Card
 from ..engine.program import Ask, Program, map_asks
 from ..metrics.compose import Metric
-from ..queries.kinds import Judge, Query
+from ..queries.kinds import Judge
 from ..reward import Reward
 from ..sample import EditSample
 from ..score import Score
@@ -172,16 +171,15 @@ class ResampledMetric:
         return self._metric.card
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        return map_asks(self._metric(sample), self._shift_draws)
+        return map_asks(self._metric(sample), self._shifted)
 
-    def _shift_draws(self, request: Ask) -> Ask:
-        return replace(request, queries=tuple(self._shift_draw(query) for query in request.queries))
-
-    def _shift_draw(self, query: Query[Any]) -> Query[Any]:
-        if not isinstance(query, Judge):
-            return query
-        self.judge_queries += 1
-        return replace(query, draw=query.draw + self._shift)
+    def _shifted(self, request: Ask) -> Ask:
+        self.judge_queries += sum(isinstance(query, Judge) for query in request.queries)
+        shifted = (
+            replace(query, draw=query.draw + self._shift) if isinstance(query, Judge) else query
+            for query in request.queries
+        )
+        return replace(request, queries=tuple(shifted))
 
 
 def _values(score: Score, path: str = "") -> Iterator[tuple[str, float]]:

@@ -136,7 +136,10 @@ class RewardHackingMonitor:
             statistics = batch_statistics(samples, self.max_images)
             log |= {**statistics.means, **numbers}
             monitored = {**statistics.relative_to_source, **numbers}
-            if diversity := within_group_diversity(self._within_groups(samples)):
+            compared = GroupReservoir[EditSample](self.max_images)
+            for sample in samples:
+                compared.add(sample.group, sample)
+            if diversity := within_group_diversity(compared.items()):
                 log["diversity"], monitored["diversity"] = fmean(diversity), log_diversity(diversity)
             log |= self.update(step, monitored, {name: len(flags) for name, flags in rejections.items()})
             rows = zip(trained, [] if heldout is None else _values(heldout), groups, strict=False)
@@ -144,12 +147,6 @@ class RewardHackingMonitor:
             if complete:
                 log |= self._compare_rewards(step, complete)
         return {**log, "alarms": float(len(self.alarms))}
-
-    def _within_groups(self, samples: Sequence[EditSample]) -> list[EditSample]:
-        chosen = GroupReservoir[EditSample](self.max_images)
-        for sample in samples:
-            chosen.add(sample.group, sample)
-        return chosen.items()
 
     def _risen_meanwhile(self) -> str:
         """For messages: how the trained reward has risen, if it has."""
@@ -318,7 +315,7 @@ class RewardHackingMonitor:
         monitor = RewardHackingMonitor(**data["options"])
         monitor._trackers = {name: DriftTracker(**tracker) for name, tracker in data["trackers"].items()}
         monitor._baseline_moments, monitor._recent_moments = (
-            [_moments(row) for row in data["reward_moments"][name]] for name in ("baseline", "recent")
+            [(a, b, c, d) for a, b, c, d in data["reward_moments"][name]] for name in ("baseline", "recent")
         )
         rewards = data.get("rewards", {"baseline": (), "recent": ()})
         monitor._baseline_rewards = [(mean, std) for mean, std in rewards["baseline"]]
@@ -327,11 +324,6 @@ class RewardHackingMonitor:
         monitor._hacks.load(data.get("hacks", {}))
         monitor.alarms = [Alarm(**alarm) for alarm in data["alarms"]]
         return monitor
-
-
-def _moments(row: Sequence[float]) -> RewardMoments:
-    a, b, c, d = row
-    return a, b, c, d
 
 
 def _mean_rewards(pairs: Sequence[RewardPair]) -> list[float | None]:

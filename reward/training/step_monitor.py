@@ -200,9 +200,7 @@ class StepMonitor:
 
     def _score_heldout(self, step: CollectedStep) -> list[Score | None] | None:
         """Scores of all rows, None for rows whose images are not kept; None without any."""
-        if self.heldout is None or not step.kept:
-            return None
-        if not self._heldout_pauses.is_turn():
+        if self.heldout is None or not step.kept or not self._heldout_pauses.is_turn():
             return None
         rows, samples = zip(*step.kept, strict=True)
         scores: Sequence[Score] = ()

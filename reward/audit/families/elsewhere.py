@@ -49,21 +49,13 @@ def background_replaced(edit: AuditedEdit, amount: float) -> Variant | None:
     if edit.changed_share > MAX_CHANGED:
         return None
     other = another_picture(edit, "background-replaced", lambda sample: sample.source)
-    pixels = _gradient(edit) if other is None else other
-    return visible_variant(edit, blended(edit.after, pixels, softened(~edit.changed) * np.float32(amount)))
+    if other is None:
+        corners = edit.random("background-replaced gradient").integers(0, 256, (2, 2, 3)).astype(np.float32)
+        other = np.asarray(cv2.resize(corners, edit.sample.edited.size, interpolation=cv2.INTER_LINEAR), np.uint8)
+    return visible_variant(edit, blended(edit.after, other, softened(~edit.changed) * np.float32(amount)))
 
 
-def _gradient(edit: AuditedEdit) -> Pixels:
-    height, width = edit.after.shape[:2]
-    corners = edit.random("background-replaced gradient").integers(0, 256, (2, 2, 3)).astype(np.float32)
-    return np.asarray(cv2.resize(corners, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
-
-
-@worse(
-    "What the instruction does not name is still there after a good edit.",
-    _SHARES,
-    needs_good_edit=True,
-)
+@worse("What the instruction does not name is still there after a good edit.", _SHARES, needs_good_edit=True)
 def object_gone(edit: AuditedEdit, amount: float) -> Variant | None:
     """An object outside of the change, or a place with detail, is painted over with what is around it."""
 

@@ -65,10 +65,7 @@ def sample_metadata(edit: AuditedEdit, amount: float) -> Variant:
     return Variant(replace(edit.sample, metadata={**_METADATA[round(amount)], **known}))
 
 
-@irrelevant(
-    "The place of an edit in its batch is drawn by chance.",
-    {0.0: "first", 0.5: "in the middle", 1.0: "last"},
-)
+@irrelevant("The place of an edit in its batch is drawn by chance.", {0.0: "first", 0.5: "in the middle", 1.0: "last"})
 def batch_order(edit: AuditedEdit, amount: float) -> Variant | None:
     """The edit at other places of a batch of three."""
     others = tuple(replace(other, id=f"other-{number}") for number, other in enumerate(edit.others[:_OTHERS]))

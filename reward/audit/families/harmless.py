@@ -24,10 +24,7 @@ _FITTED_BLOCKS = 2048  # as many as the components are fitted to: more change th
 Floats = NDArray[np.float32]
 
 
-@harmless(
-    "A change of brightness by 1 % is below what a person sees.",
-    {0.005: "0.5 %", 0.01: "1 %", 0.015: "1.5 %"},
-)
+@harmless("A change of brightness by 1 % is below what a person sees.", {0.005: "0.5 %", 0.01: "1 %", 0.015: "1.5 %"})
 def faint_brightness(edit: AuditedEdit, amount: float) -> Variant:
     """The edited picture brighter or darker by a trace."""
     sign = edit.random("faint-brightness").choice((-1, 1))

@@ -26,7 +26,7 @@ from ..regions import (
     with_patch,
     within,
 )
-from ..requested_changes import ADDITION, DEGREE, SHADE, TEXT, Request
+from ..requested_changes import ADDITION, DEGREE, SHADE, TEXT
 
 _CHECKS = 64  # along the longer side: 8 of 512 px
 _SMALLEST = 0.02  # of what changed: smaller regions are restored as a whole
@@ -71,16 +71,17 @@ def unchanged_source(edit: AuditedEdit, amount: float) -> Variant | None:
 )
 def blend_with_source(edit: AuditedEdit, amount: float) -> Variant | None:
     """A mixture of the edit and its source: half-way back, and further."""
-    if not edit.is_clear or _adds_text(edit.request):
+    # Words half transparent are still these words, where nobody said how opaque; where others stood, these show.
+    plan = edit.request.plan
+    if plan is None:
+        adds_text = TEXT.may_be_in(edit.request)
+    else:
+        adds_text = any(
+            one.type == "text_change" and one.target is None and not one.old_text for one in plan.operations
+        )
+    if not edit.is_clear or adds_text:
         return None
     return edit.picture(blended(edit.after, edit.before, amount))
-
-
-def _adds_text(request: Request) -> bool:
-    """Words half transparent are still these words, where nobody said how opaque; where others stood, these show."""
-    if request.plan is None:
-        return TEXT.may_be_in(request)
-    return any(one.type == "text_change" and one.target is None and not one.old_text for one in request.plan.operations)
 
 
 @worse(
@@ -120,7 +121,10 @@ def half_and_half(edit: AuditedEdit, amount: float) -> Variant | None:
     """One side of the picture is the source's, and the other one the edit's."""
     if not edit.is_clear:
         return None
-    difference = np.where(_largest_region(edit.changed), cv2.absdiff(edit.before, edit.after).max(axis=2), 0)
+    # Through the largest region, so that none of what was asked for is left whole on the edit's side by chance.
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(edit.changed.astype(np.uint8))
+    largest = labels == 1 + np.argmax(stats[1:, cv2.CC_STAT_AREA])
+    difference = np.where(largest, cv2.absdiff(edit.before, edit.after).max(axis=2), 0)
     upright = bool(edit.random("half-and-half").integers(2))
     along = np.cumsum(difference.sum(axis=0 if upright else 1))
     end = 1 + int(np.searchsorted(along, amount * along[-1]))
@@ -130,12 +134,6 @@ def half_and_half(edit: AuditedEdit, amount: float) -> Variant | None:
     pixels = edit.after.copy()
     pixels[half] = edit.before[half]
     return edit.picture(pixels)
-
-
-def _largest_region(mask: Mask) -> Mask:
-    """The line goes through it, so that none of what was asked for is left whole on the edit's side by chance."""
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
-    return np.asarray(labels == 1 + np.argmax(stats[1:, cv2.CC_STAT_AREA]), np.bool_)
 
 
 @worse(
@@ -290,7 +288,11 @@ def other_edit(edit: AuditedEdit, amount: float) -> Variant | None:
 def wrong_instance(edit: AuditedEdit, amount: float) -> Variant | None:
     """The source, with the edit's change made to another thing like the target."""
     # "Paint one of the cups": any cup is right. What is added, or to a number, may be put to any of them, too.
-    if not edit.is_clear or _leaves_open_which(edit):
+    words = edit.request.words
+    leaves_open = any(
+        word in _LEFT and (number == 0 or words[number - 1] not in _AFTER_VALUE) for number, word in enumerate(words)
+    )
+    if not edit.is_clear or leaves_open:
         return None
     target, other = _annotated(edit) or _similar(edit) or (None, None)
     if target is None or other is None:
@@ -305,13 +307,6 @@ def wrong_instance(edit: AuditedEdit, amount: float) -> Variant | None:
     if visible_difference(there, within(pixels, other)) < VISIBLE / 2:
         return None  # it is clipped away: the other one is as bright or as dark as can be
     return edit.picture(pixels)
-
-
-def _leaves_open_which(edit: AuditedEdit) -> bool:
-    words = edit.request.words
-    return any(
-        word in _LEFT and (number == 0 or words[number - 1] not in _AFTER_VALUE) for number, word in enumerate(words)
-    )
 
 
 def _annotated(edit: AuditedEdit) -> tuple[Area, Area] | None:

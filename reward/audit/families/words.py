@@ -189,24 +189,16 @@ def polite_words(edit: AuditedEdit, amount: float) -> Variant | None:
 def spaces_and_case(edit: AuditedEdit, amount: float) -> Variant | None:
     """The instruction with blanks around it, another end, another first letter."""
     words = edit.sample.instruction
-    other: str | None = (_in_blanks, _with_other_end, _with_other_first_letter)[round(amount)](words)
-    return None if other in (None, words) else Variant(replace(edit.sample, instruction=str(other)))
-
-
-def _in_blanks(words: str) -> str:
-    return f" {words} \n"
-
-
-def _with_other_end(words: str) -> str | None:
-    if not words.isascii() or words[-1:] in "!?:":
-        return None
-    return words[:-1] if words.endswith(".") else f"{words}."
-
-
-def _with_other_first_letter(words: str) -> str | None:
-    if not _is_imperative(words):
-        return None  # it may begin with a name
-    return words[:1].swapcase() + words[1:]
+    match round(amount):
+        case 0:
+            other = f" {words} \n"
+        case 1 if words.isascii() and words[-1:] not in "!?:":
+            other = words[:-1] if words.endswith(".") else f"{words}."
+        case 2 if _is_imperative(words):  # others may begin with a name
+            other = words[:1].swapcase() + words[1:]
+        case _:
+            return None
+    return None if other == words else Variant(replace(edit.sample, instruction=other))
 
 
 def _is_imperative(words: str) -> bool:

@@ -18,7 +18,7 @@ from ...queries.kinds import MapChanges
 from ...queries.outcomes import Abstention
 from ...sample import EditSample, Task
 from ...score import Evidence, Score
-from ..compose import part_without_value
+from ..compose import without_value
 from ..edival.inspector import Condition, UnparsableReply, all_hold
 from .frames import in_one_frame
 from .instruction_words import with_related
@@ -61,8 +61,9 @@ def advice(
     objects = [target for slot in slots if (target := getattr(operation, slot)) is not None]
     if objects and operation.type == "color_alter" and not basic_colour(operation.value):
         return missing_inputs.unknown_colour(operation.value, COLOURS)
-    if located is not None and not located.boxes and (count := _missing(located)):
-        return missing_inputs.needs_more_boxes(located.target.phrase, count, len(located.others))
+    if located is not None and not located.boxes and _count(located.target) > len(located.others) > 0:
+        target, others = located.target, located.others  # they are fewer than are meant
+        return missing_inputs.needs_more_boxes(target.phrase, _count(target), len(others))
     lacking = _without_boxes(objects, reasons)
     related = _without_boxes([other for one in objects for other in with_related(one)[1:]], reasons)
     if lacking or related:
@@ -82,12 +83,6 @@ def _without_boxes(targets: Sequence[Target], reasons: Sequence[str]) -> dict[st
         for name, count in counts.items()
         if any(missing_inputs.says_no_box(reason, name) for reason in reasons)
     }
-
-
-def _missing(located: LocatedTarget) -> int:
-    """How many objects a target means, if that is more than have boxes; else 0."""
-    wanted = _count(located.target)
-    return wanted if wanted > len(located.others) > 0 else 0
 
 
 def _count(target: Target) -> int:
@@ -320,11 +315,8 @@ among edits that follow, preservation should decide."""
 
 def _whole(credits: Mapping[str, Score], evidence: list[Evidence]) -> Score:
     """Half the mean degree, half whether all hold; what was done before is left out."""
-    for status in ("failed", "abstained"):
-        for name, score in credits.items():
-            if score.status == status:
-                whole = part_without_value(name, credits)
-                return replace(whole, parts={}, credits=dict(credits), evidence=tuple(evidence))
+    if (missing := without_value(credits)) is not None:
+        return replace(missing, parts={}, credits=dict(credits), evidence=tuple(evidence))
     degrees = {name: score.value for name, score in credits.items() if score.value is not None}
     if not degrees:
         (reason, *_) = [score.reason for score in credits.values()]

@@ -128,9 +128,8 @@ _MOVED = 3.0
 def _in_source_shape(sample: EditSample, plan: EditPlan) -> Program[Framed]:
     """The edit in the source's shape, stretched, cut or between bars, whichever leaves most structure in place."""
     source, edited = sample.source, sample.edited
-    if any(operation.type in NEW_ASPECT_TYPES for operation in plan.operations):
-        return Framed(sample, plan)
-    if (yield from _EQUAL_SHAPE(sample)).value:
+    is_free = any(operation.type in NEW_ASPECT_TYPES for operation in plan.operations)
+    if is_free or (yield from _EQUAL_SHAPE(sample)).value:
         return Framed(sample, plan)
     is_rounded = (yield from SAME_SHAPE(sample)).value == 1.0
     x0, y0, x1, y1 = middle_of_shape(source.size, edited.width / edited.height)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,7 @@ from ...queries.kinds import Beside, Detect, Embed, MapChanges, ReadText, Remain
 from ...queries.prompts import Prompts
 from ...sample import EditSample
 from ...score import Evidence, Score
-from ..compose import part_without_value
+from ..compose import without_value
 from ..edival.inspector import crop_box, normalize_text
 from .frames import in_one_frame
 from .pixel_edits import core_of, look_edit, staying_boxes
@@ -95,9 +96,8 @@ def _in_place(sample: EditSample, located: LocatedTarget, changes: ChangeMap, ex
     measured = preservation(changes, exempt, within=located.boxes)
     if not measured.compared:
         return Score.not_applicable(f"{located.target.words!r} is where the plan changes the image")
-    value = measured.local
-    for name in ("cast", "exposure", "contrast"):
-        value *= drift_share(name, measured.drift_values[name])
+    drift = (drift_share(name, measured.drift_values[name]) for name in ("cast", "exposure", "contrast"))
+    value = math.prod(drift, start=measured.local)
     numbers = {"excess": measured.excess, "lost": measured.lost}
     evidence = Evidence(f"{located.target.words} at its place", sample.edited.digest, located.boxes, numbers=numbers)
     return Score.of(value, f"{located.target.words}: {1 - measured.lost:.0%} as it was", evidence=[evidence])
@@ -256,10 +256,8 @@ class PlanPreservation(PlannedMetric):
         if asked.stays:  # the middles of their boxes are compared below: around them is what was to change
             kept_plan = replace(plan, keep=tuple(kept for kept in plan.keep if kept.aspect != "object"))
         parts = yield from self._kept_parts(sample, kept_plan, plain if asked.stays else changes, region)
-        for status in ("failed", "abstained"):
-            for name, score in parts.items():
-                if score.status == status:
-                    return part_without_value(name, parts)
+        if (missing := without_value(parts)) is not None:
+            return missing
         if (covering := _covered_objects(sample, plan, region)) is not None:
             parts["not covered"] = covering
         types = {operation.type for operation in others}
@@ -287,13 +285,10 @@ class PlanPreservation(PlannedMetric):
         if not factors:
             return Score.not_applicable("the whole image may change, and the plan names nothing that stays")
         factors.append(framed.remaining)
-        value = 1.0
-        for factor in factors:
-            value *= factor
         least = min(parts.items(), key=lambda part: 1.0 if part[1].value is None else part[1].value, default=None)
         of_least = "" if least is None else f"{least[0]}: {least[1].reason}"
         reason = "; ".join(filter(None, (framed.reshaped, reason, of_least)))
-        return Score.of(min(1.0, value), reason, parts=parts, evidence=evidence)
+        return Score.of(min(1.0, math.prod(factors)), reason, parts=parts, evidence=evidence)
 
     def _kept_parts(
         self, sample: EditSample, plan: EditPlan, changes: ChangeMap, region: EditRegion

@@ -207,42 +207,35 @@ def _phrase(operation: PlannedOperation) -> str:
     target, new, reference = (
         "" if item is None else item.words for item in (operation.target, operation.new, operation.reference)
     )
-    value = operation.value
+    kind, value = operation.type, operation.value
     place = f" {_PLACE_WORDS[operation.position]} the {reference}" if operation.position and reference else ""
-    match operation.type:
-        case "subject_add":
-            return f"add {new}{place}"
-        case "subject_remove" | "duplicate" | "extraction":
-            return f"{_VERBS[operation.type]} the {target}"
-        case "subject_replace":
-            return f"replace the {target} with {new}"
-        case "position_change":
-            return f"move the {target}{place}"
-        case "count_change":
-            return f"change the number of {target} to {operation.count}"
-        case "color_alter":
-            return f"change the color of the {target} to {value}"
-        case "material_alter":
-            return f"change the material of the {target} to {value}"
-        case "text_change":
-            old = f' in place of "{operation.old_text}"' if operation.old_text else ""
-            where = f" on the {target}" if target else ""
-            return f'write the text "{operation.text}"{old}{where}'
-        case "background_change":
-            return f"change the background to {value}"
-        case _ if value:
-            return f"{operation.type.replace('_', ' ')}{f' of the {target}' if target else ''}: {value}"
-        case _:
-            return ""
+    if kind == "text_change":
+        old = f' in place of "{operation.old_text}"' if operation.old_text else ""
+        return f'write the text "{operation.text}"{old}{f" on the {target}" if target else ""}'
+    if kind in _REQUESTS:
+        slots = {"target": target, "new": new, "place": place, "count": operation.count, "value": value}
+        return _REQUESTS[kind].format(**slots)
+    return f"{kind.replace('_', ' ')}{f' of the {target}' if target else ''}: {value}" if value else ""
 
 
+_REQUESTS: Mapping[OperationType, str] = {
+    "subject_add": "add {new}{place}",
+    "subject_remove": "remove the {target}",
+    "subject_replace": "replace the {target} with {new}",
+    "duplicate": "duplicate the {target}",
+    "extraction": "cut out the {target}",
+    "position_change": "move the {target}{place}",
+    "count_change": "change the number of {target} to {count}",
+    "color_alter": "change the color of the {target} to {value}",
+    "material_alter": "change the material of the {target} to {value}",
+    "background_change": "change the background to {value}",
+}
 _PLACE_WORDS: Mapping[Position, str] = {
     "left": "to the left of",
     "right": "to the right of",
     "above": "above",
     "below": "below",
 }
-_VERBS: Mapping[str, str] = {"subject_remove": "remove", "duplicate": "duplicate", "extraction": "cut out"}
 
 
 _MIN_CROP_SIZE = 0.1

@@ -11,7 +11,7 @@ bound: whatever is damaged beside it is charged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from typing import Any, ClassVar
@@ -131,14 +131,13 @@ def largest_changes(changes: ChangeMap, count: int) -> EditRegion:
         for x, y, w, h, _ in sorted(components[1:].tolist(), key=lambda component: -component[4])
     ]
     what, are = ("the largest change", "is") if count == 1 else (f"the {count} largest changes", "are")
-    capped = _capped(boxes[:count], MAX_NEW_SHARE, what)
+    capped = _capped(boxes[:count], what)
     note = f"nobody knows where it is, so that {what} {are} taken for what was asked for"
     return replace(capped, guessed=capped.boxes, old=capped.boxes, notes=(note, *capped.notes))
 
 
 def _operation_region(sample: EditSample, operation: PlannedOperation, changes: ChangeMap) -> Program[EditRegion]:
-    targets = [target for target in (operation.target, operation.reference) if target is not None]
-    located = yield from locate_targets(sample.source, targets)
+    located = yield from locate_targets(sample.source, filter(None, (operation.target, operation.reference)))
     target = located[operation.target] if operation.target is not None else None
     reference = located[operation.reference] if operation.reference is not None else None
     room = _ROOM.get(operation.type, _LOOSENESS)
@@ -153,7 +152,7 @@ def _operation_region(sample: EditSample, operation: PlannedOperation, changes: 
         case "text_change" if target is None:
             reading = yield from ask(kinds.ReadText(sample.edited, letters_to_read(operation)))
             lines = [scaled(box, _GROWTH) for box in lines_of_text(reading, operation.text)]
-            new = _capped(lines, MAX_NEW_SHARE, repr(operation.text))
+            new = _capped(lines, repr(operation.text))
         case _:
             new = EditRegion()
     rewritten: tuple[Box, ...] = ()
@@ -181,7 +180,7 @@ def _added_region(sample: EditSample, operation: PlannedOperation) -> Program[Ed
     fresh = [box for box in after if same_object(box, before) is None]
     number = operation.new.quantity if isinstance(operation.new.quantity, int) else len(fresh)
     kept = sorted(fresh, key=lambda box: -box.score)[:number]
-    return _capped([scaled(box, _LOOSENESS) for box in kept], MAX_NEW_SHARE, operation.new.words)
+    return _capped([scaled(box, _LOOSENESS) for box in kept], operation.new.words)
 
 
 def _replaced_region(
@@ -237,11 +236,12 @@ def lines_of_text(reading: answers.RecognizedText, text: str) -> tuple[Box, ...]
     """The boxes of the lines that may be a part of a text."""
     requested = normalize_text(text)
 
-    def fits(line: str) -> bool:
-        letters = normalize_text(line)
-        return matching_letters(letters, requested) >= _TEXT_MATCH * max(1, len(letters))
-
-    return tuple(line.box for line in reading.lines if line.text.strip() and fits(line.text))
+    return tuple(
+        line.box
+        for line in reading.lines
+        for letters in (normalize_text(line.text),)
+        if line.text.strip() and matching_letters(letters, requested) >= _TEXT_MATCH * max(1, len(letters))
+    )
 
 
 def _boxes_before_and_after(sample: EditSample, phrase: str) -> Program[tuple[tuple[Box, ...], tuple[Box, ...]]]:
@@ -278,15 +278,14 @@ def attached_changes(changes: ChangeMap, boxes: Sequence[Box]) -> NDArray[np.boo
     return grown
 
 
-def _capped(boxes: Iterable[Box], most: float, what: str) -> EditRegion:
-    """The boxes, shrunk about their centres where together they cover more than `most` of the image."""
-    items = tuple(boxes)
-    covered = sum(box.area for box in items)
-    if covered <= most:
-        return EditRegion(items)
-    factor = (most / covered) ** 0.5
-    note = f"{what} covers {covered:.0%} of the image, of which {most:.0%} may change"
-    return EditRegion(tuple(scaled(box, factor) for box in items), notes=(note,))
+def _capped(boxes: Sequence[Box], what: str) -> EditRegion:
+    """The boxes, shrunk about their centres where together they cover more than `MAX_NEW_SHARE` of the image."""
+    covered = sum(box.area for box in boxes)
+    if covered <= MAX_NEW_SHARE:
+        return EditRegion(tuple(boxes))
+    factor = (MAX_NEW_SHARE / covered) ** 0.5
+    note = f"{what} covers {covered:.0%} of the image, of which {MAX_NEW_SHARE:.0%} may change"
+    return EditRegion(tuple(scaled(box, factor) for box in boxes), notes=(note,))
 
 
 def _is_on_side(box: Box, position: Position, reference: Box) -> bool:

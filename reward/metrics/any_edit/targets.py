@@ -149,9 +149,9 @@ _HALVES: Mapping[Place, Callable[[float, float], bool]] = {
 """Where the centres of all objects of a place are: "all cups on the left"."""
 
 
-def _covered(a: Box, b: Box) -> float:
+def _shares(a: Box, b: Box) -> bool:
     smaller = min(a.area, b.area)
-    return _shared_area(a, b) / smaller if smaller > 0 else 0.0
+    return smaller > 0 and _shared_area(a, b) / smaller >= _SHARED
 
 
 def _beside(a: Box, b: Box) -> bool:
@@ -160,23 +160,18 @@ def _beside(a: Box, b: Box) -> bool:
     return max(across, down) <= _NEAR
 
 
-def _on(a: Box, b: Box) -> bool:
-    touches = a.x0 < b.x1 and b.x0 < a.x1 and abs(a.y1 - b.y0) <= _NEAR / 3
-    return _covered(a, b) >= _SHARED or touches
-
-
 _RELATIONS: Mapping[RelationKind, Callable[[Box, Box], bool]] = {
     "left": lambda a, b: a.cx < b.cx,
     "right": lambda a, b: a.cx > b.cx,
     "above": lambda a, b: a.cy < b.cy,
     "below": lambda a, b: a.cy > b.cy,
-    "on": _on,
-    "in": lambda a, b: _covered(a, b) >= _SHARED,
+    "on": lambda a, b: _shares(a, b) or (a.x0 < b.x1 and b.x0 < a.x1 and abs(a.y1 - b.y0) <= _NEAR / 3),
     "beside": _beside,
     "behind": lambda a, b: a.y1 <= b.y1 and _beside(a, b),
     "in_front": lambda a, b: a.y1 >= b.y1 and _beside(a, b),
-    "with": lambda a, b: _covered(a, b) >= _SHARED,
-    "part": lambda a, b: _covered(a, b) >= _SHARED,
+    "in": _shares,
+    "with": _shares,
+    "part": _shares,
 }
 
 
@@ -210,13 +205,15 @@ def locate_targets(source: Image, targets: Iterable[Target]) -> Program[Mapping[
     located: dict[Target, LocatedTarget] = {}
     for target in needed:  # the related ones come first
         phrase = target.phrase
-        if not target.boxes and phrase not in boxes:
-            continue
-        if target.relation is not None and target.relation.of not in located and not target.boxes:
+        if target.boxes:
+            located[target] = LocatedTarget(target, target.boxes)
+        elif phrase in boxes and target.relation is not None and target.relation.of not in located:
             located[target] = yield from _without_relation(source, target, useful[phrase])
-            continue
-        known = useful.get(phrase, ())
-        located[target] = _locate(target, coloured.get(phrase, known), known, located, bool(boxes.get(phrase)))
+        elif phrase in boxes:
+            related = located[target.relation.of].boxes if target.relation is not None else ()
+            referred = referred_boxes(target, coloured.get(phrase, useful[phrase]), related)
+            others = tuple(box for box in useful[phrase] if box not in referred)  # also those of another colour
+            located[target] = LocatedTarget(target, referred, others, bool(boxes[phrase]))
     return located
 
 
@@ -287,18 +284,3 @@ def known_boxes(source: Image, target: Target) -> Program[tuple[Box, ...]]:
 def useful_boxes(boxes: Sequence[Box]) -> tuple[Box, ...]:
     """The boxes that localise something: not the whole image."""
     return tuple(box for box in boxes if not (box.w > MAX_BOX_SIZE and box.h > MAX_BOX_SIZE))
-
-
-def _locate(
-    target: Target,
-    boxes: tuple[Box, ...],
-    of_phrase: tuple[Box, ...],
-    located: Mapping[Target, LocatedTarget],
-    detected: bool,
-) -> LocatedTarget:
-    """boxes: of the target's phrase and colour. of_phrase: those of another colour too."""
-    if target.boxes:
-        return LocatedTarget(target, target.boxes)
-    related = located[target.relation.of].boxes if target.relation is not None else ()
-    referred = referred_boxes(target, boxes, related)
-    return LocatedTarget(target, referred, tuple(box for box in of_phrase if box not in referred), detected)

@@ -178,19 +178,14 @@ def check_colour(inspector: EditInspector, task: Task, boxes: Sequence[Box]) -> 
         if after.best is None:
             return all_hold(conditions, total=2)
     for box in boxes:
-        crops, place = _crops(inspector.source, inspector.edited, box)
+        area = around(box, *(_ROOM * max(side, OPTIONS.min_crop_size) for side in (box.w, box.h)))
+        corners = [((x - area.x0) / area.w, (y - area.y0) / area.h) for x, y in ((box.x0, box.y0), (box.x1, box.y1))]
+        place = " ".join(f"{min(max(share, 0.0), 1.0):.3f}" for corner in corners for share in corner)
+        crops = (crop_box(inspector.source, area), crop_box(inspector.edited, area))
         slots = {"object": task.object or "", "value": task.value or "", "box": place}
         reply = yield from inspector.ask_yes_no("color_pair", crops, slots)
         conditions.append(following.judge_verdict("color", reply))
     return all_hold(conditions)
-
-
-def _crops(source: Image, edited: Image, box: Box) -> tuple[tuple[Image, Image], str]:
-    w, h = (_ROOM * max(side, OPTIONS.min_crop_size) for side in (box.w, box.h))
-    area = around(box, w, h)
-    corners = [((x - area.x0) / area.w, (y - area.y0) / area.h) for x, y in ((box.x0, box.y0), (box.x1, box.y1))]
-    place = " ".join(f"{min(max(share, 0.0), 1.0):.3f}" for corner in corners for share in corner)
-    return (crop_box(source, area), crop_box(edited, area)), place
 
 
 PROMPTS = Prompts("editcritic.reward.metrics.edival")
@@ -240,9 +235,10 @@ def check_task(
         verdict = yield from _looks_like_the_target(inspector, task, located, verdict)
     if task.type in ("subject_add", "subject_replace") and verdict.holds:
         verdict = yield from _of_its_colour(inspector, operation, verdict)
-    wrong_value = _wrong_value(operation, task)
-    if not wrong_value or not verdict.holds:
+    if task.type not in _NEAR_MISSES or not verdict.holds:
         return verdict
+    mentioned = " ".join((operation.value, *(target.words for target in operation.targets))).casefold()
+    wrong_value = unmentioned(_NEAR_MISSES[task.type], mentioned)
     wrong = yield from _by_algorithm(inspector, replace(task, value=wrong_value), located, also)
     if not wrong.holds:
         return verdict
@@ -362,13 +358,6 @@ def _each_instance(inspector: EditInspector, task: Task, located: LocatedTarget)
         whole = replace(OPTIONS, attribute_view="whole")
         conditions.append((yield from following.evaluate_task(whole, view, task)))
     return all_hold(conditions)
-
-
-def _wrong_value(operation: PlannedOperation, task: Task) -> str:
-    """A value that is not that of the operation; empty where its check asks about no value."""
-    mentioned = " ".join((operation.value, *(target.words for target in operation.targets))).casefold()
-    values = _NEAR_MISSES.get(task.type)
-    return "" if values is None else unmentioned(values, mentioned)
 
 
 def _selection(

@@ -138,9 +138,13 @@ class VisualQuality:
         check_choice(self.card.name, "protocol", self.protocol, get_args(RatingProtocol))
 
     def __call__(self, sample: EditSample) -> Program[Score]:
-        edited_prompt, base_prompt = self._prompts(sample)
+        prompts = sample.instruction, sample.instruction
+        if self.prompt == "empty":
+            prompts = "", ""
+        elif self.protocol == "official":
+            prompts = released_code.rating_instruction(sample), ""
         pictures = {"edited picture": sample.edited, "base picture": sample.base}
-        ratings = [_rated(sample.edited, edited_prompt), _rated(sample.base, base_prompt)]
+        ratings = [_rated(*rated) for rated in zip(pictures.values(), prompts, strict=True)]
         lights = [_luminance(name, picture, self.protocol) for name, picture in pictures.items()]
         edited, base, *luminance = yield from gather([*ratings, *lights])
         change = base
@@ -154,13 +158,6 @@ class VisualQuality:
         protocol = "" if self.protocol == "paper" else f"/{self.protocol}"
         signature = f"{self.card.signature}{protocol}/{self.prompt}"
         return replace(edited, parts={"base": base, "change": change}, evidence=evidence, metric=signature)
-
-    def _prompts(self, sample: EditSample) -> tuple[str, str]:
-        if self.prompt == "empty":
-            return "", ""
-        if self.protocol == "official":
-            return released_code.rating_instruction(sample), ""
-        return sample.instruction, sample.instruction
 
 
 def _rated(image: Image, prompt: str) -> Program[Score]:

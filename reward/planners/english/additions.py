@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import cast
 
 from ...edit_plan import OperationType, Relation, Target
+from ...metrics.any_edit.instruction_words import word_set
 from ...sample import Position
 from . import lexicon as lex
-from .lexicon import word_set
 from .moves import move
 from .noun_phrases import (
     Operations,
@@ -187,16 +187,13 @@ def give(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     words = words_in(tokens)
     if not words:
         return None
-    if words[0] in ("him", "her", "them", "it") and len(words) > 1:
-        boundary = 1
-    else:
-        boundary = second_object(tokens) or 0
-        if not boundary:
-            for index, word in enumerate(words):
-                if word == "to" and index > 1 and request.target(tokens[index + 1 :]) is not None:
-                    return added_to(tokens[:index], tokens[index + 1 :], request)
-            return None
-    return added_to(tokens[boundary:], tokens[:boundary], request)
+    boundary = 1 if words[0] in ("him", "her", "them", "it") and len(words) > 1 else second_object(tokens)
+    if boundary is not None:
+        return added_to(tokens[boundary:], tokens[:boundary], request)
+    for index, word in enumerate(words):
+        if word == "to" and index > 1 and request.target(tokens[index + 1 :]) is not None:
+            return added_to(tokens[:index], tokens[index + 1 :], request)
+    return None
 
 
 def second_object(tokens: Tokens) -> int | None:

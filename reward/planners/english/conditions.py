@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import combinations
 from types import MappingProxyType
 
 from ...edit_plan import EditPlan, Kept, KeptAspect, OperationType, PlannedOperation, Target
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
-from .lexicon import by_word, phrases, word_set
+from .lexicon import by_word, phrases
 from .noun_phrases import Phrase, phrase_at, with_pronoun_resolved
 from .sentences import Tokens, is_scene, scene_end, word_at, words_in
 
@@ -91,10 +93,9 @@ _GEOMETRY: Mapping[OperationType, frozenset[str]] = MappingProxyType(
 
 def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept] | None:
     """What is kept, as the tokens after "keep" say; None where they say anything else as well."""
-    end = _end_of_objects(tokens)
-    if end is None or not end:
+    tokens = tokens[: _end_of_objects(tokens)]
+    if not tokens:
         return None
-    tokens = tokens[:end]
     low = tuple(words_in(tokens))
     for rest in _REST:
         if low == rest or (low[: len(rest)] == rest and scene_end(tokens, len(rest)) == len(tokens)):
@@ -120,8 +121,8 @@ def kept_of(tokens: Tokens, words: str, antecedent: Target | None) -> list[Kept]
     return kept
 
 
-def _end_of_objects(tokens: Tokens) -> int | None:
-    """The index after the objects; None where something else follows than that they stay."""
+def _end_of_objects(tokens: Tokens) -> int:
+    """The index after the objects, before the words that they stay."""
     words = words_in(tokens)
     for index in range(1, len(words)):
         rest = [word for word in words[index:] if word not in _STAYING]
@@ -156,7 +157,7 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
     if head in {"elements", "environment"}:
         return None
     if low[:1] in (["him"], ["her"], ["it"], ["them"]) and (len(low) == 1 or low[1] in (",", "and")):
-        target = antecedent if antecedent is not None else None
+        target = antecedent
         if target is None and low[0] in lex.PERSON_PRONOUNS:
             target = Target(lex.PERSON_PRONOUNS[low[0]])
         return None if target is None else (Kept("object", target, words), start + 1)
@@ -194,31 +195,21 @@ def _one_kept(tokens: Tokens, start: int, words: str, antecedent: Target | None)
 def contradicts_itself(plan: EditPlan) -> bool:
     """Whether two operations, or an operation and what is kept, cannot both be."""
     operations = plan.operations
-    for index, operation in enumerate(operations):
-        if _is_opposed(operation.value) or (operation.type == "pose" and set(operation.value.split()) >= _AWAKE):
+    for one in operations:
+        if _is_opposed(one.value) or (one.type == "pose" and set(one.value.split()) >= _AWAKE):
             return True
-        if (
-            operation.new is not None
-            and operation.target is not None
-            and operation.new.phrase == operation.target.phrase
-        ):
+        if one.new is not None and one.target is not None and one.new.phrase == one.target.phrase:
             return True
-        for other in operations[index + 1 :]:
-            if _conflict(operation, other):
-                return True
-    return any(_breaks(operation, plan) for operation in operations)
+    pairs = combinations(operations, 2)
+    return any(_conflict(*pair) for pair in pairs) or any(_breaks(one, plan) for one in operations)
 
 
 def _conflict(one: PlannedOperation, other: PlannedOperation) -> bool:
     nouns = {_name(one.target), _name(one.new)} & {_name(other.target), _name(other.new)} - {""}
     if nouns and _same(one, other):
-        if one.type == other.type and one.type not in ("subject_add", "attribute", "pose"):
+        if one.type in _GONE or other.type in _GONE or _opposed(one.value, other.value):
             return True
-        if one.type in _GONE or other.type in _GONE:
-            return True
-        if one.type == "subject_add" and other.type == "subject_add":
-            return True
-        if _opposed(one.value, other.value):
+        if one.type == other.type and one.type not in ("attribute", "pose"):
             return True
     if _fills(one, other) or _fills(other, one):
         return True
@@ -255,11 +246,8 @@ def _same(one: PlannedOperation, other: PlannedOperation) -> bool:
     if len(targets) < 2:
         return False
     first, second = targets
-    if first.place is not None and second.place is not None and first.place != second.place:
-        return False
-    if first.relation is not None and second.relation is not None and first.relation != second.relation:
-        return False
-    if first.order is not None and second.order is not None and first.order != second.order:
+    slots = ((first.place, second.place), (first.relation, second.relation), (first.order, second.order))
+    if any(None not in pair and pair[0] != pair[1] for pair in slots):
         return False
     return not (first.attributes and second.attributes and set(first.attributes) != set(second.attributes))
 

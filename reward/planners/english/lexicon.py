@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from ...edit_plan import Place, RelationKind
+from ...metrics.any_edit.instruction_words import SCENE_WORDS, word_set
 
 _Class = TypeVar("_Class")
 PERSON_PRONOUNS: Mapping[str, str] = MappingProxyType(
@@ -20,11 +21,6 @@ SIDE_RELATIONS: Mapping[Place, RelationKind] = MappingProxyType(
 """Side of an object -> how something there lies to it."""
 ADJECTIVE_ENDINGS = ("ous", "ful", "less", "ish", "ic", "like", "-shaped", "-style", "-colored", "-sleeve", "-themed")
 """Endings of adjectives that are not listed, where no noun is expected."""
-
-
-def word_set(words: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(words.split())
 
 
 def phrases(text: str) -> tuple[tuple[str, ...], ...]:
@@ -93,7 +89,7 @@ STOPS = (
 
 # -- places in the picture ---------------------------------------------------------------------------------------------
 
-SCENES = word_set("image images picture pictures photo photos photograph photographs scene shot")
+SCENES = SCENE_WORDS - {"frame"}
 """The whole picture. "frame" is an object, but for "in the frame"."""
 SIDES: Mapping[str, Place] = by_word(
     {
@@ -330,7 +326,6 @@ HOLDING = word_set(
 )
 KEEP_VERBS = word_set("keep preserve maintain retain leave")
 KEEPING = word_set("keeping preserving maintaining retaining leaving")
-WITHOUT = word_set("changing altering affecting touching modifying disturbing moving removing")
 UNCHANGED = word_set("unchanged untouched intact unaltered same identical original alone still")
 
 # -- of what is no request to edit a picture -----------------------------------------------------------------------

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import cast
 
 from ...edit_plan import Target
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
 from .additions import add, added_to, may_precede_object
-from .lexicon import word_set
 from .moves import remove
 from .noun_phrases import Operations, Phrase, Request, joined
 from .properties import each_made, is_prominence, multiple_start, open_or_close, property_made, scene_made, value_start

@@ -5,19 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...edit_plan import OperationType, Relation, Target
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
-from .lexicon import word_set
 from .noun_heads import place_at
-from .noun_phrases import (
-    Operations,
-    Request,
-    has_with,
-    is_tail,
-    joined,
-    objects_of,
-    phrase_at,
-    with_pronoun_resolved,
-)
+from .noun_phrases import Operations, Request, has_with, is_tail, joined, objects_of, phrase_at, with_pronoun_resolved
 from .sentences import Token, Tokens, scene_end, text_of, words_in
 from .texts import SIDE_POSITIONS, destination_of, text_removed
 from .values import is_description, plain_text
@@ -198,18 +189,12 @@ def extract(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     if rest and rest[0].word == "from" and (origin := phrase_at(rest, 1)) is not None:
         rest = rest[origin.end :]
     if rest and rest[0].word == "and" and not has_with(target):
-        return _extract_several(tokens, request)
+        objects = objects_of(tokens, request)
+        if objects is None or any(one.target.noun.split()[-1] in _NOT_EXTRACTED for one in objects):
+            return None
+        return joined(request.on(one, "extraction") for one in objects)
     is_list = words_in(rest[:1]) in (["and"], [","]) and words_in(rest[1:2]) != ["the"]  # not "..., the ministry says"
     is_more = is_list and has_with(target) and is_description(rest)
     if rest and not is_more and not (is_tail(rest) and is_description([t for t in rest if not t.is_quote])):
         return None
     return request.on(resolved, "extraction", value=shown)
-
-
-def _extract_several(tokens: Tokens, request: Request) -> Operations | None:
-    objects = objects_of(tokens, request)
-    if objects is None:
-        return None
-    if any(phrase.target.noun.split()[-1] in _NOT_EXTRACTED for phrase in objects):
-        return None
-    return joined(request.on(phrase, "extraction") for phrase in objects)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...edit_plan import Place, Quantity, Relation, RelationKind, SizeRank, Target
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
-from .lexicon import phrases, word_set
+from .lexicon import phrases
 from .sentences import Tokens, scene_end, word_at, words_in
 
 MAX_NOUN_WORDS = 6
@@ -56,7 +57,9 @@ _OWN_SIDES = word_set(
     "sock glove wing paw boot thumb eyebrow hip thigh palm"
 )
 _AT_SIDES = word_set("on in at to from near towards toward onto into by across along")
-_DEPTHS: dict[str, Place] = {"back": "background", "rear": "background"}
+_DEPTHS: Mapping[str, Place] = MappingProxyType(
+    {"back": "background", "rear": "background", "front": "foreground", "forefront": "foreground"}
+)
 _MULTIWORD: Mapping[tuple[str, ...], RelationKind] = MappingProxyType(
     {
         **dict.fromkeys(phrases("on top of, at the top of, worn by, attached to, off of"), "on"),
@@ -106,16 +109,7 @@ class Draft:
 def head_end(tokens: Tokens, start: int, draft: Draft) -> int | None:
     """Read up to the end of the noun; the index after it."""
     words = words_in(tokens[start : start + 24])  # no noun phrase of ours is longer
-    index = _determiner(words, draft)
-    begin = index
-    while index < len(words) and _continues(words, index, begin):
-        index += 1
-    core = words[begin:index]
-    while core and core[-1] == ",":
-        core, index = core[:-1], index - 1
-    core = _without_located(core, words[index] if index < len(words) else "")
-    index = begin + len(core)
-    core = [word for word in core if word != ","]
+    core, index = _core(words, _determiner(words, draft))
     if not core or len(core) > MAX_NOUN_WORDS + 3:
         return None
     if words[index : index + 1] in (["'s"], ["'"]):
@@ -129,9 +123,7 @@ def _determiner(words: list[str], draft: Draft) -> int:
     index = 0
     if words[:1] and words[0] in lex.QUANTIFIERS:
         draft.quantity = "both" if words[0] == "both" else "all"
-        index = 1
-        if words[1:2] == ["of"]:
-            index = 2
+        index = 2 if word_at(words, 1) == "of" else 1
         if words[0] in ("every", "each") and words[1:2] and words[1] in lex.ORDINALS.keys() | {"other"}:
             draft.is_any = True  # "every second tile"
     elif len(words) > 3 and words[0] in lex.NUMBERS and words[0] != "one" and words[1:3] == ["of", "the"]:
@@ -205,6 +197,17 @@ def _continues(words: list[str], index: int, begin: int) -> bool:
     return not word.endswith("ly") or word in _NOUNS_IN_LY
 
 
+def _core(words: list[str], begin: int, *, is_owned: bool = False) -> tuple[list[str], int]:
+    """The words from an index up to the end of the noun, without commas, and the index after them."""
+    end = begin
+    while end < len(words) and _continues(words, end, begin):
+        end += 1
+    while end > begin and words[end - 1] == ",":
+        end -= 1
+    core = _without_located(words[begin:end], "" if is_owned else word_at(words, end))
+    return [word for word in core if word != ","], begin + len(core)
+
+
 def _without_located(core: list[str], after: str = "") -> list[str]:
     """The words up to a participle after the noun: "the person | sitting on the bench". after: the next word."""
     for index, word in enumerate(core[1:], 1):
@@ -256,15 +259,7 @@ def _possessor(tokens: Tokens, start: int, index: int, core: list[str], draft: D
     begin = 0
     if words[:1] and words[0] in lex.NUMBERS:
         draft.quantity, begin = lex.NUMBERS[words[0]], 1
-    end = begin
-    while end < len(words) and _continues(words, end, begin):
-        end += 1
-    rest = words[begin:end]
-    while rest and rest[-1] == ",":
-        rest = rest[:-1]
-    rest = _without_located(rest)
-    end = begin + len(rest)
-    rest = [word for word in rest if word != ","]
+    rest, end = _core(words, begin, is_owned=True)
     if not rest or words[end : end + 1] == ["'s"] or not _fill(rest, draft):
         return None
     return start + index + 1 + end
@@ -327,7 +322,7 @@ def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     side = _side_at(tokens, start) or _depth_at(tokens, start)
     if side is None:
         return None
-    place, index, both, _ = side
+    place, index, both = side
     both = both or tokens[start].word in ("near", "close", "toward", "towards", "by")
     if index < len(tokens) and tokens[index].word == "of":
         end = scene_end(tokens, index)
@@ -335,26 +330,21 @@ def place_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     return place, index, both
 
 
-def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
-    """A side: place, index after it, whether two places were named, whether a noun such as "side" follows."""
+def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
+    """A side: place, index after it, whether two places were named."""
     words = words_in(tokens[start : start + 8])
-    index = 0
-    if words[:1] and words[0] in lex.MENTIONED | lex.LOCATED:
-        index = 1
-    if words[index : index + 2] == ["close", "to"]:
-        index += 1
+    index = 1 if word_at(words, 0) in lex.MENTIONED | lex.LOCATED else 0
+    index += words[index : index + 2] == ["close", "to"]
     if word_at(words, index) not in _AT_SIDES:
         return None
     index += 1
-    has_article = words[index : index + 1] == ["the"]
-    if has_article:
-        index += 1
-    if words[index : index + 1] and words[index] in ("far", "very", "extreme", "immediate"):
-        index += 1
+    has_article = word_at(words, index) == "the"
+    index += has_article
+    index += word_at(words, index) in ("far", "very", "extreme", "immediate")
     if index >= len(words):
         return None
     names = words[index].split("-") if words[index] not in lex.SIDES else [words[index]]
-    if not all(name in lex.SIDES for name in names) or not names:
+    if not all(name in lex.SIDES for name in names):
         return None
     place = lex.SIDES[names[0]]
     is_bare = not has_article and words[index + 1 : index + 2] != ["of"]  # "in center of the photo"
@@ -368,7 +358,7 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
         both = both or lex.SIDES[words[index]] != place
         place = lex.SIDES[words[index]] if place == "center" else place
         index += 1
-    has_noun = words[index : index + 1] != [] and words[index] in lex.SIDE_NOUNS
+    has_noun = word_at(words, index) in lex.SIDE_NOUNS
     if has_noun:
         index += 1
         if words[index : index + 1] == ["side"]:
@@ -376,13 +366,10 @@ def _side_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None
     after = word_at(words, index)
     if not has_noun and after[:1].isalnum() and after not in lex.STOPS | lex.LOCATED | lex.HOLDING | {"next"}:
         return None  # "in the left hand", "on the bottom shelf"
-    return place, start + index, both, has_noun
+    return place, start + index, both
 
 
-_DEPTHS |= {"front": "foreground", "forefront": "foreground"}
-
-
-def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | None:
+def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool] | None:
     """`in the back (of the photo)`, `at the front`, `in the back left corner`, as `_side_at` gives sides."""
     words = words_in(tokens[start : start + 8])
     index = 1 if words[:1] and words[0] in lex.MENTIONED | lex.LOCATED else 0
@@ -392,20 +379,18 @@ def _depth_at(tokens: Tokens, start: int) -> tuple[Place, int, bool, bool] | Non
     if not has_article and words[index] != "in" and words[index + 2 : index + 3] != ["of"]:
         return None  # "from front to back"
     index += 2 if has_article else 1
-    if words[index : index + 1] and words[index] in ("far", "very", "extreme"):
-        index += 1
-    if not words[index:] or words[index] not in _DEPTHS:
+    index += word_at(words, index) in ("far", "very", "extreme")
+    if word_at(words, index) not in _DEPTHS:
         return None
     place, index, both = _DEPTHS[words[index]], index + 1, False
     if words[index : index + 1] in (["left"], ["right"]):
         place, index, both = lex.SIDES[words[index]], index + 1, True
-    has_noun = bool(words[index:]) and words[index] in lex.SIDE_NOUNS
-    index += has_noun
+    index += word_at(words, index) in lex.SIDE_NOUNS
     if words[index:] and words[index] not in lex.STOPS | lex.LOCATED | lex.HOLDING and words[index][0].isalnum():
         return None  # "at the front door"
     if word_at(words, index) == "and" and word_at(words, index + 1) in {*_DEPTHS, *lex.SIDES}:
         return None  # "in the front and middle ground"
-    return place, start + index, both, has_noun
+    return place, start + index, both
 
 
 def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | None:
@@ -420,7 +405,7 @@ def relation_at(tokens: Tokens, start: int) -> tuple[RelationKind, int, bool] | 
             return kind, start + len(phrase), kind not in ("beside", "in_front", "left", "right")
     side = _side_at(tokens, start)
     if side is not None:
-        place, index, both, _ = side
+        place, index, both = side
         if index < len(tokens) and tokens[index].word == "of" and place in lex.SIDE_RELATIONS:
             is_towards = tokens[start].word in ("towards", "toward", "near")
             if is_towards or tokens[index - 1].word in lex.SIDE_NOUNS - {"side"}:

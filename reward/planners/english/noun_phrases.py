@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...edit_plan import MAX_NESTING, OperationType, PlannedOperation, Relation, Target
+from ...metrics.any_edit.instruction_words import word_set
 from ...metrics.any_edit.questions import own_questions
 from ...sample import TASK_TYPES
 from . import lexicon as lex
-from .lexicon import word_set
 from .noun_heads import Draft, head_end, place_at, relation_at
 from .sentences import Tokens, is_scene, scene_end, text_of, word_at, words_in
 
@@ -179,9 +179,7 @@ def _measured(tokens: Tokens, index: int, draft: Draft) -> int | None:
         return -1  # "the image of the chapel": the whole picture, or a picture in it
     content = Draft()
     end = head_end(tokens, index + 1, content)
-    if end is None:
-        return -1
-    if content.relation is not None or content.place is not None:
+    if end is None or content.relation is not None or content.place is not None:
         return -1
     if not content.article or (draft.nouns[-1] in lex.DEPICTIONS and content.article == "a"):
         draft.nouns.append(text_of(tokens[index:end]).lower())

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ...edit_plan import Kept, OperationType, Target
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
-from .lexicon import by_word, word_set
+from .lexicon import by_word
 from .noun_phrases import Operations, Request, objects_of, phrase_at, with_pronoun_resolved
 from .replacements import change_object
 from .sentences import Token, Tokens, first_at, scene_end, stripped, text_of, words_in
@@ -259,9 +260,8 @@ def resize(verb: str, tokens: Tokens, request: Request) -> Operations | None:
     words = words_in(tokens)
     end = first_at(tokens, ("by", "to", "slightly", "up", "down"))
     tail = words[end:]
-    if not all(word in _RESIZE_WORDS or word.isdecimal() for word in tail) or not tokens:
-        return None
-    if request.is_scene(tokens[:end]):
+    is_read = all(word in _RESIZE_WORDS or word.isdecimal() for word in tail)
+    if not tokens or not is_read or request.is_scene(tokens[:end]):
         return None
     return request.on(request.known(tokens[:end]), "resize", value=" ".join([verb, *tail]))
 
@@ -311,11 +311,9 @@ def pixel_operation(tokens: Tokens, request: Request) -> Operations | None:
     if request.antecedent is not None and {"it", "this"} & set(words):
         return None  # an object that was named before
     text = " ".join(words)
-    if match := _TURNED.fullmatch(text):
+    if match := _TURNED.fullmatch(text) or _FLIPPED.fullmatch(text):
         if words[0] == "turn" and match["of"] is None:
             return None
-        return request.operation("rotate", target=Target("image"), value=match["value"])
-    if match := _FLIPPED.fullmatch(text):
         return request.operation("rotate", target=Target("image"), value=match["value"])
     if match := _CROPPED.fullmatch(text):
         return request.operation("crop", value=match["value"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...edit_plan import OperationType, Target
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
 from .additions import look_given
-from .lexicon import word_set
 from .noun_phrases import Operations, Phrase, Request, objects_of
 from .replacements import aspect_changed
 from .sentences import Tokens, scene_end, text_of, words_in
@@ -115,11 +115,6 @@ def _is_within_name(words: list[str], index: int) -> bool:
     return word in _MAYBE_NOUNS and not (word in lex.COLOR_MODIFIERS and words[index + 1] in lex.COLORS)
 
 
-def _without_painted(tokens: Tokens) -> Tokens:
-    """`(have) the wall painted (green)`: the wall."""
-    return tokens[:-1] if len(tokens) > 1 and tokens[-1].word in _PAINTED else tokens
-
-
 def _is_value_word(word: str) -> bool:
     return is_adjective(word) or word in _VALUE_WORDS or ("-" in word and word.rpartition("-")[2] in lex.COLORS)
 
@@ -155,7 +150,9 @@ def _is_size(words: list[str]) -> bool:
 
 def each_made(tokens: Tokens, request: Request, kind: OperationType, value: str) -> Operations | None:
     """The same change of each of the objects."""
-    objects = objects_of(_without_painted(tokens), request)
+    if len(tokens) > 1 and tokens[-1].word in _PAINTED:
+        tokens = tokens[:-1]  # "(have) the wall | painted (green)"
+    objects = objects_of(tokens, request)
     if objects is None:
         return None
     operations: Operations = []

@@ -7,10 +7,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ...edit_plan import OperationType, Target
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
-from .lexicon import word_set
 from .noun_phrases import Operations, Phrase, Request, joined, objects_of
-from .sentences import Token, Tokens, scene_end, text_of, words_in
+from .sentences import Token, Tokens, first_at, scene_end, text_of, words_in
 from .texts import SIDE_POSITIONS, destination_of, text_replaced
 from .values import (
     Aspect,
@@ -104,9 +104,7 @@ def change_object(verb: str, tokens: Tokens, request: Request) -> Operations | N
     """`change the cup to blue`, `turn the horse into a zebra`."""
     change = change_of(tokens)
     if change is None:
-        after = next(
-            (index for index, token in enumerate(tokens) if index and token.word in ("with", "for")), len(tokens)
-        )
+        after = first_at(tokens, ("with", "for"))
         is_other = verb in ("change", "switch") and words_in(tokens[after + 1 : after + 2]) in (["a"], ["an"], ["the"])
         return _exchange(tokens, ("with", "for"), request) if is_other else None
     for index, token in enumerate(change.new):  # "the left cup to red and the right cup to blue"
@@ -142,7 +140,7 @@ def changed(change: Change, request: Request, verb: str) -> Operations | None:
     aspect = aspect_of(old)
     if aspect is not None:
         return aspect_changed(aspect, new, request, is_from=change.source is not None)
-    return _object_changed(change, request, verb)
+    return _object_changed(change, request)
 
 
 def aspect_changed(aspect: Aspect, new: Tokens, request: Request, *, is_from: bool = False) -> Operations | None:
@@ -215,7 +213,7 @@ def _without_scene(tokens: Tokens) -> Tokens:
     return tokens
 
 
-def _object_changed(change: Change, request: Request, verb: str) -> Operations | None:
+def _object_changed(change: Change, request: Request) -> Operations | None:
     old, new = change.old, change.new
     words = [word for word in words_in(_without_scene(old)) if word not in lex.DETERMINERS]
     head = head_of(words)

@@ -8,9 +8,10 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from types import MappingProxyType
 
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
 from .additions import add, cover, dress, give, may_precede_object, second_object
-from .lexicon import phrases, word_set
+from .lexicon import phrases
 from .makings import color, make
 from .moves import extract, move, remove, take_away, take_out
 from .noun_phrases import Operations, Request
@@ -35,7 +36,7 @@ from .pictures import (
 from .properties import cast_changed, colors_made_vivid, kindle, names_cast, open_or_close, switch
 from .replacements import change_object, replace_object, substitute, swap
 from .sentences import Token, Tokens, is_scene, text_of, without_scene, words_in
-from .texts import with_text_quoted, write
+from .texts import text_added, with_text_quoted
 from .values import change_of, color_value, material_value
 
 Frame = Callable[[str, Tokens, Request], "Operations | None"]
@@ -82,7 +83,7 @@ _FRAMES: Mapping[str, Frame] = MappingProxyType(
         "resize": resize,
         "reframe": reframe,
         "duplicate": duplicate,
-        "write": write,
+        "write": lambda _, tokens, request: text_added(tokens, request),
         "open": open_or_close,
         "kindle": kindle,
         "switch": switch,
@@ -110,8 +111,9 @@ def operations_of(tokens: Tokens, request: Request) -> Operations | None:
         return made
     tokens = with_text_quoted(_with_instead(_without_only(tokens)))
     words = words_in(tokens)
-    if _has_misspelt_instead(words):
-        return None
+    before_of = {word for word, after in pairwise(words) if after == "of" and word[:1] == "i"} - {"instead"}
+    if any(SequenceMatcher(None, word, "instead").ratio() > 0.75 for word in before_of):
+        return None  # misspelt: what follows it is replaced, and is no part of a name
     if words[1:2] in (["only"], ["just"]):
         tokens, words = [tokens[0], *tokens[2:]], [words[0], *words[2:]]
     if "instead" in words:
@@ -154,12 +156,6 @@ def _with_instead(tokens: Tokens) -> Tokens:
             if tuple(words[index:end]) == phrase:
                 return [*tokens[:index], Token("instead", "instead"), Token("of", "of"), *tokens[end:]]
     return tokens
-
-
-def _has_misspelt_instead(words: list[str]) -> bool:
-    """Whether a word before "of" is nearly "instead": what follows it is replaced, and is no part of a name."""
-    before = {word for word, after in pairwise(words) if after == "of" and word[:1] == "i"} - {"instead"}
-    return any(SequenceMatcher(None, word, "instead").ratio() > 0.75 for word in before)
 
 
 def _instead(tokens: Tokens, request: Request) -> Operations | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
-from ...metrics.any_edit.instruction_words import collapsed
+from ...metrics.any_edit.instruction_words import WITHOUT_WORDS, collapsed, word_set
 from ...sample import MAX_INSTRUCTION
 from . import lexicon as lex
-from .lexicon import phrases, word_set
+from .lexicon import phrases
 
 _APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": "-"})  # noqa: RUF001
 _WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ0-9]+(?:[-'][A-Za-zÀ-ÖØ-öø-ÿ0-9]+)*")
@@ -89,9 +90,9 @@ def word_at(words: Sequence[str], index: int) -> str:
     return words[index] if index < len(words) else ""
 
 
-def first_at(tokens: Tokens, names: Container[str], start: int = 1) -> int:
-    """The index of the first of some words, from `start`; the number of tokens without one."""
-    return next((index for index in range(start, len(tokens)) if tokens[index].word in names), len(tokens))
+def first_at(tokens: Tokens, names: Container[str]) -> int:
+    """The index of the first of some words after the first token; the number of tokens without one."""
+    return next((index for index in range(1, len(tokens)) if tokens[index].word in names), len(tokens))
 
 
 def stripped(tokens: Tokens, first: Container[str] = (), last: Container[str] = ()) -> Tokens:
@@ -144,7 +145,8 @@ def tokens_of(sentence: str) -> list[Token] | None:
             position += 1
         else:
             return None
-    return tokens if not _is_foreign(tokens) else None
+    is_foreign = any(not one.word.isascii() and one.word not in _ACCENTED and not one.is_quote for one in tokens)
+    return None if is_foreign else tokens
 
 
 def _quoted(text: str, start: int) -> str | None:
@@ -167,10 +169,6 @@ def _split_possessive(word: str) -> list[Token]:
     if lower.endswith("'s") and lower not in _POSSESSIVE_NAMES:
         return [Token(word[:-2], lower[:-2]), Token("'s", "'s")]
     return [Token(word, lower)]
-
-
-def _is_foreign(tokens: Tokens) -> bool:
-    return any(not token.word.isascii() and token.word not in _ACCENTED and not token.is_quote for token in tokens)
 
 
 def has_refused_word(tokens: Tokens, *, errands: bool = True) -> bool:
@@ -245,25 +243,13 @@ class Clause:
 
 def clauses_of(tokens: Tokens) -> list[Clause]:
     """The clauses of all sentences, in order."""
-    clauses: list[Clause] = []
-    for number, sentence in enumerate(_sentences(tokens)):
-        if set(words_in(sentence)) <= GREETINGS:
-            continue
-        clauses += _split(_without_politeness(sentence), number)
-    return clauses
-
-
-def _sentences(tokens: Tokens) -> Iterator[list[Token]]:
-    sentence: list[Token] = []
-    for token in tokens:
-        if token.word in (".", ";") and not token.is_quote:
-            if sentence:
-                yield sentence
-            sentence = []
-        else:
-            sentence.append(token)
-    if sentence:
-        yield sentence
+    sentences = [list(words) for is_end, words in groupby(tokens, lambda token: token.word in (".", ";")) if not is_end]
+    return [
+        clause
+        for number, sentence in enumerate(sentences)
+        if not set(words_in(sentence)) <= GREETINGS
+        for clause in _split(_without_politeness(sentence), number)
+    ]
 
 
 def _without_politeness(tokens: list[Token]) -> list[Token]:
@@ -291,10 +277,8 @@ def _without_politeness(tokens: list[Token]) -> list[Token]:
 
 
 def _split(tokens: list[Token], number: int) -> Iterator[Clause]:
-    start, kind = 0, _kind_at(tokens, 0)
-    if kind is not None and tokens:
-        start = kind[1]
-    current: ClauseKind = kind[0] if kind is not None else "request"
+    current: ClauseKind
+    current, start = _kind_at(tokens, 0) or ("request", 0)
     index, lead = start, 0
     while index < len(tokens):
         found = _boundary(tokens, index) if index > start else None
@@ -324,7 +308,7 @@ def _kind_at(tokens: list[Token], index: int) -> tuple[ClauseKind, int] | None:
         return "keep", index
     if first in lex.KEEP_VERBS | lex.KEEPING | {"staying", "remaining"} and second:
         return "keep", index + 1
-    if (first == "without" and second in lex.WITHOUT) or (first == "don't" and second in _CHANGED):
+    if (first == "without" and second in WITHOUT_WORDS) or (first == "don't" and second in _CHANGED):
         return "keep", index + 2
     return ("keep", index + 3) if words[:2] == ["do", "not"] and word_at(words, 2) in _CHANGED else None
 

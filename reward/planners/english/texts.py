@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from ...edit_plan import MAX_NESTING, Relation, Target
+from ...metrics.any_edit.instruction_words import word_set
 from ...sample import Position
 from . import lexicon as lex
-from .lexicon import word_set
 from .noun_heads import place_at, relation_at
 from .noun_phrases import Operations, Request
 from .sentences import Token, Tokens, scene_end, text_of, words_in
@@ -199,11 +199,6 @@ def _look_end(tokens: Tokens) -> int:
 
 def _names_letters(tokens: Tokens) -> bool:
     return bool(tokens) and (tokens[0].word in _LETTERS or tokens[0].word not in ("in", "on", "at", "above", "below"))
-
-
-def write(verb: str, tokens: Tokens, request: Request) -> Operations | None:
-    """`write "OPEN" on the door`."""
-    return text_added(tokens, request)
 
 
 def text_said(tokens: Tokens, request: Request) -> Operations | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...metrics.any_edit.instruction_words import word_set
 from . import lexicon as lex
-from .lexicon import by_word, word_set
+from .lexicon import by_word
 from .noun_heads import place_at
 from .sentences import Tokens, scene_end, text_of, words_in
 
