@@ -17,7 +17,6 @@ import sqlite3
 import stat
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Set
 from pathlib import Path
 from typing import Any
@@ -257,9 +256,18 @@ class _BoundedConnection(sqlite3.Connection):
         if self._path:
             self.bound(self._path)
 
-    def cursor(self, _: Any = None) -> Any:  # also called by `execute` and its like
+    def execute(self, *arguments: Any) -> Any:
+        return self._fresh_cursor().execute(*arguments)
+
+    def executemany(self, *arguments: Any) -> Any:
+        return self._fresh_cursor().executemany(*arguments)
+
+    def executescript(self, *arguments: Any) -> Any:
+        return self._fresh_cursor().executescript(*arguments)
+
+    def _fresh_cursor(self) -> _Cursor:
         self._steps = 0
-        return super().cursor(_Cursor)
+        return self.cursor(_Cursor)
 
     def _is_over(self) -> bool:
         self._steps += self._between
@@ -285,25 +293,29 @@ class _BoundedConnection(sqlite3.Connection):
         raise sqlite3.DatabaseError("a statement takes more steps than the file has room for rows") from None
 
 
-def _explained(run: Callable[..., Any]) -> Any:
-    def run_and_explain(self: _Cursor, *arguments: Any) -> Any:
-        try:
-            return run(self, *arguments)
-        except sqlite3.DatabaseError as error:
-            self.connection.explain(error)
-            raise  # here: a frame that holds what it raises would keep this cursor, and its statement, in progress
-
-    return run_and_explain
-
-
 class _Cursor(sqlite3.Cursor):
     """Of a `_BoundedConnection`; a new one for each statement."""
 
     connection: _BoundedConnection
-    execute = _explained(sqlite3.Cursor.execute)
-    executemany = _explained(sqlite3.Cursor.executemany)
-    executescript = _explained(sqlite3.Cursor.executescript)
-    __next__ = _explained(sqlite3.Cursor.__next__)
+
+    def execute(self, *arguments: Any) -> Any:
+        return self._run(super().execute, *arguments)
+
+    def executemany(self, *arguments: Any) -> Any:
+        return self._run(super().executemany, *arguments)
+
+    def executescript(self, *arguments: Any) -> Any:
+        return self._run(super().executescript, *arguments)
+
+    def __next__(self) -> Any:
+        return self._run(super().__next__)
+
+    def _run(self, run: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return run(*arguments)
+        except sqlite3.DatabaseError as error:
+            self.connection.explain(error)
+            raise  # here: a frame that holds what it raises would keep this cursor, and its statement, in progress
 
     def fetchone(self) -> Any:
         return next(self, None)
@@ -337,8 +349,10 @@ def _is_regular_or_absent(path: Path) -> bool:
 
 def _disappears(path: Path) -> bool:
     """Whether a file is away, or goes within 5 s."""
-    for _ in range(100):
-        if not path.exists():
-            return True
-        time.sleep(0.05)
-    return False
+    from tenacity import RetryError, Retrying, retry_if_result, stop_after_attempt, wait_fixed
+
+    try:
+        Retrying(retry=retry_if_result(bool), stop=stop_after_attempt(100), wait=wait_fixed(0.05))(path.exists)
+    except RetryError:
+        return False
+    return True
