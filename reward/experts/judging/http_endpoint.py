@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ...plain_text import one_line
@@ -26,6 +26,9 @@ from . import http_errors
 from .addresses import Address, Addresses, AddressRequest
 from .http_errors import MAX_RAW_CHARACTERS, RequestRejected, ResponseRefused, openai_package
 from .token_usage import TokenUsage
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 RequestBody: TypeAlias = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
 """Fields of a request, or a function of the address that returns them, called for every attempt."""
@@ -181,8 +184,17 @@ class Endpoint:
         self.load()
         # Before the timeout starts: the first import takes a second, certificates another.
         self._client(openai_package())
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._retries + 1),
+            wait=self._pause,
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
         failed: Address | None = None
-        address, problem = self.addresses.first, _TransientError("")
+        address = self.addresses.first
         num_sent = 0
 
         def count_request() -> None:
@@ -194,28 +206,29 @@ class Endpoint:
                 )
             num_sent += 1
 
-        for attempt in range(self._retries + 1):
-            if failed is not None:
-                await asyncio.sleep(self._pause(attempt - 1, failed, problem.retry_after_s))
-            with self.addresses.use(group, avoid=failed) as request:
-                address = request.address
-                try:
-                    response = await self._post_once(request, path, body, count_request)
-                except _TransientError as error:
-                    failed, problem = address, error
-                    self.addresses.record_failure(request, error.retry_after_s)
-                    now = time.monotonic()
-                    self._failing = (now if self._failing is None else self._failing[0]), now
-                else:
+        try:
+            async for attempt in retrying:
+                with attempt, self.addresses.use(group, avoid=failed) as request:
+                    address = request.address
+                    try:
+                        response = await self._post_once(request, path, body, count_request)
+                    except _TransientError as error:
+                        failed = error.address = address
+                        self.addresses.record_failure(request, error.retry_after_s)
+                        now = time.monotonic()
+                        self._failing = (now if self._failing is None else self._failing[0]), now
+                        raise
                     self.addresses.record_answer(request)
                     self._failing = None
                     return response
-        attempts = f"{self._retries + 1} attempts" if self._retries else "1 attempt"
-        raise RetriesExhausted(
-            f"{address.host_and_path} gave no response in {attempts}, the last: {problem}"
-            if len(self.addresses.all) == 1
-            else f"no response of {self.addresses.names} in {attempts}, the last, {address.host_and_path}: {problem}"
-        )
+        except _TransientError as error:
+            attempts = f"{self._retries + 1} attempts" if self._retries else "1 attempt"
+            raise RetriesExhausted(
+                f"{address.host_and_path} gave no response in {attempts}, the last: {error}"
+                if len(self.addresses.all) == 1
+                else f"no response of {self.addresses.names} in {attempts}, the last, {address.host_and_path}: {error}"
+            ) from None
+        raise AssertionError("unreachable")
 
     async def _post_once(
         self, request: AddressRequest, path: str, body: RequestBody, count_request: Callable[[], None]
@@ -250,11 +263,14 @@ class Endpoint:
         if client is not None:
             await client.close()
 
-    def _pause(self, retries: int, failed: Address, retry_after_s: float | None) -> float:
-        if self.addresses.has_other(failed):
-            return 0.0
-        pause = BACKOFF.pause(retries) if retry_after_s is None else retry_after_s * self._rng.uniform(1.0, 1.1)
-        return min(pause, self._timeout_s)
+    def _pause(self, state: RetryCallState) -> float:
+        error = state.outcome and state.outcome.exception()
+        if isinstance(error, _TransientError):
+            if error.address is not None and self.addresses.has_other(error.address):
+                return 0.0
+            if error.retry_after_s is not None:
+                return min(error.retry_after_s * self._rng.uniform(1.0, 1.1), self._timeout_s)
+        return min(BACKOFF.pause(state.attempt_number - 1), self._timeout_s)
 
     async def _send(self, url: str, body: Mapping[str, Any] | None = None) -> tuple[int, Mapping[str, str], str]:
         """Status, headers and text of a response; a GET without a body."""
@@ -329,10 +345,10 @@ class Endpoint:
         if status < 400:
             raise ExpertDown(f"{source} has moved: give the new address as base_url")
         if status in (401, 403):
-            cure = f"check the key in {self._api_key_env}"
-            raise ExpertDown(
-                f"{source} refuses access: {cure if self._key else 'name the variable with its key in api_key_env'}"
-            )
+            cure = "name the variable with its key in api_key_env"
+            if self._key:
+                cure = f"check the key in {self._api_key_env}"
+            raise ExpertDown(f"{source} refuses access: {cure}")
         if status == 404:
             raise ExpertDown(f"{source} was not found: check base_url and the model's name")
         if rejected.is_quota:
@@ -348,11 +364,13 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class _TransientError(Exception):
-    """A request failed in a way that a retry may mend. retry_after_s: the wait that the server asks for."""
+    """A request failed in a way that a retry may mend. retry_after_s: the wait that the server asks for. address: set
+    where it is known."""
 
     def __init__(self, problem: str, retry_after_s: float | None = None) -> None:
         super().__init__(problem)
         self.retry_after_s = retry_after_s
+        self.address: Address | None = None
 
 
 def _only_model(address: Address, models: Sequence[str]) -> str:
