@@ -183,7 +183,7 @@ def _answer(query: Judge) -> Outcome:
 _COVERED = (0.1, 0.35)
 """Share of the object's pixels that have changed, or have the colour, below which it was not recoloured, and from which
 on it was: the glass of a mirror stays, whatever the colour of its frame."""
-_LEFT = (0.3, 0.5)
+_UNDONE = (0.3, 0.5)
 """Share of its pixels of the colours that changed which did not change, from where on it was recoloured in part, and
 from which on it was not: hair may have the colour of the hat in whose box it is."""
 _SPILLED = (0.75, 0.95)
@@ -207,10 +207,9 @@ def _recoloured(before: Pixels, after: Pixels, box: str, colour: str) -> Outcome
     own, named = found.own.ravel(), _color_memberships(lab)[:, COLOURS.index(colour)]
     done = np.maximum(found.changed, named.reshape(height, width))
     covered = float(own @ done.ravel() / own.sum()) if own.any() else 1.0
-    left = found.left(done)
-    full = float(_ramp(np.array(covered), *_COVERED))
-    for part, limits in ((found.spill, _SPILLED), (left, _LEFT)):
-        full *= float(1 - _ramp(np.array(part), *limits))
+    undone = found.left_undone(done)
+    full = float(_ramp(np.array(covered), *_COVERED)) * float(1 - _ramp(np.array(found.spill), *_SPILLED))
+    full *= float(1 - _ramp(np.array(undone), *_UNDONE))
     yes = _probabilities(shares)[colour] * full
     seen = [f"{COLOURS[index]} {shares.own[index]:.0%}" for index in np.argsort(-shares.own)[:2]]
     words = f"seen: {', '.join(seen)}"
@@ -218,8 +217,8 @@ def _recoloured(before: Pixels, after: Pixels, box: str, colour: str) -> Outcome
         words = f"{found.spill:.0%} of what is around it changed too; {words}"
     elif covered < _COVERED[1]:
         words = f"only {covered:.0%} of it changed; {words}"
-    elif left > _LEFT[0]:
-        words = f"{left:.0%} of what had the same colour did not change; {words}"
+    elif undone > _UNDONE[0]:
+        words = f"{undone:.0%} of what had the same colour did not change; {words}"
     return Reply(f"{'yes' if yes >= 0.5 else 'no'} ({words})", {"yes": yes, "no": 1 - yes})
 
 

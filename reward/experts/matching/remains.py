@@ -39,11 +39,15 @@ def own_pixels(lab: Plane, box: WholeCorners) -> Plane:
     colours = lab * np.array([_LIGHTNESS, 1, 1], np.float32)
     near = _kernel(np.argwhere(inside), around, _REACH * float(np.sqrt((x1 - x0) * (y1 - y0))))
     alike = _kernel(colours[inside], colours[tuple(around.T)], _BLUR)
-    share = (near * alike).sum(1) / np.maximum(near.sum(1), 1e-9)
+    own[inside] = 1 - _belonging((near * alike).sum(1) / np.maximum(near.sum(1), 1e-9))
+    return own
+
+
+def _belonging(share: Plane) -> Plane:
+    """In [0, 1]: how much a pixel belongs to others, by the share of these that look like it."""
     low, high = _ALIKE
     t = np.clip((share - low) / (high - low), 0, 1)
-    own[inside] = 1 - t * t * (3 - 2 * t)
-    return own
+    return np.asarray(t * t * (3 - 2 * t), np.float32)
 
 
 def _kernel(first: NDArray[np.generic], second: NDArray[np.generic], spread: float) -> Plane:
@@ -206,7 +210,9 @@ def _share(weight: Plane, values: Plane | NDArray[np.bool_]) -> float:
 _UNLIKE_ITSELF = 0.5  # how much a changed pixel in the box counts that looks like the surroundings
 _FINE = 0.7  # pixels: standard deviation over which colours are averaged, less than a thin object is wide
 _FEW = 0.1  # of the box that is neither object nor changed: fewer surroundings tell nothing
-_SHADE = 0.3  # weight of lightness where colours of one object are compared: its shade is of the same colour
+_LIGHTNESS_IN_SHADE = (
+    0.3  # weight of lightness where colours of one object are compared: its shade is of the same colour
+)
 _CHANGED = 0.5  # from where on a pixel's colour before is one of those that changed
 
 
@@ -228,21 +234,19 @@ class RecolouredObject(NamedTuple):
         changed = self.changed * np.maximum(self.own, _UNLIKE_ITSELF)
         return changed if changed.sum() >= _FEW * self.own.sum() else self.own
 
-    def left(self, done: Plane) -> float:
+    def left_undone(self, done: Plane) -> float:
         """In [0, 1]: of the object's pixels that had a colour which changed, the share that is as before. A pixel of
         another colour, as a mirror's glass in its frame, is not one of them. done: H x W in [0, 1], the pixels that
         changed or need not."""
         changed = np.argwhere(self.changed * self.own > _CHANGED)
         if not len(changed):
             return 0.0
-        colours = to_lab(self.before.astype(np.float32)) * np.array([_SHADE, 1, 1], np.float32)
+        colours = to_lab(self.before.astype(np.float32)) * np.array([_LIGHTNESS_IN_SHADE, 1, 1], np.float32)
         changed = changed[:: max(1, len(changed) // _SAMPLES)]
         own = self.own > 0
-        alike = _kernel(colours[own], colours[tuple(changed.T)], _BLUR).mean(1)
-        low, high = _ALIKE
-        t = np.clip((alike - low) / (high - low), 0, 1)
-        left = float((self.own * (1 - done))[own] @ (t * t * (3 - 2 * t)))
-        return left / (left + float((self.own * self.changed).sum()))
+        alike = _belonging(_kernel(colours[own], colours[tuple(changed.T)], _BLUR).mean(1))
+        undone = float((self.own * (1 - done))[own] @ alike)
+        return undone / (undone + float((self.own * self.changed).sum()))
 
 
 def recoloured_object(before: NDArray[np.uint8], after: NDArray[np.uint8], box: tuple[float, ...]) -> RecolouredObject:
