@@ -244,7 +244,6 @@ def audit_subject(
 
     is_served = text.startswith(("http://", "https://"))
     function = None if is_served else _function(text, pictures)
-    deadline = _deadline(limits.seconds)
     if is_served or function is not None:
         kind = "a judge server" if is_served else f"{text}, a function of yours,"
         for option, given in (("--experts", experts), ("--protocol", protocol), ("--cache", log)):
@@ -255,10 +254,11 @@ def audit_subject(
     if pictures and function is None:
         raise InputError(f"--pictures is for a function of yours, as in --reward module:function, got {text}")
     if is_served or function is not None:
-        return AuditSubject(function or _served(text), deadline)
+        return AuditSubject(function or _served(text), _deadline(limits.seconds))
     reward = load_reward(spec_argument(text), protocol, bindings=experts, log=log, on_failures="none")
     tracker = BudgetTracker(reward.experts, limits=limits)
     metered = Reward(reward.metric, tracker.experts, log=log, on_failures="none")
+    deadline = _deadline(limits.seconds)  # loading does not count
     return AuditSubject(metered, lambda: tracker.exhausted or deadline())
 
 
