@@ -42,9 +42,6 @@ def variation(grades: Sequence[float], k: int) -> float:
     return (max(means) - min(means)) / 2
 
 
-_NOISE = {"measurement_std": "std", "std_low": "low", "std_high": "high", "sign_flips": "disagreement"}
-"""Key of the report -> attribute of `VarianceEstimate`."""
-
 DEFAULT_COUNTS = (1, 2, 4, 8, 20)
 
 RANGE_OF_FOUR = 2.05875  # expected range of four normal numbers of standard deviation 1 (Tippett 1925)
@@ -120,13 +117,16 @@ class RepeatedMeasurements:
         return max(1, math.ceil((RANGE_OF_FOUR / 2 * self.noise.std / target_variation) ** 2 - 1e-9))
 
     def to_json(self, ks: Sequence[int], target_variation: float | None) -> dict[str, Any]:
-        rows = [asdict(self.variation_at(k)) for k in ks]
+        noise, rows = self.noise, [asdict(self.variation_at(k)) for k in ks]
         names = ("mean", "low", "high", "largest", "expected")
         return {
             "metric": self.metric,
             "unit": self.unit,
             "samples": len(self.ids),
-            **{name: getattr(self.noise, attribute, None) for name, attribute in _NOISE.items()},
+            "measurement_std": None if noise is None else noise.std,
+            "std_low": None if noise is None else noise.low,
+            "std_high": None if noise is None else noise.high,
+            "sign_flips": None if noise is None else noise.disagreement,
             "variation": [{"k": row["num_averaged"], **{name: row[name] for name in names}} for row in rows],
             "target_variation": target_variation,
             "required_measurements": None if target_variation is None else self.required_count(target_variation),

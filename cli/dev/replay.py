@@ -65,8 +65,10 @@ def replay(
     if len(report.mismatches) > _MAX_MISMATCHES_SHOWN:
         echo(f"and {len(report.mismatches) - _MAX_MISMATCHES_SHOWN} others")
     if as_json:
-        counts = {name: getattr(report, name) for name in ("num_agreeing", "num_compared", "mismatches")}
-        print_json({**report.report.to_json(), **counts, "exit_code": report.exit_code})
+        counts = {"num_agreeing": report.num_agreeing, "num_compared": report.num_compared}
+        print_json(
+            {**report.report.to_json(), **counts, "mismatches": report.mismatches, "exit_code": report.exit_code}
+        )
         return report.exit_code
     on_stderr = out == Path("-")
     if report.report.summary.total:

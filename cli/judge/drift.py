@@ -82,10 +82,11 @@ def _report_drift(path: Path, results: Sequence[Path], seed: int, as_json: bool)
     report = compare_with_golden_set(read_golden_set(path), load_answers(results), seed=seed)
     code = int(any(drift.exceeds_noise for drift in report.drifts) or report.failed > 0)
     if as_json:
-        counts = {name: getattr(report, name) for name in ("compared", "different_outputs", "missing", "failed")}
+        compared = {"compared": report.compared, "different_outputs": report.different_outputs}
+        counts = {**compared, "missing": report.missing, "failed": report.failed, "golden_runs": report.runs}
         drifts = [{**asdict(drift), "exceeds_noise": drift.exceeds_noise} for drift in report.drifts]
         changes = [asdict(change) for change in report.changes]
-        print_json({**counts, "golden_runs": report.runs, "drift": drifts, "changes": changes, "exit_code": code})
+        print_json({**counts, "drift": drifts, "changes": changes, "exit_code": code})
     else:
         _print_drift(report)
     return code

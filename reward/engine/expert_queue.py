@@ -84,8 +84,8 @@ class RunningProgram:
 
     def __post_init__(self) -> None:
         if self.parent is not None:
-            for name in ("is_wanted", "caller", "shared", "notes"):
-                setattr(self, name, getattr(self.parent, name))
+            self.is_wanted, self.caller = self.parent.is_wanted, self.parent.caller
+            self.shared, self.notes = self.parent.shared, self.parent.notes
 
     def receive(self, slot: int, outcome: Any) -> None:
         """One of the outcomes that it waits for."""
