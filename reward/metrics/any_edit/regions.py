@@ -236,12 +236,11 @@ def lines_of_text(reading: answers.RecognizedText, text: str) -> tuple[Box, ...]
     """The boxes of the lines that may be a part of a text."""
     requested = normalize_text(text)
 
-    return tuple(
-        line.box
-        for line in reading.lines
-        for letters in (normalize_text(line.text),)
-        if line.text.strip() and matching_letters(letters, requested) >= _TEXT_MATCH * max(1, len(letters))
-    )
+    def fits(line: str) -> bool:
+        letters = normalize_text(line)
+        return matching_letters(letters, requested) >= _TEXT_MATCH * max(1, len(letters))
+
+    return tuple(line.box for line in reading.lines if line.text.strip() and fits(line.text))
 
 
 def _boxes_before_and_after(sample: EditSample, phrase: str) -> Program[tuple[tuple[Box, ...], tuple[Box, ...]]]:
