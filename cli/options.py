@@ -175,11 +175,11 @@ class _PlainHelp:
 
 
 class _Command(_PlainHelp, TyperCommand):
-    """A command with this help."""
+    """A command whose help is plain text."""
 
 
 class _Group(_PlainHelp, TyperGroup):
-    """A group of commands with this help."""
+    """A group of commands whose help is plain text."""
 
 
 def command_group(

@@ -19,8 +19,8 @@ def install_command(extras: str = "", options: str = "") -> str:
 def _is_editable() -> bool:
     try:
         # not what setuptools leaves in a clone, an `egg-info`, which says nothing of the installation
-        found = next(one for one in metadata.distributions(name=DISTRIBUTION) if one.read_text("INSTALLER"))
-        origin = json.loads(found.read_text("direct_url.json") or "{}")
+        installed = next(one for one in metadata.distributions(name=DISTRIBUTION) if one.read_text("INSTALLER"))
+        origin = json.loads(installed.read_text("direct_url.json") or "{}")
         return bool(origin.get("dir_info", {}).get("editable"))
     except (StopIteration, OSError, ValueError, AttributeError):
         return False

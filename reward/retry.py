@@ -118,8 +118,8 @@ class FailureWindow:
     def exceeded(self) -> bool:
         return len(self._recent) >= MIN_WINDOW and self._share > self.max_rate
 
-    def end(self, last: Score) -> str:
-        """Empty it. What to say of the share that was above the limit; last: the score that exceeded it."""
+    def reset_with_reason(self, last: Score) -> str:
+        """Empty the window. What to say of the share that was above the limit; last: the score that exceeded it."""
         message = f"{self._share:.0%} of the last scores failed (allowed: {self.max_rate:.0%}); the last: {last.reason}"
         self.clear()
         return message

@@ -255,7 +255,7 @@ class Reward(BaseReward):
                 self._window.add(scored[0])
                 if scored[0].status == "failed" and self._window.exceeded:
                     if self.on_failures == "raise":
-                        raise TooManyFailures(self._window.end(score), scored)
+                        raise TooManyFailures(self._window.reset_with_reason(score), scored)
                     if waits:
                         self._wait_for_recovery(sample, scored, [0], call_start)
                         if scored[0].status != "failed":

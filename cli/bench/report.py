@@ -89,12 +89,12 @@ def report(
             load_suite_of(folders, data, suite), [one.results for one in folders], count=bootstrap_samples
         )
         selected = _select({"": comparison}, only or ())[""]
-    found = None if out is None else find_outputs(outputs or (), folders, comparison.editors)
+    output_folders = None if out is None else find_outputs(outputs or (), folders, comparison.editors)
     if tables is not None:
         write_tables(selected, tables)
     pictures: Path | None = None
-    if out is not None and found is not None:
-        page_data = ReportData(comparison, found)
+    if out is not None and output_folders is not None:
+        page_data = ReportData(comparison, output_folders)
         moved = [word for text in outputs or () for word in ("--outputs", text)]
         command = _command(results, out, data, *moved)
         with progress_bar(sum(len(one.rows) for one in page_data.comparison.results), "pictures") as (step, _):

@@ -113,8 +113,8 @@ def request_json(
 ) -> dict[str, Any]:
     """A request without its images."""
     rows, optional = list(map(sample_to_json, samples)), {"key": key, "deadline_s": deadline_s, "reward": reward}
-    given = {name: value for name, value in optional.items() if value not in ("", None)}
-    return {"schema": SCHEMA, "detail": detail, "samples": rows, **given}
+    present = {name: value for name, value in optional.items() if value not in ("", None)}
+    return {"schema": SCHEMA, "detail": detail, "samples": rows, **present}
 
 
 def images_by_digest(samples: Iterable[EditSample]) -> dict[str, Image]:

@@ -327,7 +327,7 @@ class RemoteReward(BaseReward):
     def _record(self, score: Score, scores: Sequence[Score]) -> None:
         self._window.add(score)
         if self.on_failures != "none" and score.status == "failed" and self._window.exceeded:
-            raise TooManyFailures(self._window.end(score), scores)
+            raise TooManyFailures(self._window.reset_with_reason(score), scores)
 
     def _connect(self) -> _Connection:
         with self._connection_lock:

@@ -57,7 +57,7 @@ def opened(tmp_path: Path) -> Opened:
     return Opened(tmp_path)
 
 
-def asked(session: AnnotationSession, annotator: str = "ann", number: int | None = None) -> Any:
+def question_shown(session: AnnotationSession, annotator: str = "ann", number: int | None = None) -> Any:
     return session.question(annotator, number)
 
 
@@ -95,31 +95,31 @@ def test_which_editor_is_on_which_side_is_not_told_and_the_label_knows(opened: O
 def test_every_label_is_on_the_disk_before_it_is_acknowledged_and_the_same_file_goes_on(opened: Opened) -> None:
     session = opened()
     for number in range(3):
-        session.submit("ann", asked(session).number, "tie", 1.0)
+        session.submit("ann", question_shown(session).number, "tie", 1.0)
         assert len(opened.labels) == number + 1
     again = opened()
-    assert (asked(again).number, asked(again, "bob").number, again.annotators) == (3, 0, ["ann"])
+    assert (question_shown(again).number, question_shown(again, "bob").number, again.annotators) == (3, 0, ["ann"])
 
 
 def test_a_question_can_be_answered_anew_and_the_last_answer_counts(opened: Opened) -> None:
     session = opened.yes_no()
     for number in (0, 1):
         session.submit("ann", number, "yes", 1.0)
-    before = asked(session, number=0)
+    before = question_shown(session, number=0)
     assert (before.previous_answer, before.revision) == ("yes", 1)
     session.submit("ann", 0, "no", 1.0, "a slip", revision=1)
-    assert (asked(session).number, asked(session, number=0).note) == (2, "a slip")
+    assert (question_shown(session).number, question_shown(session, number=0).note) == (2, "a slip")
     assert [label.label for label in effective_labels(opened.labels)] == ["yes", "no"]
 
 
 def test_a_double_click_or_a_second_window_does_not_label_twice(opened: Opened) -> None:
     session = opened()
-    one_window, other_window = asked(session), asked(session)
+    one_window, other_window = question_shown(session), question_shown(session)
     session.submit("ann", one_window.number, "left", 1.0, revision=one_window.revision)
     with pytest.raises(AnsweredElsewhere, match="already"):
         session.submit("ann", other_window.number, "right", 1.0, revision=other_window.revision)
     assert len(opened.labels) == 1
-    assert asked(opened(), number=0).revision == 1  # the file has the revision, too
+    assert question_shown(opened(), number=0).revision == 1  # the file has the revision, too
 
 
 def test_pairs_asked_twice_are_shown_the_other_way_round_and_not_as_a_second_time(opened: Opened) -> None:
@@ -161,14 +161,14 @@ def test_practice_is_held_against_the_known_answer_and_left_out_without_one(open
     assert session.submit("ann", 0, "yes", 1.0, "a halo") is None
     right = opened.yes_no(practice_questions=2, known_answers=known_answers(session.labels))
     assert right.num_practice == 1
-    assert right.submit("eve", asked(right, "eve").number, "no", 1.0) == Feedback(False, "yes", "a halo")
-    assert right.submit("bob", asked(right, "bob").number, "yes", 1.0) == Feedback(True, "yes", "a halo")
-    assert not asked(right, "eve").is_practice
+    assert right.submit("eve", question_shown(right, "eve").number, "no", 1.0) == Feedback(False, "yes", "a halo")
+    assert right.submit("bob", question_shown(right, "bob").number, "yes", 1.0) == Feedback(True, "yes", "a halo")
+    assert not question_shown(right, "eve").is_practice
 
 
 def test_boxes_are_kept_in_pixels_of_the_source_and_refused_outside_of_it(opened: Opened) -> None:
     session = opened("boxes:target", editors=())
-    assert [one.role for one in asked(session).pictures] == ["source"]
+    assert [one.role for one in question_shown(session).pictures] == ["source"]
     for number, boxes in enumerate([((1.0, 2.0, 30.0, 32.0),), ()]):
         session.submit("ann", number, boxes, 1.0)
     with pytest.raises(AnnotationError, match="outside its 32 x 32 image"):

@@ -34,13 +34,13 @@ def session(folder: Path, kind: str) -> AnnotationSession:
     return AnnotationSession(pool, questions, folder / "labels.jsonl", practice_questions=0)
 
 
-def asked(folder: Path, kind: str) -> Any:
+def question_shown(folder: Path, kind: str) -> Any:
     return session(folder, kind).question("ann")
 
 
 @pytest.mark.parametrize("kind", ["four-level:IF", "four-level:VC", "yes-no:IF", "pair:IF"])
 def test_an_edit_is_shown_beside_its_reference(tmp_path: Path, kind: str) -> None:
-    shown = asked(tmp_path, kind)
+    shown = question_shown(tmp_path, kind)
     edits = ["left", "right"] if kind == "pair:IF" else ["edited", "reference"]
     assert [picture.role for picture in shown.pictures] == ["source", *edits]
     if "reference" in edits:
@@ -63,14 +63,14 @@ def test_following_counts_what_the_target_should_have_kept_and_consistency_no_li
 
 @pytest.mark.parametrize(("dimension", "scale"), [("IF", FOLLOWING), ("consistency", CONSISTENCY)])
 def test_every_label_is_explained_and_the_steps_lead_to_all_four(tmp_path, dimension, scale):
-    shown, store = asked(tmp_path, f"four-level:{dimension}"), PictureStore(str(tmp_path))
+    shown, store = question_shown(tmp_path, f"four-level:{dimension}"), PictureStore(str(tmp_path))
     _, *rubric = shown.definition.split("\n")
     levels = [f"{label} ({scale.rubric_score(label)}): " for label in scale.labels]
     assert [line[: len(level)] for line, level in zip(rubric, levels, strict=False)] == levels
     steps = "\n".join(rubric[4:])
     assert all(label in steps for label in scale.labels if label != "Flawless Execution")
     assert "<summary>How to decide</summary>" in question_html(shown, "ann", store)
-    assert "<summary>" not in question_html(asked(tmp_path / "pair", "pair:overall"), "ann", store)
+    assert "<summary>" not in question_html(question_shown(tmp_path / "pair", "pair:overall"), "ann", store)
 
 
 def test_a_sheet_has_the_guide_too(tmp_path: Path) -> None:

@@ -163,8 +163,8 @@ def test_missing_weights_are_named_with_how_to_get_them(tmp_path, images, editcr
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     shutil.copy(images / "0.png", images / "000000077595.jpg")
     command = ("doctor", "--check-model", "sam3", "--images", images)
-    told = "hf download facebook/sam3 (SAM License, gated: accept its terms there first)"
-    assert "images are missing" not in editcritic(*command, code=2, says=told).stderr
+    advice = "hf download facebook/sam3 (SAM License, gated: accept its terms there first)"
+    assert "images are missing" not in editcritic(*command, code=2, says=advice).stderr
     editcritic(*command, "--experts", f"x=sam3:{tmp_path}", says=f"{tmp_path} lacks model.safetensors")
 
 

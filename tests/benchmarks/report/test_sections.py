@@ -174,8 +174,8 @@ def test_names_and_cards_tell_what_is_followed_kept_and_liked(report: ReportData
 
 def test_all_three_are_set_against_each_other_at_each_turn(report: ReportData) -> None:
     """Figures 10, 14 and 15 of EdiVal; a rating without a column is that of the turn, not a mean over turns."""
-    found = list(plotted(pareto_sections.pareto_section(report)).values())
-    assert [tuple(grid.head[1:3]) for grid in found] == [
+    grids = list(plotted(pareto_sections.pareto_section(report)).values())
+    assert [tuple(grid.head[1:3]) for grid in grids] == [
         pair
         for turn in (3, 2, 1)
         for following, kept in [(f"following turn {turn}, percent", f"consistency turn {turn}, percent")]
@@ -184,7 +184,7 @@ def test_all_three_are_set_against_each_other_at_each_turn(report: ReportData) -
     first = report.results[0]
     means = [float(np.mean([row.value("quality") for row in first.filter(turn=turn)])) for turn in (1, 2, 3)]
     assert len(set(means)) == 3, "or this does not tell turns apart"
-    shown = [float(texts(grid.rows[0])[2].split()[0]) for grid in (found[7], found[4], found[1])]
+    shown = [float(texts(grid.rows[0])[2].split()[0]) for grid in (grids[7], grids[4], grids[1])]
     assert shown == pytest.approx(means, abs=0.005)
 
 

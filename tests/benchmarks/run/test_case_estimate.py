@@ -27,22 +27,22 @@ def config(folder: Path, judge: CoinJudge, *, count: int = 20, out: str = "out",
 
 def estimated(config: RunConfig, cases: int) -> CaseEstimate:
     assert config.settings.journal_folder is not None
-    found = estimate_cases(config, config.settings.journal_folder, cases)
-    assert found is not None
-    return found
+    estimate = estimate_cases(config, config.settings.journal_folder, cases)
+    assert estimate is not None
+    return estimate
 
 
-def figure(found: CaseEstimate, name: str, expert: str = "") -> float:
-    (value,) = (one.value for one in found.figures if (one.name, one.expert) == (name, expert))
+def figure(estimate: CaseEstimate, name: str, expert: str = "") -> float:
+    (value,) = (one.value for one in estimate.figures if (one.name, one.expert) == (name, expert))
     return value
 
 
 def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_path):
     judge, out = CoinJudge(), tmp_path / "out"
-    found = estimated(config(tmp_path, judge), 10)
-    assert (judge.num_queries, found.remaining, found.spent.judge_calls) == (10, 30, 10)
-    assert found.costs.experts["coin@1"] == ["judge"]
-    assert figure(found, "queries", "coin@1") == pytest.approx(30)
+    estimate = estimated(config(tmp_path, judge), 10)
+    assert (judge.num_queries, estimate.remaining, estimate.spent.judge_calls) == (10, 30, 10)
+    assert estimate.costs.experts["coin@1"] == ["judge"]
+    assert figure(estimate, "queries", "coin@1") == pytest.approx(30)
 
     judge.num_queries = 0
     result = execute(config(tmp_path, judge))
@@ -55,14 +55,14 @@ def test_it_says_what_the_others_take_and_they_are_all_that_is_asked_then(tmp_pa
 
 def test_a_price_per_call_is_a_cost_and_a_budget_that_is_too_small_is_told(tmp_path):
     limits = BudgetLimits(judge_calls=30, cost=1.5, seconds=1e-9)
-    found = estimated(config(tmp_path, CoinJudge(), prices={"judge": 0.5}, budget={"judge_calls": 30}), 8)
-    assert figure(found, "cost") == pytest.approx(0.5 * 32)
-    assert [text.partition(" would")[0] for text in found.exceeded(limits)] == ["judge calls", "cost", "seconds"]
-    assert found.exceeded(limits)[0] == "judge calls would be about 40.0, and the budget allows 30"
-    assert found.exceeded(BudgetLimits(judge_calls=40, cost=20.0)) == []
-    found = estimated(config(tmp_path, CoinJudge(), out="stopped", budget={"judge_calls": 6}), 16)
-    assert "the budget of 6 judge calls is spent" in found.stop_reason
-    assert (found.costs.edits, found.remaining) == (6, 34)
+    estimate = estimated(config(tmp_path, CoinJudge(), prices={"judge": 0.5}, budget={"judge_calls": 30}), 8)
+    assert figure(estimate, "cost") == pytest.approx(0.5 * 32)
+    assert [text.partition(" would")[0] for text in estimate.exceeded(limits)] == ["judge calls", "cost", "seconds"]
+    assert estimate.exceeded(limits)[0] == "judge calls would be about 40.0, and the budget allows 30"
+    assert estimate.exceeded(BudgetLimits(judge_calls=40, cost=20.0)) == []
+    estimate = estimated(config(tmp_path, CoinJudge(), out="stopped", budget={"judge_calls": 6}), 16)
+    assert "the budget of 6 judge calls is spent" in estimate.stop_reason
+    assert (estimate.costs.edits, estimate.remaining) == (6, 34)
 
 
 def test_cases_that_fail_are_left_and_told(tmp_path):
@@ -74,9 +74,9 @@ def test_cases_that_fail_are_left_and_told(tmp_path):
                 raise RuntimeError("no answer today")
             return super().__call__(queries)
 
-    found = estimated(config(tmp_path, Moody()), 16)
-    assert found.failed == 16 - found.costs.statuses["scored"] > 0
-    assert found.remaining == 40 - found.costs.statuses["scored"]
+    estimate = estimated(config(tmp_path, Moody()), 16)
+    assert estimate.failed == 16 - estimate.costs.statuses["scored"] > 0
+    assert estimate.remaining == 40 - estimate.costs.statuses["scored"]
 
     class Broken(CoinJudge):
         def __call__(self, queries: Sequence[Judge]) -> Sequence[Reply]:
@@ -85,8 +85,8 @@ def test_cases_that_fail_are_left_and_told(tmp_path):
     with pytest.raises(InputError, match=r"have no score, so that nothing can be measured.*out of order"):
         estimated(config(tmp_path, Broken(), out="broken"), 8)
     everything = config(tmp_path, CoinJudge(), count=3, out="few")
-    found = estimated(everything, 100)  # more cases than there are
-    assert (found.remaining, list(found.figures)) == (0, [])
+    estimate = estimated(everything, 100)  # more cases than there are
+    assert (estimate.remaining, list(estimate.figures)) == (0, [])
     with pytest.raises(InputError, match="other settings"):
         estimated(config(tmp_path, CoinJudge(), count=4, out="few"), 2)
 

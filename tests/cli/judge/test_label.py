@@ -111,10 +111,10 @@ def test_a_sheet_is_written_answered_and_read_back_and_again_adds_nothing(editcr
     editcritic(*command, *more, shows="0 questions are in")  # all are answered
     (tmp_path / "two" / "1_turn_2.png").rename(tmp_path / "two" / "1-2.png")
     third = (*study(tmp_path, "practice_questions = 3\n"), "--sheet", tmp_path / "third", "--annotator", "bob")
-    told = editcritic(*command, *third).stderr
-    assert "editcritic: no practice questions: " in told
-    assert "editcritic: two: 1 picture among the outputs is of no item that is looked for: 1-2.png" in told
-    assert "editcritic: one:" not in told
+    messages = editcritic(*command, *third).stderr
+    assert "editcritic: no practice questions: " in messages
+    assert "editcritic: two: 1 picture among the outputs is of no item that is looked for: 1-2.png" in messages
+    assert "editcritic: one:" not in messages
 
 
 def test_others_answer_a_fifth_of_the_labels_without_seeing_them(editcritic, tmp_path):

@@ -214,9 +214,9 @@ def test_of_a_frame_that_is_recoloured_the_glass_stays():
     frame = around & ~glass
     assert 0.25 < frame.sum() / around.sum() < 0.35
     assert yes_of_pair(photo, box, frame, "blue")[0] > 0.9
-    half, said = yes_of_pair(photo, box, first_part(frame, 0.5), "blue")
+    half, reason = yes_of_pair(photo, box, first_part(frame, 0.5), "blue")
     assert half < 0.1
-    assert "of what had the same colour did not change" in said or "of it changed" in said
+    assert "of what had the same colour did not change" in reason or "of it changed" in reason
 
 
 def test_the_background_in_the_corners_does_not_count():

@@ -171,8 +171,8 @@ def test_ablations_are_options_of_the_suite_and_none_is_the_papers_protocol(data
     suite = ComplexEdit(data, levels=1, reasoning=False, rubric=False, pq_instruction=True)
     signatures = [Reward.of(spec, {"judge": Replying(graded)}).metric.signature for spec in suite.metrics().values()]  # type: ignore[attr-defined]
     same = "numeric[reasoning=False, rubric=False"
-    asked = {"if": same, "ip": same, "pq": f"{same}, instruction=True"}
-    assert signatures == [f"complex-edit-{name}@3/{options}]" for name, options in asked.items()]
+    options_of = {"if": same, "ip": same, "pq": f"{same}, instruction=True"}
+    assert signatures == [f"complex-edit-{name}@3/{options}]" for name, options in options_of.items()]
     given = {"reasoning": False, "rubric": False, "pq_instruction": True}
     assert {name: suite.options[name] for name in given} == given
     with pytest.raises(InputError, match="has not pq_instruction=True, reasoning=False, rubric=False: leave it out"):
@@ -211,8 +211,8 @@ def test_rows_with_fewer_levels_are_said(tmp_path):
     saved(2, levels=5).to_parquet(tmp_path / "short.parquet")
     suite = ComplexEdit(tmp_path / "short.parquet", levels="4-8")
     assert [item.labels["level"] for item in suite.items] == [4, 5, 4, 5]
-    told = "row 0: has 5 atomic and 5 compound instructions: level C6 and later ones are left out"
-    assert str(suite.problems[0]) == told
+    problem = "row 0: has 5 atomic and 5 compound instructions: level C6 and later ones are left out"
+    assert str(suite.problems[0]) == problem
     with pytest.raises(InputError, match="none of the 2 rows"):
         ComplexEdit(tmp_path / "short.parquet", levels=8)
 

@@ -36,8 +36,8 @@ def test_what_cannot_be_read_is_a_failed_score_and_listed(editcritic, tmp_path, 
         judge = f"judge=openai:{server.url}?model=m&retries=0"
         words = ["gedit?language=en", "--data", data, "--outputs", made, "-o", out, "--protocol", protocol]
         editcritic("bench", "run", *words, "--experts", judge)
-        asked = [request.body for request in server.requests if request.path.endswith("chat/completions")]
-    forms = [body.get("response_format") for body in asked]
+        sent = [request.body for request in server.requests if request.path.endswith("chat/completions")]
+    forms = [body.get("response_format") for body in sent]
     assert forms
     assert all((form is None) == (protocol == "official") for form in forms)
     scores = {int(row.id[-4:-2]): row.scores["sc"] for row in load_results(out).rows}
@@ -50,7 +50,7 @@ def test_what_cannot_be_read_is_a_failed_score_and_listed(editcritic, tmp_path, 
     assert result["provenance"]["score_signatures"] == signatures
     cell = result["tables"][0]["rows"]["all"]["EN SC"]
     assert (cell["count"], cell["num_missing"]) == (len(expected), len(failed))
-    told = f"sc: {len(failed)} of 4 without a value ({len(failed)} failed)"
-    assert any(told in note for note in result["tables"][0]["notes"])
+    missing = f"sc: {len(failed)} of 4 without a value ({len(failed)} failed)"
+    assert any(missing in note for note in result["tables"][0]["notes"])
     combined = next((out / "eval_results_new").glob("*combined*")).read_text()
     assert [key_of(KIND, number) in combined for number in SAID] == [number in expected for number in SAID]

@@ -91,7 +91,7 @@ def failed(request):
     return {**scored(request), "scores": rows}
 
 
-def asked(*answers: Any, count: int = 2, **options: Any) -> Any:
+def scores_and_requests(*answers: Any, count: int = 2, **options: Any) -> Any:
     """What a client makes of these answers to so many samples, and the requests that it sent."""
     with answering(*answers) as (url, requests):
         return RemoteReward(url, **options)(synthetic_samples(count, size=TINY)), requests
@@ -171,7 +171,7 @@ def test_a_stream_takes_samples_as_there_is_room(server):
     ids=["full", "a proxy that knows no judge server for a while"],
 )
 def test_requests_are_sent_again_with_their_key_until_there_is_room(answers, retries):
-    scores, requests = asked(*answers, (200, {}, scored))
+    scores, requests = scores_and_requests(*answers, (200, {}, scored))
     assert scores.values == [0.5, 0.5]
     assert (len(requests), len({request["key"] for request in requests})) == (3, 1)
     assert scores.stats["retries"] == retries
@@ -179,7 +179,7 @@ def test_requests_are_sent_again_with_their_key_until_there_is_room(answers, ret
 
 @pytest.mark.parametrize("on_failures", ["raise", "wait"])
 def test_what_is_refused_is_sent_once_and_fails_with_the_servers_words(on_failures):
-    scores, requests = asked((401, {}, {"error": "no such token"}), on_failures=on_failures)
+    scores, requests = scores_and_requests((401, {}, {"error": "no such token"}), on_failures=on_failures)
     assert len(requests) == 1
     assert scores.count("failed") == 2
     assert "no such token" in scores[0].reason
@@ -212,7 +212,7 @@ def no_pauses(monkeypatch):
 
 @pytest.mark.usefixtures("no_pauses")
 def test_a_broken_server_is_not_asked_for_ever():
-    scores, requests = asked((500, {}, {"error": "a bug"}))
+    scores, requests = scores_and_requests((500, {}, {"error": "a bug"}))
     assert len(requests) == 3
     assert "HTTP 500: a bug" in scores[0].reason
 
@@ -235,7 +235,7 @@ GZIP = {"content-encoding": "gzip, gzip"}
     ids=["no JSON", "another schema", "another request", "no status", "huge", "many values", "no gzip", "bomb"],
 )
 def test_an_answer_that_is_none_is_no_score(headers, wrong):
-    scores, requests = asked((200, headers, wrong), (200, {}, scored))
+    scores, requests = scores_and_requests((200, headers, wrong), (200, {}, scored))
     assert scores.values == [0.5, 0.5]
     assert len(requests) == 2
 
@@ -248,7 +248,7 @@ def test_a_queue_of_absurd_length_counts_as_none(digits):
 
 
 def test_a_server_that_wants_to_be_asked_again_at_once_is_not_flooded():
-    scores, requests = asked((503, {"retry-after": "0"}, {}), outage_timeout_s=1.0, on_failures="none")
+    scores, requests = scores_and_requests((503, {"retry-after": "0"}, {}), outage_timeout_s=1.0, on_failures="none")
     assert scores[0].status == "failed"
     assert len(requests) <= 12
 
@@ -285,7 +285,7 @@ def test_a_value_outside_of_the_cards_range_is_a_failure():
             row["value"] = value
         return response
 
-    scores, _ = asked((200, {}, generous), count=4, on_failures="none")
+    scores, _ = scores_and_requests((200, {}, generous), count=4, on_failures="none")
     assert scores.values == [None, None, 1.0000001, 0.5]
     assert "the value 1000, which its card's range (0.0, 1.0) does not have" in scores[0].reason
 
@@ -319,7 +319,7 @@ def test_too_many_failures_bring_along_what_was_scored():
 @pytest.mark.usefixtures("no_pauses")
 def test_it_waits_for_a_judge_that_is_down():
     down: list[Any] = [(200, {}, failed)] * 3
-    scores, requests = asked(*down, (200, {}, scored), count=16, on_failures="wait", chunk_size=16)
+    scores, requests = scores_and_requests(*down, (200, {}, scored), count=16, on_failures="wait", chunk_size=16)
     assert scores.values == [0.5] * 16
     assert len({request["key"] for request in requests}) == 4
 
@@ -329,7 +329,7 @@ def test_what_fails_among_many_is_asked_for_once_more():
         rows = zip(failed(request)["scores"], scored(request)["scores"], strict=True)
         return {**scored(request), "scores": [bad if bad["id"] == "7" else good for bad, good in rows]}
 
-    scores, requests = asked((200, {}, one_of_them), count=32, on_failures="wait", chunk_size=16)
+    scores, requests = scores_and_requests((200, {}, one_of_them), count=32, on_failures="wait", chunk_size=16)
     assert [len(request["samples"]) for request in requests if len(request["samples"]) < 16] == [1]
     assert scores.count("failed") == 1
 
